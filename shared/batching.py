@@ -1,0 +1,57 @@
+"""Many single look-ups of one loop turn become one call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Batcher(Generic[K, V]):
+    """Looks up keys one at a time for the caller, and together for the store.
+
+    Look-ups asked for in one turn of the event loop share one call of `load`, so each sees a value at
+    least as new as the moment it was asked for.
+    """
+
+    def __init__(self, load: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], most: int = 256) -> None:
+        self._load = load
+        self._most = most
+        self._waiting: dict[K, asyncio.Future[V | None]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def get(self, key: K) -> V | None:
+        """Return the key's value, or None where `load` gave none; raises what `load` raised."""
+        future = self._waiting.get(key)
+        if future is None:
+            loop = asyncio.get_running_loop()
+            if not self._waiting:
+                loop.call_soon(self._send)
+            future = self._waiting[key] = loop.create_future()
+        # Shielded: one caller's cancellation must not cancel another's look-up.
+        return await asyncio.shield(future)
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        keys = list(waiting)
+        for start in range(0, len(keys), self._most):
+            part = {key: waiting[key] for key in keys[start : start + self._most]}
+            task = asyncio.get_running_loop().create_task(self._answer(part))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _answer(self, part: dict[K, asyncio.Future[V | None]]) -> None:
+        try:
+            found = await self._load(list(part))
+        except BaseException as error:
+            for future in part.values():
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()  # a caller that was cancelled won't fetch it
+            if not isinstance(error, Exception):
+                raise
+            return
+        for key, future in part.items():
+            if not future.done():
+                future.set_result(found.get(key))

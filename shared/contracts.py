@@ -1,0 +1,198 @@
+"""Every message on the log, in one place.
+
+Camel case on the wire, unknown fields ignored, every later field with a default: an old worker
+reads a new message and a new worker an old one. A changed meaning gets a new topic.
+"""
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from shared.errors import Rejected
+
+Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed"]
+Outcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
+TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed"})
+
+DEFAULT_TENANT = "default"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of all messages: frozen, camel case, defaults left out on the wire."""
+
+
+class Place(Message, frozen=True):
+    """Where a record first entered the log. Ordering of places is `services.ingest_worker.accept.older`."""
+
+    partition: int
+    offset: int
+    time: int  # the log's own append time, ms since 1970
+
+
+class BlobRef(Message, frozen=True):
+    """A body in the blob store, named tenant/documentId/sha256."""
+
+    sha256: str  # 64 hex digits
+    size: int  # bytes
+
+
+class DocumentSubmitted(Message, frozen=True):
+    """documents.submitted: what a door took in. Key: the document's id.
+
+    Exactly one of text, content, blob, url says where the body is; none of them with `deleted`.
+    """
+
+    source: str
+    path: str
+    tenant: str = DEFAULT_TENANT
+    text: str | None = None
+    content: bytes | None = None  # a small body, base64 in JSON
+    blob: BlobRef | None = None  # a large body
+    url: str | None = None
+    media_type: str | None = None  # as the sender declared it
+    filename: str | None = None
+    title: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    hash: str | None = None  # the sender's, a hint only: we hash again
+    deleted: bool = False
+    submitted_at: int = 0  # ms since 1970 by the door's clock; shown, never decided on
+
+
+class DocumentVersion(Message, frozen=True):
+    """One version of a document as every later stage needs it."""
+
+    document_id: str
+    version: int
+    place: Place
+    tenant: str
+    source: str
+    path: str
+    outcome: Outcome  # the first stage decides it
+    raw_hash: str = ""  # xxh3_128 of the body's bytes
+    metadata_hash: str = ""  # xxh3_128 of title, tags and the rest that is not the body
+    extractor: str = ""  # fingerprint of the code that read the body
+    etag: str | None = None
+    title: str | None = None
+    description: str | None = None
+    url: str | None = None
+    filename: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}  # the caller's own
+    document_type: str = "txt"  # md, html, pdf, txt …
+    source_type: str = "text"  # pdf, txt, md, url, text
+    language: str | None = None
+    text_sha256: str | None = None  # the blob of the extracted text, UTF-8, NFC; none for a deletion
+    text_size: int = 0  # bytes
+    created_at: int = 0  # ms since 1970 of the first version
+    updated_at: int = 0  # ms since 1970 of this one
+
+    @property
+    def deleted(self) -> bool:
+        """Return whether this version says that the document is gone."""
+        return self.outcome == "deleted"
+
+
+def truth_key(document_id: str, version: int) -> bytes:
+    """Return the key of a version on documents.extracted; its partition comes from the document id alone.
+
+    Keyed by the document alone, a late older version would be the last record of its key, and compaction
+    would keep it and drop the newer one.
+    """
+    return f"{document_id}/{version}".encode()
+
+
+class DocumentExtracted(Message, frozen=True):
+    """documents.extracted: the truth. Key: documentId/version, partitioned by documentId alone."""
+
+    document: DocumentVersion
+    text: str | None = None  # inline below the claim-check size, else only the blob has it
+    pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
+    note: str | None = None  # e.g. "2 of 9 pages could not be read"
+
+
+ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
+
+
+class Chunk(Message, frozen=True):
+    """One passage. `text` is NFC and equals extracted_text[start:end]."""
+
+    order: int  # 0-based, in reading order
+    text: str
+    hash: str  # ids.text_hash(text)
+    start: int  # characters
+    end: int
+    tokens: int
+    section: str | None = None  # path of headings, " > " between
+    page: int | None = None  # 1-based, where the chunk starts
+    type: ChunkType = "paragraph"
+
+
+class DocumentChunked(Message, frozen=True):
+    """chunks.<generation>: one version, whole, so that it applies whole or not at all. Key: documentId."""
+
+    document: DocumentVersion
+    chunks: tuple[Chunk, ...] = ()
+    blob: BlobRef | None = None  # the JSON of `chunks`, above the claim-check size
+
+
+class StatusNotice(Message, frozen=True):
+    """documents.status: wakes whoever waits. The state itself is the ledger point. Key: documentId."""
+
+    document_id: str
+    tenant: str
+    version: int
+    place: Place
+    status: Status
+
+
+class DeadLetter(Message, frozen=True):
+    """dead.letters: a record no stage can take, whole. Key: stage/topic/partition/offset of its place."""
+
+    stage: str
+    code: str
+    sentence: str
+    topic: str
+    partition: int
+    offset: int
+    time: int
+    place: Place  # where the record first entered documents.submitted, or its own place
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    blob: BlobRef | None = None  # `value`, above the claim-check size
+    document_id: str | None = None
+    tenant: str | None = None
+    attempts: int = 1
+    first_seen: int = 0
+    last_seen: int = 0
+    traceback_digest: str | None = None
+
+
+M = TypeVar("M", bound=Message)
+_encoder = msgspec.json.Encoder()
+_decoders: dict[type[Message], msgspec.json.Decoder[Any]] = {}
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as JSON."""
+    return _encoder.encode(message)
+
+
+def decode(value: bytes | None, kind: type[M]) -> M:
+    """Return the message.
+
+    Raises:
+        Rejected: the body is missing, is not JSON, or breaks the contract; the sentence names the field.
+    """
+    if value is None:
+        raise Rejected(f"a {kind.__name__} record has no value", "undecodable")
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind, strict=False)
+    try:
+        message: M = decoder.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Rejected(f"not a {kind.__name__}: {error}", "undecodable") from error
+    return message

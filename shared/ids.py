@@ -1,0 +1,49 @@
+"""Names that come from content, so that every step can be repeated.
+
+Every id is a UUIDv5 (RFC 9562) of a length-prefixed tuple: ("a", "b/c") and ("a/b", "c") differ,
+and nothing is normalised, so two names are equal only where their characters are.
+"""
+
+import unicodedata
+from uuid import UUID, uuid5
+
+import xxhash
+
+_NAMESPACE = UUID("6f0d3c1e-8a57-5b1e-9a35-5d1d2c6b7f10")
+
+
+def _name(kind: str, *parts: str) -> str:
+    # surrogatepass: a lone surrogate in a file name is a name all the same.
+    tuple_ = b"".join(
+        str(len(raw)).encode() + b":" + raw
+        for raw in (part.encode("utf-8", "surrogatepass") for part in (kind, *parts))
+    )
+    return str(uuid5(_NAMESPACE, tuple_.hex()))
+
+
+def document_id(tenant: str, source: str, path: str) -> str:
+    """Return the document's UUID: the same for the same (tenant, source, path), for ever."""
+    return _name("document", tenant, source, path)
+
+
+def point_id(document: str, version: int, order: int) -> str:
+    """Return the UUID of the point that holds chunk `order` of one version of a document."""
+    return _name("point", document, str(version), str(order))
+
+
+def chunk_id(document: str, chunk_hash: str, occurrence: int) -> str:
+    """Return a chunk's stable UUID: it survives edits elsewhere in the document.
+
+    `occurrence` counts equal chunks of one document from 0.
+    """
+    return _name("chunk", document, chunk_hash, str(occurrence))
+
+
+def text_hash(text: str) -> str:
+    """Return 32 hex digits, xxh3_128 of the NFC text. It finds equal text; comparing proves it."""
+    return xxhash.xxh3_128_hexdigest(unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass"))
+
+
+def bytes_hash(data: bytes) -> str:
+    """Return 32 hex digits, xxh3_128 of the bytes."""
+    return xxhash.xxh3_128_hexdigest(data)

@@ -1,0 +1,128 @@
+"""What an operator may turn. Read once, at start; a wrong value stops the start with a sentence."""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.contracts import DEFAULT_TENANT
+
+Role = Literal["ingest", "query", "admin"]
+ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class ConfigurationError(Exception):
+    """The settings can't work; the message is one sentence that names the variable and the value."""
+
+
+class ApiKey(msgspec.Struct, frozen=True):
+    """Who a key speaks for."""
+
+    key: str
+    tenant: str
+    roles: frozenset[Role]
+
+
+class Settings(BaseSettings):
+    """Environment variables with the prefix `SLUICE_`."""
+
+    model_config = SettingsConfigDict(env_prefix="SLUICE_", frozen=True, extra="ignore")
+
+    data: Path = Path("data")  # folder of everything that is kept
+    host: str = "127.0.0.1"
+    port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
+    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,…
+
+    log: str = "sqlite:"
+    store: str = "edge:"
+    embedder: str = "minilm:"
+    chat: str = "auto:"
+    blobs: str = "file:"
+
+    samples: Literal["on", "off"] = "on"  # load the sample library once per data folder
+    chunk_size: int = Field(default=800, ge=100, le=2000)  # characters
+    chunk_overlap: int = Field(default=0, ge=0)  # characters, at most half of the size
+    min_score: float = Field(default=0.0, ge=0.0, le=1.0)  # hits below are not used in answers
+    history: int = Field(default=5, ge=0, le=100)  # earlier turns an answer may see
+    max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request
+    parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
+    log_format: Literal["auto", "json", "console"] = "auto"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("chunk_overlap")
+    @classmethod
+    def _overlap_at_most_half(cls, value: int, info: object) -> int:
+        size = getattr(info, "data", {}).get("chunk_size")
+        if size is not None and value > size // 2:
+            raise ValueError(f"must be at most half of chunk_size ({size // 2})")
+        return value
+
+    @property
+    def keys(self) -> tuple[ApiKey, ...]:
+        """Return the API keys; empty means: tenant `default`, every role, loopback only."""
+        return parse_api_keys(self.api_keys.get_secret_value())
+
+    def checked(self) -> "Settings":
+        """Return self when its parts fit together.
+
+        Raises:
+            ConfigurationError: keys are malformed, or a door without keys would face the network.
+        """
+        if not self.keys and self.host not in _LOOPBACK:
+            raise ConfigurationError(
+                f"SLUICE_HOST={self.host} is reachable from other machines, so SLUICE_API_KEYS must be set "
+                "(key:tenant:role+role,…)"
+            )
+        return self
+
+
+def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
+    """Return the keys of `key:tenant:role+role,…`.
+
+    Raises:
+        ConfigurationError: an entry has another shape, an unknown role, a short or a repeated key.
+    """
+    keys: list[ApiKey] = []
+    for number, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), start=1):
+        parts = entry.split(":")
+        if len(parts) != 3 or not all(parts):
+            raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} must be key:tenant:role+role")
+        key, tenant, roles_text = parts
+        roles = frozenset(roles_text.split("+"))
+        if unknown := sorted(roles - ROLES):
+            raise ConfigurationError(
+                f"SLUICE_API_KEYS: entry {number} has the unknown role {unknown[0]!r}; roles are ingest, query, admin"
+            )
+        if len(key) < 8:
+            raise ConfigurationError(f"SLUICE_API_KEYS: the key of entry {number} must have 8 characters or more")
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", tenant):
+            raise ConfigurationError(
+                f"SLUICE_API_KEYS: entry {number}'s tenant {tenant!r} must be 1 to 64 letters, digits, '.', '_' or '-'"
+            )
+        if any(key == other.key for other in keys):
+            raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} repeats a key")
+        keys.append(ApiKey(key, tenant, frozenset(role for role in ROLES if role in roles)))
+    return tuple(keys)
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Return the settings of the environment, `overrides` (field names) first.
+
+    Raises:
+        ConfigurationError: one sentence that names the variable and the value.
+    """
+    try:
+        settings = Settings(**overrides)  # type: ignore[arg-type]  # validated by pydantic
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "SLUICE_" + "_".join(str(part) for part in first["loc"]).upper()
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{name}={first['input']}: {message[0].lower()}{message[1:]}") from None
+    return settings.checked()
+
+
+__all__ = ["DEFAULT_TENANT", "ApiKey", "ConfigurationError", "Role", "Settings", "load_settings", "parse_api_keys"]
