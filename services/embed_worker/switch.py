@@ -1,0 +1,43 @@
+"""How one version becomes the one that answers: all its points, then its head, then older points go.
+
+CORRECTNESS 3. `advance` is the whole rule, a pure function; `apply` does what it says, one step at a
+time. Any step may be the last before a crash, may be done twice, or by a worker that slept through a
+rebalance: a reader sees one whole version at every moment, and the newest one stays.
+"""
+
+from enum import Enum
+
+
+class Step(Enum):
+    """Where applying a version stands."""
+
+    FENCE = "read the head"
+    PUT = "write all points of the version"
+    SWITCH = "offer the head, and read back which one stands"
+    FORGET = "take older versions out of the truth"
+    DELETE = "delete the points of older versions"
+    FINISH = "write the status"
+    WITHDRAW = "delete the points of this version: a newer one stands"
+    END = "nothing more to do"
+
+
+_AFTER = {
+    Step.FENCE: Step.PUT,
+    Step.PUT: Step.SWITCH,
+    Step.SWITCH: Step.FORGET,
+    Step.FORGET: Step.DELETE,
+    Step.DELETE: Step.FINISH,
+    Step.FINISH: Step.END,
+    Step.WITHDRAW: Step.END,
+}
+
+
+def advance(step: Step, version: int, head: int | None) -> Step:
+    """Return what to do after `step`, for a worker that holds `version`.
+
+    `head` is the version of the head (None: none) as FENCE read it, or as SWITCH read it back: a refused
+    write gives no error and shows only there. Elsewhere it isn't looked at.
+    """
+    if step in (Step.FENCE, Step.SWITCH) and head is not None and head > version:
+        return Step.WITHDRAW
+    return _AFTER[step]

@@ -1,0 +1,186 @@
+"""The first stage's decision, without I/O: is this submission new, known, late, or already here?
+
+CORRECTNESS 1. `decide` is run on the entry as it was read, and again under the ledger's conditional
+write, so it must give the same answer for the same state, however often it is asked.
+"""
+
+import msgspec
+
+from shared.contracts import Outcome, Place, Status
+from shared.ledger import NOWHERE, Accepted, Entry, Last, older
+
+DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
+MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of documents.submitted, reduced to what decides."""
+
+    document_id: str
+    tenant: str
+    source: str
+    path: str
+    place: Place
+    raw_hash: str
+    metadata_hash: str
+    extractor: str
+    title: str | None = None
+    url: str | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def deletes(self) -> bool:
+        """Return whether the submission takes the document away."""
+        return self.raw_hash == DELETION
+
+
+class Answering(msgspec.Struct, frozen=True, kw_only=True):
+    """What the serving index holds of the document."""
+
+    version: int
+    deleted: bool
+    whole: bool  # as many points as the head says
+
+
+class Superseded(msgspec.Struct, frozen=True):
+    """A newer submission was taken already: nothing to write, its end stands for this one."""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The index holds just this content: the submission ends here, without an event."""
+
+    entry: Entry
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The same content is on its way: that version's end answers both."""
+
+    entry: Entry
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A version whose event has to be on the log: a new one, or one whose event may not have got there."""
+
+    entry: Entry
+
+
+Decision = Superseded | Settled | Joined | Published
+
+
+def decide(entry: Entry | None, submission: Submission, answering: Answering | None) -> Decision:
+    """Return what the submission means for the document.
+
+    `entry` is the ledger's, None when there is none; `answering` the serving index's head, likewise.
+    """
+    entry = entry or _unknown(submission)
+    accepted, place = entry.accepted, submission.place
+    if older(place, accepted.place):
+        return Superseded()
+    same = accepted.version > 0 and (accepted.raw_hash, accepted.metadata_hash, accepted.extractor) == (
+        submission.raw_hash,
+        submission.metadata_hash,
+        submission.extractor,
+    )
+    if same and _answers(answering, accepted):
+        status: Status = "deleted" if submission.deletes else "unchanged"
+        if entry.last.place == place and entry.last.version == accepted.version:
+            status = entry.last.status if entry.last.status != "accepted" else accepted.outcome
+        return Settled(_moved(entry, place, Last(version=accepted.version, place=place, status=status, at=place.time)))
+    if submission.deletes and accepted.version == 0 and answering is None:
+        return Settled(_moved(entry, place, Last(version=0, place=place, status="deleted", at=place.time)))
+    if same and place == accepted.place:
+        return Published(_moved(entry, place, _under_way(entry, accepted.version, place)))
+    if same and entry.last.version == accepted.version and entry.last.status == "accepted":
+        moved = _moved(entry, place, _under_way(entry, accepted.version, place))
+        # In one partition the first record's event is on the log before the second record is read. Across
+        # partitions it may not be, and moving the place would make the first one's redelivery look late.
+        return Joined(moved) if place.partition == accepted.place.partition else Published(moved)
+    return Published(_next(entry, submission, answering))
+
+
+def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) -> Entry | None:
+    """Return the entry with the submission's failure, or None where a newer submission stands there."""
+    entry = entry or _unknown(submission)
+    place = submission.place
+    if older(place, entry.last.place) or older(place, entry.accepted.place):
+        return None
+    if place == entry.accepted.place:
+        version = entry.accepted.version
+    elif place == entry.last.place and entry.last.status == "failed":
+        version = entry.last.version
+    else:
+        version = _version_after(entry, place)
+    last = Last(version=version, place=place, status="failed", at=place.time, error=sentence, code=code)
+    return msgspec.structs.replace(entry, last=last, updated_at=place.time)
+
+
+def _answers(answering: Answering | None, accepted: Accepted) -> bool:
+    return answering is not None and answering.version == accepted.version and answering.whole
+
+
+def _under_way(entry: Entry, version: int, place: Place) -> Last:
+    return Last(version=version, place=place, status="accepted", at=entry.last.at)
+
+
+def _moved(entry: Entry, place: Place, last: Last) -> Entry:
+    """Return the entry with the same accepted version, asked for again at `place`."""
+    accepted = msgspec.structs.replace(entry.accepted, place=place)
+    # A failure that came later stays to be seen; its submission isn't answered by an older one.
+    return msgspec.structs.replace(
+        entry, accepted=accepted, last=entry.last if older(place, entry.last.place) else last
+    )
+
+
+def _next(entry: Entry, submission: Submission, answering: Answering | None) -> Entry:
+    version, place = _version_after(entry, submission.place), submission.place
+    lives = _lives(entry, answering)
+    outcome: Outcome = "deleted" if submission.deletes else "updated" if lives else "created"
+    newest = entry.last.place if older(place, entry.last.place) else place
+    return msgspec.structs.replace(
+        entry,
+        title=submission.title if not submission.deletes else entry.title,
+        url=submission.url if not submission.deletes else entry.url,
+        tags=submission.tags if not submission.deletes else entry.tags,
+        accepted=Accepted(
+            version=version,
+            place=place,
+            raw_hash=submission.raw_hash,
+            metadata_hash=submission.metadata_hash,
+            extractor=submission.extractor,
+            outcome=outcome,
+        ),
+        last=Last(version=version, place=newest, status="accepted", at=place.time),
+        created_at=entry.created_at if lives or submission.deletes else place.time,
+        updated_at=place.time,
+    )
+
+
+def _lives(entry: Entry, answering: Answering | None) -> bool:
+    """Return whether an earlier version of the document is there, or on its way."""
+    if answering is not None:
+        return not answering.deleted
+    failed = entry.last.version == entry.accepted.version and entry.last.status == "failed"
+    return entry.accepted.version > 0 and entry.accepted.outcome != "deleted" and not failed
+
+
+def _version_after(entry: Entry, place: Place) -> int:
+    return min(max(entry.last.version + 1, entry.accepted.version + 1, place.time), MAX_VERSION)
+
+
+def _unknown(submission: Submission) -> Entry:
+    """Return the entry of a document nobody has heard of."""
+    return Entry(
+        document_id=submission.document_id,
+        tenant=submission.tenant,
+        source=submission.source,
+        path=submission.path,
+        rev=0,
+        writer="",
+        accepted=Accepted(),
+        last=Last(version=0, place=NOWHERE, status="accepted", at=submission.place.time),
+        created_at=submission.place.time,
+        updated_at=submission.place.time,
+        title=submission.title,
+        url=submission.url,
+        tags=submission.tags,
+    )

@@ -1,0 +1,166 @@
+"""The ledger: one point per document, over all generations. CORRECTNESS 1, 3 and 5.
+
+Every change is read, decided by a pure transition, and written under the condition that nobody wrote
+in between; then read back, because a store gives no error for a refused write. Whoever lost decides
+again on what is there now, so transitions must be safe to repeat.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
+
+import msgspec
+
+from shared.batching import Batcher
+from shared.contracts import TERMINAL, Message, Outcome, Place, Status
+from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
+
+COLLECTION = "ledger"
+INDEXES: dict[str, IndexKind] = {
+    "tenant": "tenant",
+    "source": "keyword",
+    "tags": "keyword",
+    "last.status": "keyword",
+    "rev": "integer",
+    "updatedAt": "integer",
+}
+NOWHERE = Place(partition=-1, offset=-1, time=-1)  # earlier than every place
+
+
+class Accepted(Message, frozen=True):
+    """The newest version the first stage has taken; version 0 means none yet."""
+
+    version: int = 0
+    place: Place = NOWHERE
+    raw_hash: str = ""
+    metadata_hash: str = ""
+    extractor: str = ""
+    outcome: Outcome = "created"
+    etag: str | None = None
+
+
+class Last(Message, frozen=True):
+    """How the newest submission stands; a failed one has a version here that was never accepted."""
+
+    version: int
+    place: Place
+    status: Status
+    at: int  # ms since 1970
+    error: str | None = None
+    code: str | None = None
+    chunk_count: int | None = None
+
+
+class Entry(Message, frozen=True):
+    """A document's ledger point."""
+
+    document_id: str
+    tenant: str
+    source: str
+    path: str
+    rev: int  # counts writes; the condition of the next one
+    writer: str  # names the write, so that its writer knows it again
+    accepted: Accepted
+    last: Last
+    created_at: int  # ms since 1970
+    updated_at: int
+    title: str | None = None
+    url: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def ended(self, place: Place) -> bool:
+        """Return whether the submission at `place`, or a later one that stands for it, has ended."""
+        return not older(self.last.place, place) and self.last.status in TERMINAL
+
+
+def older(a: Place, b: Place) -> bool:
+    """Return whether place `a` comes before place `b`.
+
+    In one partition: when neither offset nor time is later, and one is earlier. (A topic that was made
+    anew starts at offset 0 again; its times go on.) Across partitions: by time, partition, offset.
+    """
+    if a.partition == b.partition:
+        return a.offset <= b.offset and a.time <= b.time and (a.offset, a.time) != (b.offset, b.time)
+    return (a.time, a.partition, a.offset) < (b.time, b.partition, b.offset)
+
+
+def finished(
+    entry: Entry | None,
+    version: int,
+    status: Status,
+    *,
+    at: int,
+    chunk_count: int | None = None,
+    error: str | None = None,
+    code: str | None = None,
+) -> Entry | None:
+    """Return the entry with the end of `version`, or None where another version's state stands there."""
+    if entry is None or entry.last.version != version:
+        return None
+    last = Last(
+        version=version,
+        place=entry.last.place,  # a later submission of the same content may have joined: this is its end too
+        status=status,
+        at=at,
+        error=error,
+        code=code,
+        chunk_count=chunk_count,
+    )
+    return None if last == entry.last else msgspec.structs.replace(entry, last=last)
+
+
+Transition = Callable[[Entry | None], Entry | None]
+
+
+class Ledger:
+    """Reads and changes entries. Raises Unavailable when the store is away."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lookup: Batcher[str, Entry] = Batcher(self._load)
+
+    async def create(self) -> None:
+        """Make the collection unless it is there."""
+        await self._store.create_collection(COLLECTION, size=None, sparse=False, indexes=INDEXES)
+
+    async def get(self, document_id: str) -> Entry | None:
+        """Return the document's entry, or None; concurrent calls share one read."""
+        return await self._lookup.get(document_id)
+
+    async def _load(self, ids: Sequence[str]) -> Mapping[str, Entry]:
+        return {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
+
+    async def update(self, document_id: str, transition: Transition) -> Entry | None:
+        """Return the entry as it stands after `transition`; one that returns None changes nothing."""
+        while True:
+            seen = await self.get(document_id)
+            wanted = transition(seen)
+            if wanted is None:
+                return seen
+            wanted = msgspec.structs.replace(wanted, rev=seen.rev + 1 if seen else 1, writer=uuid4().hex)
+            point = Point(id=document_id, payload=_payload(wanted))
+            if seen is None:
+                await self._store.insert(COLLECTION, [point])
+            else:
+                unseen = Filter(must=(Match("rev", (seen.rev,)),))
+                await self._store.upsert(COLLECTION, [point], only_if=unseen)
+            written = await self.get(document_id)
+            if written is not None and written.writer == wanted.writer:
+                return written
+
+    async def page(
+        self, where: Filter, *, limit: int, start: int | None = None, seen: Sequence[str] = ()
+    ) -> list[Entry]:
+        """Return at most `limit` matching entries, last changed first, from `start` (ms) down, without `seen`."""
+        if seen:
+            where = Filter(must=where.must, must_not=(*where.must_not, Ids(tuple(seen))))
+        points = await self._store.ordered(COLLECTION, where, by="updatedAt", descending=True, limit=limit, start=start)
+        return [_entry(point.payload) for point in points]
+
+
+def _payload(entry: Entry) -> Payload:
+    payload: Payload = msgspec.json.decode(msgspec.json.encode(entry))
+    return payload
+
+
+def _entry(payload: Payload) -> Entry:
+    return msgspec.convert(payload, Entry)

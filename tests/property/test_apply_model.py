@@ -1,0 +1,149 @@
+"""All interleavings of two workers that apply versions of one document, crashes anywhere.
+
+The workers run the real rule, `advance`, on a world of three facts: points, head, and what the worker read.
+N applies versions in order and may crash and start again, or be sent back one record; Z is a zombie that
+holds one version, sleeps as long as it likes, wakes and writes, and may die at any step.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from services.embed_worker.switch import Step, advance
+
+POINTS = 2
+DELETED = 3  # the version that deletes the document
+
+Advance = Callable[[Step, int, int | None], Step]
+Delete = Callable[[int, int], bool]  # (a point's version, ours) -> does it go?
+
+
+class Worker(NamedTuple):
+    version: int
+    step: Step = Step.FENCE
+    put: int = 0
+    alive: bool = True
+
+
+class World(NamedTuple):
+    points: frozenset[tuple[int, int]]
+    head: int
+    gone: bool  # the head says that the document is deleted
+    queue: int  # index of N's record
+    n: Worker | None
+    z: Worker
+    crashes: int
+
+
+def below(point: int, ours: int) -> bool:
+    return point < ours
+
+
+def move(world: World, worker: Worker, rule: Advance, delete: Delete) -> tuple[World, Worker]:
+    """One step of one worker: the effect of `worker.step`, then the real rule."""
+    version = worker.version
+    wanted = 0 if version == DELETED else POINTS
+    match worker.step:
+        case Step.PUT if worker.put < wanted:
+            points = world.points | {(version, worker.put)}
+            return world._replace(points=points), worker._replace(put=worker.put + 1)
+        case Step.SWITCH:
+            if world.head < version:
+                world = world._replace(head=version, gone=version == DELETED)
+        case Step.DELETE:
+            world = world._replace(points=frozenset(p for p in world.points if not delete(p[0], version)))
+        case Step.WITHDRAW:
+            world = world._replace(points=frozenset(p for p in world.points if p[0] != version))
+    return world, worker._replace(step=rule(worker.step, version, world.head), put=0)
+
+
+def successors(world: World, versions: tuple[int, ...], rule: Advance, delete: Delete) -> Iterator[World]:
+    if world.queue < len(versions):
+        n = world.n or Worker(versions[world.queue])
+        after, moved = move(world, n, rule, delete)
+        if moved.step is Step.END:
+            yield after._replace(queue=world.queue + 1, n=None)
+        else:
+            yield after._replace(n=moved)
+        if world.crashes:
+            yield world._replace(n=None, crashes=world.crashes - 1)
+            if world.queue:
+                yield world._replace(queue=world.queue - 1, n=None, crashes=world.crashes - 1)
+    if world.z.alive:
+        yield world._replace(z=world.z._replace(alive=False))
+        after, moved = move(world, world.z, rule, delete)
+        yield after._replace(z=moved._replace(alive=moved.step is not Step.END))
+
+
+def explore(
+    zombie: int, versions: tuple[int, ...], rule: Advance = advance, delete: Delete = below
+) -> tuple[int, set[str]]:
+    """Return how many states there are, and the names of what went wrong in any."""
+    first = World(frozenset((1, i) for i in range(POINTS)), 1, gone=False, queue=0, n=None, z=Worker(zombie), crashes=1)
+    seen, stack, wrong = {first}, [first], set[str]()
+    while stack:
+        world = stack.pop()
+        visible = frozenset() if world.gone else frozenset(p for p in world.points if p[0] == world.head)
+        if not world.gone and len(visible) != POINTS:
+            wrong.add("a reader saw a gap")
+        after = list(successors(world, versions, rule, delete))
+        if not after:
+            newest = versions[-1]
+            want = frozenset() if newest == DELETED else frozenset((newest, i) for i in range(POINTS))
+            if visible != want:
+                wrong.add("the newest version doesn't answer")
+        for state in after:
+            if state not in seen:
+                seen.add(state)
+                stack.append(state)
+    return len(seen), wrong
+
+
+@pytest.mark.parametrize(
+    ("zombie", "versions"),
+    [(2, (2, 3, 4)), (3, (2, 3, 4)), (4, (2, 3, 4)), (2, (2, 3)), (3, (2, 3))],
+)
+def test_every_interleaving_ends_with_the_newest_version_and_no_reader_sees_a_gap(
+    zombie: int, versions: tuple[int, ...]
+) -> None:
+    states, wrong = explore(zombie, versions)
+
+    assert wrong == set()
+    assert states > 300
+
+
+def no_fence(step: Step, version: int, head: int | None) -> Step:
+    return advance(step, version, None)
+
+
+def head_before_points(step: Step, version: int, head: int | None) -> Step:
+    order = {Step.FENCE: Step.SWITCH, Step.SWITCH: Step.PUT, Step.PUT: Step.DELETE}
+    right = advance(step, version, head)
+    return right if right is Step.WITHDRAW else order.get(step, right)
+
+
+@pytest.mark.parametrize(
+    ("rule", "delete"),
+    [
+        pytest.param(advance, lambda point, ours: point != ours, id="delete every other version"),
+        pytest.param(advance, lambda point, ours: point <= ours, id="delete up to our own"),
+        pytest.param(head_before_points, below, id="head before the points"),
+    ],
+)
+def test_the_rules_that_come_to_mind_first_are_caught(rule: Advance, delete: Delete) -> None:
+    found = set.union(*(explore(z, (2, 3, 4), rule, delete)[1] for z in (2, 3, 4)))
+
+    assert found
+
+
+def test_without_the_fence_a_zombie_leaves_garbage() -> None:
+    def leftovers(rule: Advance) -> bool:
+        first = World(frozenset({(4, 0), (4, 1)}), 4, gone=False, queue=1, n=None, z=Worker(2), crashes=0)
+        world, worker = first, first.z
+        while worker.step is not Step.END:
+            world, worker = move(world, worker, rule, below)
+        return any(version != world.head for version, _ in world.points)
+
+    assert leftovers(no_fence)
+    assert not leftovers(advance)

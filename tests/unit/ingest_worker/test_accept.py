@@ -1,0 +1,208 @@
+import msgspec
+import pytest
+
+from services.ingest_worker import accept
+from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
+from shared.contracts import Place
+from shared.ledger import Accepted, Entry, Last, finished, older
+
+
+def at(offset: int, *, partition: int = 0, time: int | None = None) -> Place:
+    return Place(partition=partition, offset=offset, time=1000 * offset if time is None else time)
+
+
+def a_submission(place: Place, content: str = "a", **other: object) -> Submission:
+    fields: dict[str, object] = {
+        "document_id": "d",
+        "tenant": "t",
+        "source": "s",
+        "path": "p",
+        "place": place,
+        "raw_hash": content,
+        "metadata_hash": "m",
+        "extractor": "x",
+    }
+    return Submission(**(fields | other))  # type: ignore[arg-type]  # a builder
+
+
+def a_deletion(place: Place) -> Submission:
+    return a_submission(place, accept.DELETION, metadata_hash="", extractor="")
+
+
+def entry_of(decision: Decision) -> Entry:
+    assert not isinstance(decision, Superseded)
+    return decision.entry
+
+
+def applied(entry: Entry) -> tuple[Entry, Answering]:
+    """The version as the later stages leave it."""
+    ended = finished(entry, entry.accepted.version, entry.accepted.outcome, at=0, chunk_count=3)
+    deleted = entry.accepted.outcome == "deleted"
+    return ended or entry, Answering(version=entry.accepted.version, deleted=deleted, whole=True)
+
+
+def first() -> tuple[Entry, Answering]:
+    return applied(entry_of(accept.decide(None, a_submission(at(1)), None)))
+
+
+def test_a_new_document_is_created_with_the_append_time_as_version() -> None:
+    decision = accept.decide(None, a_submission(at(1)), None)
+
+    assert isinstance(decision, Published)
+    assert decision.entry.accepted.version == 1000
+    assert decision.entry.accepted.outcome == "created"
+    assert decision.entry.last.status == "accepted"
+
+
+def test_changed_content_is_an_update_and_equal_content_ends_at_once() -> None:
+    entry, answering = first()
+
+    changed = accept.decide(entry, a_submission(at(2), "b"), answering)
+    equal = accept.decide(entry, a_submission(at(2)), answering)
+
+    assert isinstance(changed, Published)
+    assert changed.entry.accepted.outcome == "updated"
+    assert isinstance(equal, Settled)
+    assert equal.entry.last.status == "unchanged"
+    assert equal.entry.ended(at(2))
+
+
+@pytest.mark.parametrize("field", ["metadata_hash", "extractor"])
+def test_new_metadata_or_a_new_extractor_is_a_new_version(field: str) -> None:
+    entry, answering = first()
+
+    assert isinstance(accept.decide(entry, a_submission(at(2), **{field: "other"}), answering), Published)
+
+
+@pytest.mark.parametrize(
+    "answering",
+    [None, Answering(version=1000, deleted=False, whole=False), Answering(version=999, deleted=False, whole=True)],
+    ids=["the store was emptied", "points are missing", "an older version answers"],
+)
+def test_equal_content_that_the_index_does_not_answer_with_is_taken_again(answering: Answering | None) -> None:
+    entry, _ = first()
+
+    decision = accept.decide(entry, a_submission(at(2)), answering)
+
+    assert isinstance(decision, Published)
+    assert decision.entry.accepted.version > entry.accepted.version
+
+
+def test_a_version_grows_even_when_the_logs_clock_stands_still() -> None:
+    entry, answering = first()
+
+    decision = accept.decide(entry, a_submission(at(2, time=1000), "b"), answering)
+
+    assert entry_of(decision).accepted.version == 1001
+
+
+def test_the_same_record_again_is_published_again_until_its_version_ended() -> None:
+    under_way = entry_of(accept.decide(None, a_submission(at(1)), None))
+
+    again = accept.decide(under_way, a_submission(at(1)), None)
+    entry, answering = applied(under_way)
+    after = accept.decide(entry, a_submission(at(1)), answering)
+
+    assert isinstance(again, Published)
+    assert again.entry.accepted == under_way.accepted
+    assert isinstance(after, Settled)
+    assert after.entry.last.status == "created"
+
+
+def test_the_same_content_on_its_way_joins_that_version() -> None:
+    under_way = entry_of(accept.decide(None, a_submission(at(1)), None))
+
+    decision = accept.decide(under_way, a_submission(at(2)), None)
+
+    assert isinstance(decision, Joined)
+    assert decision.entry.accepted.version == under_way.accepted.version
+    assert applied(decision.entry)[0].ended(at(2))
+
+
+def test_an_older_record_is_superseded() -> None:
+    entry, answering = first()
+
+    assert isinstance(accept.decide(entry, a_submission(at(0), "z"), answering), Superseded)
+
+
+def test_a_delete_is_a_version_and_a_second_one_ends_at_once() -> None:
+    entry, answering = first()
+
+    deletion = accept.decide(entry, a_deletion(at(2)), answering)
+    entry, answering = applied(entry_of(deletion))
+    again = accept.decide(entry, a_deletion(at(3)), answering)
+    back = accept.decide(entry, a_submission(at(4)), answering)
+
+    assert isinstance(deletion, Published)
+    assert deletion.entry.accepted.outcome == "deleted"
+    assert isinstance(again, Settled)
+    assert again.entry.last.status == "deleted"
+    assert entry_of(back).accepted.outcome == "created"
+
+
+def test_deleting_what_never_was_ends_at_once() -> None:
+    decision = accept.decide(None, a_deletion(at(1)), None)
+
+    assert isinstance(decision, Settled)
+    assert decision.entry.last.status == "deleted"
+
+
+def test_a_failure_moves_only_the_last_submission() -> None:
+    entry, _ = first()
+
+    failed = accept.fail(entry, a_submission(at(2), "b"), "b.pdf is damaged", "damaged")
+
+    assert failed is not None
+    assert failed.accepted == entry.accepted
+    assert (failed.last.status, failed.last.error, failed.last.code) == ("failed", "b.pdf is damaged", "damaged")
+    assert failed.ended(at(2))
+    assert accept.fail(failed, a_submission(at(2), "b"), "b.pdf is damaged", "damaged") == failed
+
+
+def test_a_failure_older_than_what_was_taken_is_nobodys_business() -> None:
+    entry, _ = first()
+
+    assert accept.fail(entry, a_submission(at(0), "b"), "x", "damaged") is None
+
+
+def test_content_that_failed_is_tried_again() -> None:
+    failed = accept.fail(None, a_submission(at(1)), "x", "damaged")
+
+    decision = accept.decide(failed, a_submission(at(2)), None)
+
+    assert isinstance(decision, Published)
+    assert decision.entry.accepted.outcome == "created"
+
+
+def test_an_end_is_written_only_where_the_last_version_is_its_own() -> None:
+    entry, _ = first()
+
+    assert finished(entry, entry.last.version - 1, "failed", at=0) is None
+    assert finished(None, 1, "created", at=0) is None
+
+
+def test_places_of_one_partition_go_by_offset_and_time_together() -> None:
+    assert older(at(1), at(2))
+    assert not older(at(2), at(1))
+    assert not older(at(1), at(1))
+    # A topic made anew begins at offset 0 again, and its times go on.
+    assert not older(at(0, time=9000), at(5, time=5000))
+    assert older(at(9, partition=1, time=1), at(0, partition=2, time=2))
+
+
+def test_an_entry_survives_the_wire() -> None:
+    entry = Entry(
+        document_id="d",
+        tenant="t",
+        source="s",
+        path="p",
+        rev=3,
+        writer="w",
+        accepted=Accepted(version=5, place=at(1), raw_hash="r"),
+        last=Last(version=5, place=at(1), status="created", at=1, chunk_count=2),
+        created_at=1,
+        updated_at=2,
+        tags=("a", "b"),
+    )
+
+    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(entry)), Entry) == entry
