@@ -3,24 +3,27 @@
 from shared.contracts import Place
 from shared.log import Record
 
-PLACE_HEADER = "sluice-place"  # partition/offset/time, carried by re-keying and redrive
+PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 
 
 def header(record: Record, name: str) -> str | None:
     """Return the header's text, or None; bytes that aren't UTF-8 are replaced, not fatal."""
     for key, value in record.headers:
         if key == name and value is not None:
-            text: str = value.decode("utf-8", "replace")
+            text: str = value.decode(errors="replace")
             return text
     return None
 
 
-def first_place(record: Record) -> Place:
-    """Return the place in the record's header where it was carried here, else its own."""
-    carried = header(record, PLACE_HEADER)
-    if carried is not None:
-        parts = carried.split("/")
-        if len(parts) == 3 and all(part.lstrip("-").isdigit() for part in parts):
-            partition, offset, time = (int(part) for part in parts)
-            return Place(partition=partition, offset=offset, time=time)
+def place_of(record: Record) -> Place:
+    """Return where the record first entered the log: as its header says, else where it is."""
+    parts = (header(record, PLACE_HEADER) or "").split("/")
+    if len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        partition, offset, time = map(int, parts)
+        return Place(partition=partition, offset=offset, time=time)
     return Place(partition=record.partition, offset=record.offset, time=record.timestamp)
+
+
+def place_header(place: Place) -> str:
+    """Return the header's text; `place_of` reads it."""
+    return f"{place.partition}/{place.offset}/{place.time}"

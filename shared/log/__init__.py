@@ -1,0 +1,71 @@
+"""Port: the log, as FastStream's KafkaBroker on one of two drivers, and the pattern every worker reads it with.
+
+`sqlite` puts an append-only file behind the broker, with aiokafka's surface; `kafka` (next) is aiokafka
+itself. Handlers see neither: they get records and publish bytes.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.structs import RecordMetadata
+from faststream.kafka import KafkaBroker
+
+from shared.topics import Topic
+
+Record = ConsumerRecord  # topic, partition, offset, timestamp (ms), key, value, headers
+
+
+class Log(Protocol):
+    """A log that brokers and tools join."""
+
+    async def start(self) -> None:
+        """Open or reach it. Raises Unavailable, or ConfigurationError where it can't ever work."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go; brokers made from it must have been stopped."""
+        ...
+
+    def broker(self, client_id: str) -> KafkaBroker:
+        """Return a new broker on this log: acks=all, idempotent, policy MANUAL. Its owner starts and stops it."""
+        ...
+
+    def consumer(self, *, group_id: str | None = None, **options: Any) -> Any:
+        """Return an unstarted consumer with aiokafka's methods, for tools: assign, seek, getmany, commit,
+        committed, position, beginning_offsets, end_offsets, offsets_for_times.
+        """
+        ...
+
+    async def ensure_topics(self, topics: Iterable[Topic]) -> None:
+        """Create what is missing; raise ConfigurationError where one exists and differs."""
+        ...
+
+    async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
+        """Return the group's committed offset of each partition, None where there is none."""
+        ...
+
+    async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition; it never falls."""
+        ...
+
+
+class Publish(Protocol):
+    """Appends one record; `shared.log.publish` is it, bound to a broker."""
+
+    async def __call__(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes,
+        route: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> RecordMetadata:
+        """Return where the record is, once it is on disk. `route` chooses the partition where `key` doesn't.
+
+        Raises:
+            Unavailable: the log refused, or didn't answer in time (then it is unknown whether it has it).
+            Rejected: the record is larger than the topic takes.
+        """
+        ...

@@ -1,0 +1,517 @@
+"""The pattern every worker reads the log with.
+
+FastStream hands over batches; each partition gets a lane, each lane runs records of different keys side by
+side and commits its own lowest unfinished offset. What fails for good is set aside and passed; what can't be
+done now waits, and its partition with it, and no other.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError, KafkaError
+from faststream import AckPolicy
+from faststream.kafka import KafkaBroker
+
+from shared.errors import Rejected, Unavailable
+from shared.log import Record
+from shared.log.failure import Backoff, Failure, traceback_digest
+from shared.log.lane import Lane
+
+log = logging.getLogger(__name__)
+
+Handle = Callable[[Record], Awaitable[None]]
+OnDead = Callable[[Record, Failure], Awaitable[None]]
+
+BUG_ATTEMPTS = 3
+BREAKER = 50  # bugs or undecodable records in a row: one more, and it is us
+_BUG_BACKOFF = Backoff(0.1, 0.5)
+_A_DAY_MS = 24 * 3600 * 1000
+
+
+def consume(
+    broker: KafkaBroker,
+    topic: str,
+    group: str,
+    handle: Handle,
+    *,
+    on_dead: OnDead,
+    stage: str,
+    before_commit: Callable[[], Awaitable[None]] | None = None,
+    key_concurrency: int = 16,
+    max_in_flight: int = 256,
+    max_in_flight_bytes: int = 4 << 20,
+    max_records: int = 100,
+    backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+    bug_backoff: Backoff = _BUG_BACKOFF,
+    drain_s: float = 5.0,
+    commit_every_s: float = 0.05,
+    measure_every_s: float = 5.0,
+) -> "Consumption":
+    """Return the running of `handle` on every record of `topic`; call it before `broker.start()`.
+
+    `handle` may be called again for a record it has done, so it must be repeatable. It raises Rejected (or has
+    a bug, three times): `on_dead` is told, and the record is done. It raises Unavailable: it is called again, for
+    ever, and nothing of its partition behind it is committed. `before_commit` is awaited between the effects and
+    their commit, once for all partitions.
+
+    `key_concurrency` and the bounds in flight are per partition. A partition takes in at most one fetch more than
+    its bounds.
+    """
+    consumption = Consumption(
+        handle,
+        on_dead=on_dead,
+        name=f"{stage}: {group} on {topic}",
+        stage=stage,
+        before_commit=before_commit,
+        key_concurrency=key_concurrency,
+        max_in_flight=max_in_flight,
+        max_in_flight_bytes=max_in_flight_bytes,
+        backoff=backoff,
+        bug_backoff=bug_backoff,
+        drain_s=drain_s,
+        commit_every_s=commit_every_s,
+        measure_every_s=measure_every_s,
+    )
+    subscriber = broker.subscriber(
+        topic,
+        group_id=group,
+        batch=True,
+        max_records=max_records,
+        batch_timeout_ms=50,
+        ack_policy=AckPolicy.MANUAL,
+        auto_offset_reset="none",
+        listener=_Listener(consumption),
+        parser=readable_headers,
+        decoder=raw_records,
+        no_reply=True,  # else a foreign `reply_to` header would make us publish where it says
+        session_timeout_ms=10_000,
+        heartbeat_interval_ms=3_000,
+        rebalance_timeout_ms=int(2 * drain_s * 1000) + 5_000,
+        max_poll_interval_ms=_A_DAY_MS,  # we wait for as long as an outage lasts, and still are alive
+    )
+
+    @subscriber
+    async def dispatch(records: list[Record]) -> None:
+        await consumption.dispatch(subscriber.consumer, records)
+
+    consumption.consumer = lambda: subscriber.consumer
+    return consumption
+
+
+async def readable_headers(raw: tuple[Record, ...], original: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Return FastStream's message of a batch whose records keep all their headers as they were."""
+    # FastStream decodes every header, and one that is null or no UTF-8 would lose it the whole batch.
+    message = await original(tuple(replace(record, headers=tuple(_readable(record))) for record in raw))
+    message.raw_message = raw
+    return message
+
+
+def _readable(record: Record) -> Iterable[tuple[str, bytes]]:
+    return ((name, (value or b"").decode(errors="replace").encode()) for name, value in record.headers)
+
+
+async def raw_records(message: Any) -> list[Record]:
+    """Return the batch's records: each is decoded by its handler, so that one can fail alone."""
+    return list(message.raw_message)
+
+
+class _Running(Lane):
+    """A lane with what runs in it."""
+
+    def __init__(self, tp: TopicPartition) -> None:
+        super().__init__()
+        self.tp = tp
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.waiting: dict[int, str] = {}  # offset -> what it waits for
+        self.closing = asyncio.Event()
+        self.committed: int | None = None
+
+
+class Consumption:
+    """A topic being worked on; made by `consume`. Its counters are for metrics."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        *,
+        on_dead: OnDead,
+        name: str,
+        stage: str,
+        before_commit: Callable[[], Awaitable[None]] | None,
+        key_concurrency: int,
+        max_in_flight: int,
+        max_in_flight_bytes: int,
+        backoff: Backoff,
+        bug_backoff: Backoff,
+        drain_s: float,
+        commit_every_s: float,
+        measure_every_s: float,
+    ) -> None:
+        self.name = name
+        self.handled = 0  # records done by `handle`
+        self.dead = 0  # records set aside
+        self.retries = 0  # attempts that will be repeated
+        self.last_progress = time.monotonic()  # seconds, when a record was last finished
+        self.lag: dict[TopicPartition, int] = {}  # records not finished, as last measured
+        self.broken: str | None = None  # why it stopped for good
+        self.consumer: Callable[[], Any] = lambda: None
+        self._handle = handle
+        self._on_dead = on_dead
+        self._stage = stage
+        self._before_commit = before_commit
+        self._key_concurrency = key_concurrency
+        self._max_in_flight = max_in_flight
+        self._max_in_flight_bytes = max_in_flight_bytes
+        self._backoff = backoff
+        self._bug_backoff = bug_backoff
+        self._drain_s = drain_s
+        self._commit_every_s = commit_every_s
+        self._measure_every_s = measure_every_s
+        self._lanes: dict[TopicPartition, _Running] = {}
+        self._revoked: set[TopicPartition] = set()
+        self._streak = 0
+        self._stopping = False
+        self._to_commit = asyncio.Event()
+        self._committing = asyncio.Lock()
+        self._background: tuple[asyncio.Task[None], ...] = ()
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many records are taken in and not finished."""
+        return sum(len(lane) for lane in self._lanes.values())
+
+    @property
+    def waiting(self) -> dict[TopicPartition, str]:
+        """Return for each partition that waits on something unavailable, what its first such record waits for."""
+        return {tp: next(iter(lane.waiting.values())) for tp, lane in self._lanes.items() if lane.waiting}
+
+    async def stop(self) -> None:
+        """Finish what runs within the drain time, hand the rest back, commit. Afterwards no handler runs.
+
+        Call it before `broker.stop()`.
+        """
+        if self._stopping:
+            return
+        self._stopping = True
+        self._pause(self._assignment())
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._close(list(self._lanes.values()))
+
+    # From FastStream
+
+    async def dispatch(self, consumer: Any, records: Sequence[Record]) -> None:
+        """Take over a batch just read; it is worked on when this returns."""
+        try:
+            await self._take_over(consumer, records)
+        except Exception:
+            # FastStream would log it and read on, and the next commit would pass these records.
+            log.exception("consumption_failed: %s", self.name)
+            self._break(f"{self.name}: failed by itself at {_where(records[0])}; see the log")
+
+    async def _take_over(self, consumer: Any, records: Sequence[Record]) -> None:
+        for (topic, partition), group in groupby(records, key=lambda record: (record.topic, record.partition)):
+            tp, batch = TopicPartition(topic, partition), list(group)
+            try:
+                position = await consumer.position(tp)
+            except (KafkaError, ConsumerStoppedError):
+                continue
+            # A batch from before a rebalance: the partition was read on from its commit since, or isn't ours.
+            if tp in self._revoked or tp not in consumer.assignment() or position <= batch[-1].offset:
+                continue
+            if self._stopping or self.broken is not None:
+                return
+            lane = self._lanes.get(tp)
+            if lane is None:
+                lane = self._lanes[tp] = _Running(tp)
+                lane.committed = batch[0].offset
+            lane.take(batch)
+            self._pump(lane)
+
+    async def assigned(self, tps: Iterable[TopicPartition]) -> None:
+        """Begin with these partitions."""
+        self._revoked -= set(tps)
+        if self._stopping or self.broken is not None:
+            self._pause(tps)
+        elif not self._background:
+            self._background = (
+                asyncio.create_task(self._commit_for_ever(), name="consume-commit"),
+                asyncio.create_task(self._measure_for_ever(), name="consume-measure"),
+            )
+
+    async def revoked(self, tps: Iterable[TopicPartition]) -> None:
+        """End with these partitions: finish what runs, commit it, forget the rest."""
+        going = set(tps)
+        self._revoked |= going
+        await self._close([lane for tp, lane in self._lanes.items() if tp in going])
+        for tp in going:
+            self.lag.pop(tp, None)
+
+    # A lane
+
+    def _pump(self, lane: _Running) -> None:
+        while len(lane.tasks) < self._key_concurrency and not lane.closing.is_set():
+            record = lane.start()
+            if record is None:
+                break
+            lane.tasks.add(asyncio.create_task(self._run(lane, record)))
+        self._regulate(lane)
+
+    def _regulate(self, lane: _Running) -> None:
+        if lane.closing.is_set():
+            return
+        fill = max(len(lane) / self._max_in_flight, lane.bytes / self._max_in_flight_bytes)
+        if fill >= 1 or lane.waiting:
+            self._pause((lane.tp,))
+        elif fill <= 0.5 and (consumer := self.consumer()) is not None and lane.tp in consumer.paused():
+            consumer.resume(lane.tp)
+
+    async def _run(self, lane: _Running, record: Record) -> None:
+        finished = False
+        try:
+            finished = await self._finished(lane, record)
+        except Exception:
+            log.exception("consumption_failed: %s", self.name)
+            self._break(f"{self.name}: failed by itself at {_where(record)}; see the log")
+        finally:
+            current = asyncio.current_task()
+            if current is not None:
+                lane.tasks.discard(current)
+        if not finished or self._lanes.get(lane.tp) is not lane:
+            return
+        lane.finish(record)
+        self.last_progress = time.monotonic()
+        self._to_commit.set()
+        self._pump(lane)
+
+    async def _finished(self, lane: _Running, record: Record) -> bool:
+        """Return whether the record is done, one way or the other; False hands it back."""
+        outcome = await self._attempt(lane, record)
+        if not isinstance(outcome, Failure):
+            return outcome
+        self._streak = self._streak + 1 if outcome.suspicious else 0
+        if self._streak > BREAKER:
+            self._break(
+                f"{self.name} stopped: {self._streak} records in a row could not be read or met a bug, "
+                f"last {_where(record)}: {outcome.sentence}"
+            )
+            return False
+        return await self._set_aside(lane, record, outcome)
+
+    async def _attempt(self, lane: _Running, record: Record) -> bool | Failure:
+        """Return True when `handle` did it, a Failure when it never will, False when the lane is given up."""
+        first_seen = _now_ms()
+        attempts = outages = bugs = 0
+        try:
+            while True:
+                attempts += 1
+                try:
+                    await self._handle(record)
+                except Unavailable as error:
+                    lane.waiting[record.offset] = error.sentence
+                    self._regulate(lane)
+                    pause = self._backoff.delay(outages)
+                    outages += 1
+                except Rejected as error:
+                    return self._failure(error.code, error.sentence, attempts, first_seen)
+                except Exception as error:
+                    bugs += 1
+                    log.exception("bug: %s at %s, attempt %d", self.name, _where(record), bugs)
+                    if bugs >= BUG_ATTEMPTS:
+                        sentence = f"{type(error).__name__}: {error}"
+                        return self._failure("bug", sentence, attempts, first_seen, traceback_digest(error))
+                    lane.waiting.pop(record.offset, None)
+                    pause = self._bug_backoff.delay(bugs - 1)
+                else:
+                    self.handled += 1
+                    self._streak = 0
+                    return True
+                self.retries += 1
+                if not await _rest(lane, pause):
+                    return False
+        finally:
+            lane.waiting.pop(record.offset, None)
+
+    def _failure(self, code: str, sentence: str, attempts: int, first_seen: int, digest: str | None = None) -> Failure:
+        return Failure(
+            stage=self._stage,
+            code=code,
+            sentence=sentence,
+            attempts=attempts,
+            first_seen=first_seen,
+            last_seen=_now_ms(),
+            traceback_digest=digest,
+        )
+
+    async def _set_aside(self, lane: _Running, record: Record, failure: Failure) -> bool:
+        """Return whether `on_dead` took the record. Nothing may be lost, so whatever it raises, it is asked again."""
+        attempt = 0
+        try:
+            while True:
+                try:
+                    await self._on_dead(record, failure)
+                except Exception as error:
+                    if not isinstance(error, Unavailable):
+                        log.exception("dead_letter_failed: %s at %s", self.name, _where(record))
+                    lane.waiting[record.offset] = f"a dead letter can't be stored: {error}"
+                    self._regulate(lane)
+                else:
+                    self.dead += 1
+                    log.warning("record_set_aside: %s at %s: %s", self.name, _where(record), failure.sentence)
+                    return True
+                self.retries += 1
+                if not await _rest(lane, self._backoff.delay(attempt)):
+                    return False
+                attempt += 1
+        finally:
+            lane.waiting.pop(record.offset, None)
+
+    # Ends
+
+    async def _close(self, lanes: Sequence[_Running]) -> None:
+        for lane in lanes:
+            lane.closing.set()
+        if running := {task for lane in lanes for task in lane.tasks}:
+            _, late = await asyncio.wait(running, timeout=self._drain_s)
+            for task in late:
+                task.cancel()
+            if late:
+                log.warning("drain_timed_out: %s: %d records handed back", self.name, len(late))
+                await asyncio.wait(late)
+        try:
+            async with asyncio.timeout(self._drain_s):
+                await self._commit(lanes)
+        except Exception as error:  # noqa: BLE001 - not committed: the next owner repeats it, and that is harmless
+            log.warning("last_commit_failed: %s: %r", self.name, error)
+        for lane in lanes:
+            if self._lanes.get(lane.tp) is lane:
+                del self._lanes[lane.tp]
+
+    def _break(self, sentence: str) -> None:
+        if self.broken is not None:
+            return
+        self.broken = sentence
+        log.error("consumption_broken: %s", sentence)
+        self._pause(self._assignment())
+        current = asyncio.current_task()
+        for lane in self._lanes.values():
+            lane.closing.set()
+            for task in lane.tasks - {current}:
+                task.cancel()
+
+    def _assignment(self) -> frozenset[TopicPartition]:
+        consumer = self.consumer()
+        return frozenset() if consumer is None else frozenset(consumer.assignment())
+
+    def _pause(self, tps: Iterable[TopicPartition]) -> None:
+        consumer = self.consumer()
+        for tp in tps:
+            if consumer is not None and tp in consumer.assignment():
+                consumer.pause(tp)
+
+    # Commits
+
+    async def _commit_for_ever(self) -> None:
+        attempt = 0
+        while self.broken is None:
+            await self._to_commit.wait()
+            self._to_commit.clear()
+            try:
+                await self._commit(list(self._lanes.values()))
+            except Exception as error:
+                if not isinstance(error, Unavailable | KafkaError):
+                    log.exception("commit_failed: %s", self.name)
+                elif attempt == 0:
+                    log.warning("commit_failed: %s: %s", self.name, error)
+                self._to_commit.set()
+                await asyncio.sleep(self._backoff.delay(attempt))
+                attempt += 1
+            else:
+                attempt = 0
+                await asyncio.sleep(self._commit_every_s)
+
+    async def _commit(self, lanes: Sequence[_Running]) -> None:
+        """Commit what is finished in these lanes: the offsets first, then the flush, then the commit."""
+        async with self._committing:
+            lows = {lane: low for lane in lanes if (low := lane.low) is not None and low != lane.committed}
+            if not lows or self.broken is not None:
+                return
+            if self._before_commit is not None:
+                await self._before_commit()
+            consumer = self.consumer()
+            # Those that went meanwhile have committed by themselves, or are somebody else's.
+            lows = {lane: low for lane, low in lows.items() if self._lanes.get(lane.tp) is lane}
+            if not lows or consumer is None or self.broken is not None:
+                return
+            try:
+                await consumer.commit({lane.tp: low for lane, low in lows.items()})
+            except (CommitFailedError, IllegalStateError) as error:
+                # A lane that isn't ours any more: we shall be told, and the others commit in the next round.
+                raise Unavailable(f"an assignment has changed: {error}", "rebalance") from error
+            for lane, low in lows.items():
+                lane.committed = low
+
+    # Measures
+
+    async def _measure_for_ever(self) -> None:
+        while self.broken is None:
+            try:
+                await self._measure()
+            except (KafkaError, Unavailable) as error:
+                log.warning("lag_unknown: %s: %s", self.name, error)
+            await asyncio.sleep(self._measure_every_s)
+
+    async def _measure(self) -> None:
+        consumer = self.consumer()
+        if consumer is None:
+            return
+        # In this order: a position never exceeds an end that was read after it.
+        positions = {tp: await consumer.position(tp) for tp in consumer.assignment()}
+        starts, ends = await consumer.beginning_offsets(positions), await consumer.end_offsets(positions)
+        for tp, position in positions.items():
+            if tp not in consumer.assignment():
+                continue
+            lane = self._lanes.get(tp)
+            self.lag[tp] = ends[tp] - (position if lane is None or lane.low is None else lane.low)
+            if position > ends[tp] or await consumer.position(tp) < starts[tp]:
+                self._break(
+                    f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
+                    f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read; "
+                    "choose where to go on (a replay), nothing is skipped by itself"
+                )
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    def __init__(self, consumption: Consumption) -> None:
+        self._consumption = consumption
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._consumption.revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        await self._consumption.assigned(assigned)
+
+
+async def _rest(lane: _Running, seconds: float) -> bool:
+    """Return whether to go on after so long; False at once when the lane is given up."""
+    try:
+        async with asyncio.timeout(seconds):
+            await lane.closing.wait()
+    except TimeoutError:
+        return True
+    return False
+
+
+def _where(record: Record) -> str:
+    return f"{record.topic}/{record.partition}/{record.offset}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

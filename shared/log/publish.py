@@ -1,0 +1,62 @@
+"""One record onto the log, with our deadline and our errors."""
+
+import asyncio
+from collections.abc import Mapping
+
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
+from aiokafka.partitioner import DefaultPartitioner
+from aiokafka.structs import RecordMetadata
+from faststream.exceptions import IncorrectState
+from faststream.kafka import KafkaBroker
+
+from shared.errors import Rejected, Unavailable
+from shared.log.seam import partitions_of
+
+_partitioner = DefaultPartitioner()
+
+
+async def publish(
+    broker: KafkaBroker,
+    topic: str,
+    value: bytes | None,
+    *,
+    key: bytes,
+    route: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 30.0,
+) -> RecordMetadata:
+    """Return where the record is, once it is on disk. `value` None says that the key is gone.
+
+    The partition follows from `route` where that is given, else from `key`: records with the same one keep their
+    order.
+
+    Raises:
+        Rejected: code `record_too_large`; nothing was stored.
+        Unavailable: the log is away, or gave no answer in `timeout_s`; the record may or may not be stored, so
+            send it again.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            partition = None
+            if route is not None:
+                partition = await partition_for(broker, topic, route)
+            return await broker.publish(value, topic, key=key, partition=partition, headers=dict(headers or {}))
+    except TimeoutError:
+        raise Unavailable(
+            f"{topic} gave no answer in {timeout_s:g} s; it is unknown whether the record is stored", "log_timeout"
+        ) from None
+    except (MessageSizeTooLargeError, RecordTooLargeError) as error:
+        raise Rejected(f"a record is too large for {topic}: {error}", "record_too_large") from error
+    except Unavailable:
+        raise
+    except KafkaError as error:
+        raise Unavailable(f"{topic} could not take a record: {error}", "log_unavailable") from error
+    except IncorrectState as error:
+        raise Unavailable(f"{topic} could not take a record: the broker is not started", "log_closed") from error
+
+
+async def partition_for(broker: KafkaBroker, topic: str, route: bytes) -> int:
+    """Return the partition in which records with this key or route belong."""
+    numbers = range(await partitions_of(broker, topic))
+    partition: int = _partitioner(route, numbers, numbers)
+    return partition

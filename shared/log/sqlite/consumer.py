@@ -1,0 +1,589 @@
+"""aiokafka's consumer, over the file."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from aiokafka import ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from aiokafka.errors import (
+    CommitFailedError,
+    ConsumerStoppedError,
+    IllegalOperation,
+    IllegalStateError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka.structs import OffsetAndTimestamp
+
+from shared.log.sqlite import groups
+from shared.log.sqlite.errors import LogUnavailable
+from shared.log.sqlite.file import boot_clock
+from shared.log.sqlite.storage import KnownTopic, Storage
+
+log = logging.getLogger(__name__)
+
+_Hear = Callable[[set[TopicPartition]], Awaitable[None] | None]
+
+_LOG_APPEND_TIME = 1
+_FETCH_BYTES = 8 << 20  # of one getmany over all partitions
+_headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
+
+
+class _Held:
+    """A partition this consumer reads, and how far it is."""
+
+    __slots__ = ("failed", "generation", "hidden", "id", "paused", "position", "tp")
+
+    def __init__(self, tp: TopicPartition, id_: int, position: int | None, generation: int | None = None) -> None:
+        self.tp = tp
+        self.id = id_
+        self.position = position  # None: to be found out
+        self.generation = generation  # of its lease; None for a partition of the owner's own choice
+        self.paused = False
+        self.hidden = False  # coming or going: the listener hasn't heard yet, so nothing is read
+        self.failed = False  # out of range: stands still until somebody seeks
+
+
+class _Want(msgspec.Struct, frozen=True):
+    tp: TopicPartition
+    id: int
+    position: int
+
+
+class _Got(msgspec.Struct, frozen=True):
+    records: list[ConsumerRecord]
+    position: int  # after them, and after the gap behind them
+    end: int
+    out_of_range: str | None = None
+
+
+class Consumer:
+    """Reads partitions: those its group gives it (`subscribe` with a group), all (`subscribe` without), or its
+    owner's choice (`assign`). Methods and errors are aiokafka's. Commits are explicit only.
+
+    `patient`: `getmany` waits until there is something instead of returning nothing. FastStream sleeps after
+    every empty poll, which would delay the next record.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        group_id: str | None = None,
+        auto_offset_reset: str = "none",
+        enable_auto_commit: bool = False,
+        max_poll_records: int | None = None,
+        max_partition_fetch_bytes: int = 1 << 20,
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int | None = None,
+        patient: bool = False,
+        **ignored: Any,
+    ) -> None:
+        if enable_auto_commit:
+            raise ValueError("enable_auto_commit=True would lose records at a crash: commit explicitly")
+        if auto_offset_reset not in ("none", "earliest", "latest"):
+            raise ValueError(f"auto_offset_reset={auto_offset_reset!r} must be none, earliest or latest")
+        del ignored  # aiokafka's network options
+        self._storage = storage
+        self._group_id = group_id
+        self._reset = auto_offset_reset
+        self._max_records = max_poll_records or 500
+        self._max_partition_bytes = max_partition_fetch_bytes
+        self._session_s = session_timeout_ms / 1000
+        self._revoke_s = (rebalance_timeout_ms or session_timeout_ms) / 1000
+        self._patient = patient
+        self._held: dict[TopicPartition, _Held] = {}
+        self._assigned_by_hand: list[TopicPartition] = []
+        self._topics: list[str] = []
+        self._listener: ConsumerRebalanceListener | None = None
+        self._member: groups.Member | None = None
+        self._attending: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()  # something to read, perhaps
+        self._attend_now = asyncio.Event()  # the group, or our place in it, may have changed
+        self._seen_generation = -1
+        self._started = self._closed = False
+        # FastStream's logging listener asks aiokafka's private parts who this is.
+        self._coordinator = SimpleNamespace(member_id=f"{group_id or 'reader'}-{uuid4().hex[:12]}")
+        self._subscription = SimpleNamespace(topics=self._topics)
+
+    # Life
+
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
+    ) -> None:
+        """Read these topics; `listener` hears of partitions that come and go."""
+        if pattern is not None:
+            raise ValueError(f"pattern={pattern!r}: name the topics instead")
+        self._topics[:] = topics
+        self._listener = listener
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, whoever else does."""
+        self._assigned_by_hand = [TopicPartition(*tp) for tp in partitions]
+        if self._started:
+            self._held = {
+                tp: _Held(tp, self._storage.topics[tp.topic].ids[tp.partition], None) for tp in self._assigned_by_hand
+            }
+            self._wake.set()
+
+    async def start(self) -> None:
+        """Begin; in a group, return when this member has its first share.
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic isn't there.
+        """
+        for name in {*self._topics, *(tp.topic for tp in self._assigned_by_hand)}:
+            await self._storage.topic(name)
+        self._started = True
+        self._storage.watch(self._look)
+        self.assign(self._assigned_by_hand)
+        if self._topics and self._group_id is not None:
+            self._member = groups.Member(
+                self._coordinator.member_id,
+                self._group_id,
+                self._storage.presence.id,
+                {name: self._storage.topics[name].ids for name in self._topics},
+                self._session_s,
+                self._reset == "latest",
+            )
+            await self._attend()
+            self._attending = asyncio.create_task(self._attend_for_ever(self._member), name="log-attend")
+        elif self._topics:
+            everything = [
+                _Held(TopicPartition(name, number), id_, None)
+                for name in self._topics
+                for number, id_ in enumerate(self._storage.topics[name].ids)
+            ]
+            await self._hold(everything)
+
+    async def stop(self) -> None:
+        """Stop reading and leave the group at once; like aiokafka, without a word to the listener."""
+        if self._closed:
+            return
+        self._closed = True
+        self._storage.unwatch(self._look)
+        self._wake.set()
+        if self._attending is not None:
+            self._attending.cancel()
+            await asyncio.gather(self._attending, return_exceptions=True)
+        if (member := self._member) is not None:
+            # Where it can't be written, the others find the lease run out or the process gone.
+            with suppress(LogUnavailable):
+                await self._storage.submit(lambda transaction: groups.leave(transaction, member))
+                self._storage.step("left")
+                await self._storage.refresh()
+
+    def _look(self) -> None:
+        self._wake.set()
+        if self._group_id is not None and self._seen_generation != self._storage.generations.get(self._group_id):
+            self._attend_now.set()
+
+    def _open(self) -> None:
+        if self._closed or not self._started:
+            raise ConsumerStoppedError
+
+    # The group
+
+    async def _attend_for_ever(self, member: groups.Member) -> None:
+        while True:
+            # A third of the session: time to miss two, and to see a neighbour die without a word.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(member.session_s / 3):
+                    await self._attend_now.wait()
+            self._attend_now.clear()
+            try:
+                await self._attend()
+            except LogUnavailable as error:
+                log.warning("group_unreachable: %s: %s", member.group, error.sentence)
+
+    async def _attend(self) -> None:
+        member = self._member
+        if member is None:
+            return
+        alive = self._storage.presence.alive
+        while True:
+            standing = await self._storage.submit(
+                lambda transaction: groups.attend(transaction, member, boot_clock(), alive)
+            )
+            await self._storage.refresh()
+            self._seen_generation = standing.generation
+            lost = [
+                held
+                for held in self._held.values()
+                if held.id not in standing.leases or standing.leases[held.id].generation != held.generation
+            ]
+            given_up = [held for held in self._held.values() if held.id in standing.wanted_elsewhere]
+            if lost or given_up:
+                await self._revoke([*lost, *(held for held in given_up if held not in lost)])
+            await self._hold(
+                [
+                    _Held(TopicPartition(name, number), id_, lease.offset, lease.generation)
+                    for name, ids in member.topics.items()
+                    for number, id_ in enumerate(ids)
+                    if (lease := standing.leases.get(id_)) is not None
+                    and id_ not in standing.wanted_elsewhere
+                    and TopicPartition(name, number) not in self._held
+                ]
+            )
+            if not standing.wanted_elsewhere:
+                return
+            let_go = partial(groups.release, member=member, partitions=standing.wanted_elsewhere)
+            await self._storage.submit(let_go)
+
+    async def _revoke(self, going: Sequence[_Held]) -> None:
+        tps = {held.tp for held in going}
+        for held in going:
+            held.hidden = True
+        if self._listener is not None:
+            await self._tell(self._listener.on_partitions_revoked, tps)
+        for tp in tps:
+            self._held.pop(tp, None)
+
+    async def _hold(self, coming: Sequence[_Held]) -> None:
+        if not coming:
+            return
+        self._held.update((held.tp, held) for held in coming)
+        if self._listener is not None:
+            for held in coming:
+                held.hidden = True
+            await self._tell(self._listener.on_partitions_assigned, {held.tp for held in coming})
+            for held in coming:
+                held.hidden = False
+        self._wake.set()
+
+    async def _tell(
+        self, hear: Callable[[set[TopicPartition]], Awaitable[None] | None], tps: set[TopicPartition]
+    ) -> None:
+        try:
+            async with asyncio.timeout(self._revoke_s):
+                answer = hear(tps)
+                if answer is not None:
+                    await answer
+        except TimeoutError:
+            log.warning("rebalance_listener_slow: given up after %g s for %s", self._revoke_s, sorted(tps))
+        except Exception:
+            log.exception("rebalance_listener_failed: %s", sorted(tps))
+
+    # Reading
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Return the next record, waiting for it."""
+        while True:
+            for records in (await self.getmany(*partitions, timeout_ms=60_000, max_records=1)).values():
+                return records[0]
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return what is there, by partition; wait up to `timeout_ms` where nothing is.
+
+        Raises:
+            OffsetOutOfRangeError: a position lies outside its partition; it stands still until somebody seeks.
+            NoOffsetForPartitionError: a partition has no position, and none may be chosen for it.
+            ConsumerStoppedError: `stop` was called.
+            LogUnavailable: the file can't be read now.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        while True:
+            self._open()
+            self._wake.clear()
+            await self._locate()
+            if wanted := self._wanted(partitions):
+                if found := await self._fetch(wanted, max_records or self._max_records):
+                    return found
+                continue
+            remaining = None if self._patient else deadline - loop.time()
+            if remaining is not None and remaining <= 0:
+                return {}
+            with suppress(TimeoutError):
+                async with asyncio.timeout(remaining):
+                    await self._wake.wait()
+
+    def _wanted(self, partitions: Sequence[TopicPartition]) -> list[_Want]:
+        wanted = [
+            _Want(held.tp, held.id, held.position)
+            for held in self._held.values()
+            if not (held.paused or held.hidden or held.failed)
+            and held.position is not None
+            and held.position != self._storage.ends.get(held.id)
+            and (not partitions or held.tp in partitions)
+        ]
+        if wanted:
+            # Whoever was first goes to the back, so that a busy partition starves no other.
+            self._held[wanted[0].tp] = self._held.pop(wanted[0].tp)
+        return wanted
+
+    async def _fetch(self, wanted: list[_Want], max_records: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        before = {want.tp: self._held[want.tp] for want in wanted}
+        got = await self._storage.read(
+            lambda connection: _read(connection, wanted, max_records, self._max_partition_bytes)
+        )
+        self._open()
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        stray: dict[TopicPartition, str] = {}
+        for want, part in zip(wanted, got, strict=False):
+            held = self._held.get(want.tp)
+            self._storage.ends[want.id] = max(part.end, self._storage.ends.get(want.id, 0))
+            if held is not before[want.tp] or held.position != want.position or held.paused or held.hidden:
+                continue  # moved, sought or paused meanwhile
+            if part.out_of_range is not None:
+                held.failed = True
+                stray[want.tp] = part.out_of_range
+                continue
+            held.position = part.position
+            if part.records:
+                found[want.tp] = part.records
+        for sentence in stray.values():
+            log.error("offset_out_of_range: %s", sentence)
+        if stray and not found:
+            raise OffsetOutOfRangeError("; ".join(stray.values()))
+        return found
+
+    async def _locate(self) -> None:
+        for held in [held for held in self._held.values() if held.position is None]:
+            position = None if self._group_id is None else await self.committed(held.tp)
+            if position is None and self._reset != "none":
+                start, end = await self._bounds(held.tp)
+                position = start if self._reset == "earliest" else end
+            if position is None:
+                raise NoOffsetForPartitionError(f"{held.tp} has no committed offset, and auto_offset_reset is none")
+            if held.position is None:  # nobody sought meanwhile
+                held.position = position
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions this consumer reads."""
+        return frozenset(self._held)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the topic's partitions, None where the topic isn't known."""
+        known = self._storage.topics.get(topic)
+        return None if known is None else set(range(len(known.ids)))
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Read no more of these until `resume`; they stay ours."""
+        for tp in partitions:
+            self._mine(tp).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Read these again."""
+        for tp in partitions:
+            self._mine(tp).paused = False
+        self._wake.set()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return what is paused."""
+        return frozenset(held.tp for held in self._held.values() if held.paused)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset that is read next."""
+        held = self._mine(partition)
+        if held.position is None:
+            await self._locate()
+        position = held.position
+        if position is None:
+            raise IllegalStateError(f"{partition} has no position")
+        return position
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the partition's next offset as last seen."""
+        return self._storage.ends.get(self._mine(partition).id)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from `offset`."""
+        if offset < 0:
+            raise ValueError(f"offset {offset} must not be negative")
+        held = self._mine(partition)
+        held.position, held.failed = offset, False
+        self._wake.set()
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Read on from the oldest record of these, or of all."""
+        for tp in partitions or self.assignment():
+            self.seek(tp, (await self._bounds(tp))[0])
+        return True
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Read on with what comes next in these, or in all."""
+        for tp in partitions or self.assignment():
+            self.seek(tp, (await self._bounds(tp))[1])
+        return True
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Read on from the group's offset of these, or of all, where there is one."""
+        offsets = {tp: await self.committed(tp) for tp in partitions or self.assignment()}
+        for tp, offset in offsets.items():
+            if offset is not None:
+                self.seek(tp, offset)
+        return offsets
+
+    def _mine(self, tp: TopicPartition) -> _Held:
+        try:
+            return self._held[tp]
+        except KeyError:
+            raise IllegalStateError(f"{tp} is not assigned") from None
+
+    # Offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | tuple[int, str]] | None = None) -> None:
+        """Store these offsets, or the positions of all partitions, for the group: all or none.
+
+        Raises:
+            CommitFailedError: a partition has moved to another member since it was read.
+            IllegalStateError: a partition isn't ours.
+            LogUnavailable: nothing was stored.
+        """
+        if self._group_id is None:
+            raise IllegalOperation("a consumer without a group has nowhere to commit")
+        self._open()
+        if offsets is None:
+            offsets = {tp: held.position for tp, held in self._held.items() if held.position is not None}
+        wanted = {}
+        for tp, value in offsets.items():
+            offset, metadata = value if isinstance(value, tuple) else (value, "")
+            held = self._mine(tp)
+            wanted[held.id] = (held.generation, offset, metadata)
+        group = self._group_id
+        member = None if self._member is None else self._member.id
+        try:
+            await self._storage.submit(lambda transaction: groups.commit(transaction, group, member, wanted))
+        except CommitFailedError:
+            self._attend_now.set()
+            raise
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """Return the group's offset of the partition, None where there is none."""
+        if self._group_id is None:
+            raise IllegalOperation("a consumer without a group has no committed offsets")
+        return await committed(self._storage, self._group_id, partition)
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset of each that may be read."""
+        return {tp: (await self._bounds(tp))[0] for tp in partitions}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the next offset of each; it never falls."""
+        return {tp: (await self._bounds(tp))[1] for tp in partitions}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return for each the first record that isn't older than the time (ms since 1970), None where all are."""
+        return {tp: await self._first_since(tp, time) for tp, time in timestamps.items()}
+
+    async def _first_since(self, tp: TopicPartition, time: int) -> OffsetAndTimestamp | None:
+        id_ = await partition_id(self._storage, tp)
+        row = await self._storage.read(lambda connection: first_since(connection, id_, time))
+        return None if row is None else OffsetAndTimestamp(*row)
+
+    async def _bounds(self, tp: TopicPartition) -> tuple[int, int]:
+        return await bounds(self._storage, await partition_id(self._storage, tp))
+
+
+async def partition_id(storage: Storage, tp: TopicPartition) -> int:
+    """Return the partition's row id."""
+    known: KnownTopic = await storage.topic(tp.topic)
+    number: int = tp.partition
+    if number not in range(len(known.ids)):
+        raise UnknownTopicOrPartitionError(f"{tp.topic} has {len(known.ids)} partitions, no {number}")
+    return known.ids[number]
+
+
+async def bounds(storage: Storage, id_: int) -> tuple[int, int]:
+    """Return the partition's first readable and its next offset."""
+    row: tuple[int, int] = await storage.read(
+        lambda connection: connection.execute("SELECT start, next FROM partition WHERE id = ?", (id_,)).fetchone()
+    )
+    return row
+
+
+async def committed(storage: Storage, group: str, tp: TopicPartition) -> int | None:
+    """Return the group's offset, None where there is none."""
+    id_ = await partition_id(storage, tp)
+    row = await storage.read(
+        lambda connection: connection.execute(
+            "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?", (group, id_)
+        ).fetchone()
+    )
+    offset: int | None = None if row is None else row[0]
+    return offset
+
+
+def first_since(connection: sqlite3.Connection, id_: int, time: int) -> tuple[int, int] | None:
+    """Return (offset, time) of the partition's first record with that time or later.
+
+    Append times never fall within a partition, so it is a binary search, not a scan.
+    """
+    low, high = connection.execute("SELECT start, next FROM partition WHERE id = ?", (id_,)).fetchone()
+    found: tuple[int, int] | None = None
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(
+            "SELECT offset, time FROM record WHERE partition = ? AND offset >= ? ORDER BY offset LIMIT 1", (id_, middle)
+        ).fetchone()
+        if row is None or row[1] >= time:
+            found = row or found
+            high = middle
+        else:
+            low = row[0] + 1
+    return found
+
+
+def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: int, max_bytes: int) -> list[_Got]:
+    """Return what each partition has, as far as the limits go; one record always fits."""
+    got: list[_Got] = []
+    room = _FETCH_BYTES
+    for want in wanted:
+        if max_records <= 0 or room <= 0:
+            break
+        start, end = connection.execute("SELECT start, next FROM partition WHERE id = ?", (want.id,)).fetchone()
+        if not start <= want.position <= end:
+            sentence = (
+                f"offset {want.position} of {want.tp.topic}/{want.tp.partition} is out of range: "
+                f"the log holds {start} to {end}; choose where to go on"
+            )
+            got.append(_Got([], want.position, end, sentence))
+            continue
+        records: list[ConsumerRecord] = []
+        size = 0
+        rows = connection.execute(
+            "SELECT offset, time, key, headers, value FROM record WHERE partition = ? AND offset >= ? "
+            "ORDER BY offset LIMIT ?",
+            (want.id, want.position, max_records),
+        )
+        cut = False
+        for offset, time, key, headers, value in rows:
+            records.append(
+                ConsumerRecord(
+                    topic=want.tp.topic,
+                    partition=want.tp.partition,
+                    offset=offset,
+                    timestamp=time,
+                    timestamp_type=_LOG_APPEND_TIME,
+                    key=key,
+                    value=value,
+                    checksum=None,
+                    serialized_key_size=len(key or b""),
+                    serialized_value_size=len(value or b""),
+                    headers=tuple(_headers.decode(headers)),
+                )
+            )
+            size += len(value or b"") + len(key or b"") + len(headers)
+            if size >= min(max_bytes, room):
+                cut = True
+                break
+        rows.close()
+        max_records -= len(records)
+        room -= size
+        # Nothing left behind the last one: what lies between it and the end was compacted away.
+        whole = not cut and max_records > 0
+        got.append(_Got(records, end if whole else records[-1].offset + 1, end))
+    return got

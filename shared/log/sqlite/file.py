@@ -1,0 +1,221 @@
+"""The file on disk: its tables, how it is opened, and the locks that its processes share."""
+
+import fcntl
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from shared.log.sqlite.errors import LogUnavailable
+from shared.settings import ConfigurationError
+
+Connect = Callable[[Path], sqlite3.Connection]
+
+VERSION = 1
+_APPLICATION_ID = 0x536C7563  # "Sluc": tells our file from any other SQLite database
+_BUSY_S = 5.0  # how long a writer waits for another process before it says unavailable
+
+# `partition.next` is the truth about offsets: rows go (retention, compaction), it never falls.
+# `partition.start` is the first offset that may be asked for; rows below it are only waiting to be deleted.
+_SCHEMA = """
+CREATE TABLE topic(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL,
+    cleanup TEXT NOT NULL, retention_ms INTEGER, max_record_bytes INTEGER NOT NULL);
+CREATE TABLE partition(
+    id INTEGER PRIMARY KEY, topic INTEGER NOT NULL REFERENCES topic(id), number INTEGER NOT NULL,
+    start INTEGER NOT NULL DEFAULT 0, next INTEGER NOT NULL DEFAULT 0, time INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (topic, number));
+CREATE TABLE record(
+    partition INTEGER NOT NULL, offset INTEGER NOT NULL, time INTEGER NOT NULL,
+    key BLOB, headers BLOB NOT NULL, value BLOB, PRIMARY KEY (partition, offset));
+CREATE TABLE consumer_group(name TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE member(
+    id TEXT PRIMARY KEY, consumer_group TEXT NOT NULL, process TEXT NOT NULL, topics TEXT NOT NULL,
+    session_s REAL NOT NULL, expires REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE lease(
+    consumer_group TEXT NOT NULL, partition INTEGER NOT NULL, member TEXT, generation INTEGER NOT NULL,
+    PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
+CREATE TABLE committed(
+    consumer_group TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, metadata TEXT NOT NULL,
+    PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Return a connection in autocommit mode that any thread may use, one at a time."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S, cached_statements=256)
+
+
+def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
+    """Return the connection that writes, with the tables in place.
+
+    Raises:
+        ConfigurationError: the file is no log of ours, or a newer version's.
+        sqlite3.Error: it can't be opened now.
+    """
+    connection = connect(path)
+    try:
+        _check(path, connection)
+        # Before the first table: the file can then give room back without being rewritten.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone stops at the drive's cache
+        connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
+        if not _version(connection):
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: Path, connect: Connect) -> sqlite3.Connection:
+    """Return a connection that only reads."""
+    connection = connect(path)
+    # No checkpoint and no write ever comes from here: one connection of the process writes.
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _check(path: Path, connection: sqlite3.Connection) -> None:
+    try:
+        version = _version(connection)
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise ConfigurationError(f"{path} is not a log of Sluice: it is no SQLite file") from None
+        raise
+    if (tables or version) and application != _APPLICATION_ID:
+        raise ConfigurationError(f"{path} is not a log of Sluice: it is another program's SQLite file")
+    if version > VERSION:
+        raise ConfigurationError(
+            f"{path} was written by a newer Sluice (version {version} of the file, this one knows up to {VERSION}): "
+            "upgrade Sluice, or choose another SLUICE_LOG or SLUICE_DATA"
+        )
+
+
+def boot_clock() -> float:
+    """Return seconds since boot, sleep included: the same for every process of the machine, set by nobody."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class _Descriptor:
+    """A file descriptor that children of a fork don't keep: a lock in a parser child would outlive its owner."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _descriptors.add(self)
+
+    def close(self) -> None:
+        number, self.number = self.number, -1
+        _descriptors.discard(self)
+        if number >= 0:
+            os.close(number)
+
+    def try_lock(self) -> bool:
+        try:
+            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self) -> None:
+        fcntl.flock(self.number, fcntl.LOCK_UN)
+
+
+_descriptors: "weakref.WeakSet[_Descriptor]" = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for descriptor in list(_descriptors):
+        # close, never unlock: the lock is shared with the parent, and the parent still lives.
+        with suppress(OSError):
+            descriptor.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+class WriteTurn:
+    """One writer at a time among all processes, checkpoints included.
+
+    SQLite before 3.51.3 may damage a WAL file when two connections write and checkpoint at the same
+    instant (the "WAL-reset bug"); Python brings whatever version it brings.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = _Descriptor(path.with_name(path.name + ".lock"))
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Hold the turn.
+
+        Raises:
+            LogUnavailable: another process has held it for 5 s.
+        """
+        deadline = time.monotonic() + _BUSY_S
+        while not self._lock.try_lock():
+            if time.monotonic() > deadline:
+                raise LogUnavailable(f"another process has been writing {self._path.name} for {_BUSY_S:g} s", "busy")
+            time.sleep(0.0005)
+        try:
+            yield
+        finally:
+            self._lock.unlock()
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+class Presence:
+    """Our process's sign of life: a file it keeps locked. The lock ends with the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path.with_name(path.name + ".members")
+        self._folder.mkdir(exist_ok=True)
+        self.id = uuid4().hex
+        self._lock = _Descriptor(self._folder / self.id)
+        self._lock.try_lock()  # nobody else knows the name yet
+        for sign in self._folder.iterdir():
+            # What killed processes left. A young one may belong to a process that is about to lock it.
+            with suppress(FileNotFoundError):
+                if time.time() - sign.stat().st_mtime > 60:
+                    self.alive(sign.name)
+
+    def alive(self, process: str) -> bool:
+        """Return whether the process that signs with this id still runs."""
+        if process == self.id:
+            return True
+        sign = self._folder / process
+        if not sign.exists():
+            return False
+        descriptor = _Descriptor(sign)
+        try:
+            dead = descriptor.try_lock()
+            if dead:
+                sign.unlink(missing_ok=True)
+        finally:
+            descriptor.close()
+        return not dead
+
+    def close(self) -> None:
+        (self._folder / self.id).unlink(missing_ok=True)
+        self._lock.close()

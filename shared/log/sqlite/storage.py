@@ -1,0 +1,410 @@
+"""One writer thread with group commit, one reader thread, and news of what others wrote."""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+
+from shared.log.sqlite.errors import LogUnavailable, unavailable
+from shared.log.sqlite.file import Connect, Presence, WriteTurn, boot_clock, open_reader, open_writer
+from shared.settings import ConfigurationError
+from shared.topics import Topic
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Operation = Callable[["Transaction"], T]
+
+# Between any two of these the process may die; the crash tests kill it at each.
+STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "swept", "checkpointed", "left")
+Step = Callable[[str], None]
+
+_GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # one transaction at most: bounds memory and the wait of the next
+_POLL_S = 0.075  # how often other processes' writes are looked for
+_HEARTBEAT_S = 2.0  # leases are renewed this often; sessions are longer than three of them
+
+
+def wall_clock_ms() -> int:
+    """Return ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class KnownTopic(msgspec.Struct, frozen=True):
+    """A topic as the file has it; `ids` are its partitions' row ids, in order."""
+
+    spec: Topic
+    ids: tuple[int, ...]
+
+
+class Tail(msgspec.Struct):
+    """Where a partition goes on."""
+
+    next: int
+    time: int  # ms since 1970 of the last record
+
+
+class Transaction:
+    """A write transaction, shared by everybody who wrote in the same turn of the loop.
+
+    An operation that refuses raises a KafkaError or ConfigurationError before its first write;
+    then the others go on. Any other error undoes the whole transaction.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, now: Callable[[], int]) -> None:
+        self.connection = connection
+        self._now = now
+        self.tails: dict[int, Tail] = {}
+
+    def append(self, partition: int, key: bytes | None, headers: bytes, value: bytes | None) -> tuple[int, int]:
+        """Return the record's offset and its append time, which never falls within a partition."""
+        tail = self.tails.get(partition)
+        if tail is None:
+            row = self.connection.execute("SELECT next, time FROM partition WHERE id = ?", (partition,)).fetchone()
+            tail = self.tails[partition] = Tail(*row)
+        offset = tail.next
+        tail.time = max(tail.time, self._now())
+        self.connection.execute(
+            "INSERT INTO record(partition, offset, time, key, headers, value) VALUES (?, ?, ?, ?, ?, ?)",
+            (partition, offset, tail.time, key, headers, value),
+        )
+        tail.next += 1
+        return offset, tail.time
+
+    def write_tails(self) -> None:
+        """Store where the partitions go on."""
+        self.connection.executemany(
+            "UPDATE partition SET next = ?, time = ? WHERE id = ?",
+            [(tail.next, tail.time, partition) for partition, tail in self.tails.items()],
+        )
+
+
+class _Queued(msgspec.Struct):
+    operation: Operation[Any]
+    size: int
+    future: asyncio.Future[Any]
+
+
+class Storage:
+    """The open file. Nothing here runs SQLite on the event loop."""
+
+    def __init__(self, path: Path, *, connect: Connect, step: Step, now: Callable[[], int]) -> None:
+        self.path = path
+        self.now = now
+        self.step = step
+        self.topics: dict[str, KnownTopic] = {}
+        self.ends: dict[int, int] = {}  # next offset by partition id, as last seen
+        self.generations: dict[str, int] = {}  # of consumer groups, as last seen
+        self.presence: Presence
+        self._connect = connect
+        self._queue: deque[_Queued] = deque()
+        self._queued = asyncio.Event()
+        self._watchers: set[Callable[[], None]] = set()
+        self._writer: sqlite3.Connection | None = None
+        self._seen = -1
+        self._closing = False
+        self._running = False
+
+    # Life
+
+    async def start(self) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            ConfigurationError: it is no log of ours, or a newer version's.
+            LogUnavailable: it can't be opened now.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._write_thread = ThreadPoolExecutor(1, thread_name_prefix="log-write")
+        self._read_thread = ThreadPoolExecutor(1, thread_name_prefix="log-read")
+        self._closing = False
+        try:
+            await self._loop.run_in_executor(self._write_thread, self._open)
+        except BaseException:
+            self._write_thread.shutdown()
+            self._read_thread.shutdown()
+            raise
+        self._running = True
+        await self.refresh()
+        self._writing = asyncio.create_task(self._write_for_ever(), name="log-write")
+        self._polling = asyncio.create_task(self._poll_for_ever(), name="log-poll")
+        self._beating = asyncio.create_task(self._beat_for_ever(), name="log-heartbeat")
+
+    async def stop(self) -> None:
+        """Write what is queued, then close."""
+        if not self._running:
+            return
+        self._running = False
+        for task in (self._polling, self._beating):
+            task.cancel()
+        await asyncio.gather(self._polling, self._beating, return_exceptions=True)
+        self._closing = True
+        self._queued.set()
+        await self._writing
+        await self._loop.run_in_executor(self._read_thread, self._reader.close)
+        await self._loop.run_in_executor(self._write_thread, self._close)
+        self._write_thread.shutdown()
+        self._read_thread.shutdown()
+
+    def _open(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Documents are in it: nobody else's business. SQLite gives its side files the same mode.
+            self.path.touch(mode=0o600)
+            with ExitStack() as undo:
+                self._turn = WriteTurn(self.path)
+                undo.callback(self._turn.close)
+                with self._turn.taken():
+                    self._writer = open_writer(self.path, self._connect)
+                undo.callback(self._writer.close)
+                self._reader = open_reader(self.path, self._connect)
+                undo.callback(self._reader.close)
+                self.presence = Presence(self.path)
+                undo.pop_all()
+        except sqlite3.Error as error:
+            raise unavailable(self.path, error) from error
+        except OSError as error:
+            raise LogUnavailable(f"the log {self.path} can't be opened: {error.strerror}", "log_unavailable") from error
+
+    def _close(self) -> None:
+        # The last connection's close is a checkpoint, so it takes its turn too; where it can't, the next start does it.
+        with suppress(sqlite3.Error, LogUnavailable), self._turn.taken():
+            if self._writer is not None:
+                self._writer.close()
+        self._writer = None
+        self.presence.close()
+        self._turn.close()
+
+    # Writing
+
+    def submit(self, operation: Operation[T], size: int = 0) -> asyncio.Future[T]:
+        """Return a future that is done when `operation` is on disk; `size` bytes bound the group.
+
+        It fails with what `operation` raised, or with LogUnavailable. Operations run in the order given.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._closing or not self._running:
+            future.set_exception(LogUnavailable(f"the log {self.path.name} is closed", "log_closed"))
+            return future
+        self._queue.append(_Queued(operation, size, future))
+        self._queued.set()
+        return future
+
+    async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` gives, run between transactions on the connection that writes."""
+        return await self._loop.run_in_executor(self._write_thread, self._maintain, work)
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            await self._queued.wait()
+            group = self._take_group()
+            if not group:
+                if self._closing:
+                    return
+                self._queued.clear()
+                continue
+            try:
+                outcomes, ends = await self._loop.run_in_executor(
+                    self._write_thread, self._transact, [queued.operation for queued in group]
+                )
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                outcomes, ends = [error] * len(group), {}
+            self._saw_ends(ends)
+            for queued, outcome in zip(group, outcomes, strict=True):
+                if queued.future.done():  # its caller gave up waiting
+                    continue
+                if isinstance(outcome, Exception):
+                    queued.future.set_exception(outcome)
+                else:
+                    queued.future.set_result(outcome)
+            self.step("acknowledged")
+
+    def _take_group(self) -> list[_Queued]:
+        group: list[_Queued] = []
+        size = 0
+        while self._queue and len(group) < _GROUP_RECORDS and size < _GROUP_BYTES:
+            group.append(self._queue.popleft())
+            size += group[-1].size
+        return group
+
+    def _transact(self, operations: Sequence[Operation[Any]]) -> tuple[list[Any], dict[int, int]]:
+        outcomes: list[Any] = []
+        with self._turn.taken():
+            connection = self._writing_connection()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                self.step("begun")
+                transaction = Transaction(connection, self.now)
+                for operation in operations:
+                    try:
+                        outcomes.append(operation(transaction))
+                    except (KafkaError, ConfigurationError) as refusal:
+                        outcomes.append(refusal)
+                    self.step("applied")
+                transaction.write_tails()
+                self.step("tails")
+                connection.execute("COMMIT")
+                self.step("committed")
+            except sqlite3.Error as error:
+                self._undo(connection)
+                raise unavailable(self.path, error) from error
+            except BaseException:
+                self._undo(connection)
+                raise
+        return outcomes, {partition: tail.next for partition, tail in transaction.tails.items()}
+
+    def _maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._turn.taken():
+            connection = self._writing_connection()
+            try:
+                return work(connection)
+            except sqlite3.Error as error:
+                self._undo(connection)
+                raise unavailable(self.path, error) from error
+
+    def _writing_connection(self) -> sqlite3.Connection:
+        if self._writer is None:
+            try:
+                self._writer = open_writer(self.path, self._connect)
+            except sqlite3.Error as error:
+                raise unavailable(self.path, error) from error
+        return self._writer
+
+    def _undo(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # A connection that can't even undo is given up; closing it undoes.
+            with suppress(sqlite3.Error):
+                connection.close()
+            self._writer = None
+
+    # Reading
+
+    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `query` gives, on one consistent view of the file.
+
+        Raises:
+            LogUnavailable: the file can't be read now.
+        """
+        if not self._running:
+            raise LogUnavailable(f"the log {self.path.name} is closed", "log_closed")
+        return await self._loop.run_in_executor(self._read_thread, self._read, query)
+
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            self._reader.execute("BEGIN")
+            try:
+                return query(self._reader)
+            finally:
+                self._reader.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise unavailable(self.path, error) from error
+
+    async def topic(self, name: str) -> KnownTopic:
+        """Return the topic.
+
+        Raises:
+            UnknownTopicOrPartitionError: nobody made it.
+        """
+        if name not in self.topics:
+            await self.refresh()
+        try:
+            return self.topics[name]
+        except KeyError:
+            raise UnknownTopicOrPartitionError(f"the log {self.path.name} has no topic {name!r}") from None
+
+    # News
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call `wake` on the loop after anything was written, by whatever process, until `unwatch`."""
+        self._watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        """Stop calling `wake`."""
+        self._watchers.discard(wake)
+
+    def announce(self) -> None:
+        """Wake everybody who watches."""
+        for wake in tuple(self._watchers):
+            wake()
+
+    def _saw_ends(self, ends: dict[int, int]) -> None:
+        for partition, end in ends.items():
+            self.ends[partition] = max(end, self.ends.get(partition, 0))
+        if ends:
+            self.announce()
+
+    async def refresh(self) -> None:
+        """Look at what other processes have done, and tell those who watch."""
+        news = await self.read(self._news)
+        if news is None:
+            return
+        # Noted only here: had the caller been cancelled meanwhile, the news would come again.
+        self._seen, self.topics, ends, self.generations = news
+        self._saw_ends(ends)
+
+    def _news(
+        self, connection: sqlite3.Connection
+    ) -> tuple[int, dict[str, KnownTopic], dict[int, int], dict[str, int]] | None:
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version == self._seen:
+            return None
+        ids: dict[int, list[int]] = {}
+        ends: dict[int, int] = {}
+        for partition, topic, end in connection.execute("SELECT id, topic, next FROM partition ORDER BY topic, number"):
+            ids.setdefault(topic, []).append(partition)
+            ends[partition] = end
+        topics = {
+            name: KnownTopic(
+                Topic(
+                    name=name,
+                    partitions=partitions,
+                    cleanup=cleanup,
+                    retention_ms=retention_ms,
+                    max_record_bytes=max_record_bytes,
+                ),
+                tuple(ids[topic]),
+            )
+            for topic, name, partitions, cleanup, retention_ms, max_record_bytes in connection.execute(
+                "SELECT id, name, partitions, cleanup, retention_ms, max_record_bytes FROM topic"
+            )
+        }
+        generations = dict(connection.execute("SELECT name, generation FROM consumer_group"))
+        return version, topics, ends, generations
+
+    async def _poll_for_ever(self) -> None:
+        reachable = True
+        while True:
+            await asyncio.sleep(_POLL_S)
+            if not self._watchers:
+                continue
+            try:
+                await self.refresh()
+            except LogUnavailable as error:
+                if reachable:
+                    log.warning("log_unreadable: %s", error.sentence)
+                reachable = False
+            else:
+                reachable = True
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            # A lease that can't be renewed runs out, as it should; the next beat tries again.
+            with suppress(LogUnavailable):
+                await self.submit(self._renew_leases)
+
+    def _renew_leases(self, transaction: Transaction) -> None:
+        transaction.connection.execute(
+            "UPDATE member SET expires = ? + session_s WHERE process = ?", (boot_clock(), self.presence.id)
+        )

@@ -1,0 +1,149 @@
+"""Compaction, retention, and giving room back."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+
+from shared.errors import Unavailable
+from shared.log.sqlite.consumer import first_since
+from shared.log.sqlite.errors import unavailable
+from shared.log.sqlite.file import Connect, open_reader
+from shared.log.sqlite.storage import Storage, Transaction
+
+log = logging.getLogger(__name__)
+
+# How long a null stays, so that a reader who is behind still learns that the key is gone.
+TOMBSTONE_MS = 24 * 3600 * 1000
+_SLICE = 500  # rows of one transaction: writers wait for no more
+_FREE_PAGES = 2000  # given back at once, 8 MB
+
+# The last record of a partition always stays: a reader that has come to it has come to the end.
+_SUPERSEDED = """
+WITH last AS MATERIALIZED (
+    SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
+SELECT offset FROM record
+WHERE partition = :partition AND key IS NOT NULL AND offset NOT IN (SELECT offset FROM last)
+"""
+_OLD_TOMBSTONES = """
+WITH last AS MATERIALIZED (
+    SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
+SELECT offset FROM record
+WHERE partition = :partition AND offset IN (SELECT offset FROM last) AND value IS NULL AND time < :before
+  AND offset < (SELECT next - 1 FROM partition WHERE id = :partition)
+"""
+
+
+async def compact(storage: Storage, connect: Connect, topic: str) -> int:
+    """Return how many records went: those with a later one of the same key, and nulls older than a day."""
+    known = await storage.topic(topic)
+    before = storage.now() - TOMBSTONE_MS
+    gone = 0
+    for partition in known.ids:
+        superseded, tombstones = await asyncio.to_thread(_doomed, storage, connect, partition, before)
+        # In this order: a null may go only after everything it covers has gone.
+        for doomed in (superseded, tombstones):
+            for at in range(0, len(doomed), _SLICE):
+                await _delete(storage, partition, doomed[at : at + _SLICE])
+        gone += len(superseded) + len(tombstones)
+    return gone
+
+
+def _doomed(storage: Storage, connect: Connect, partition: int, before: int) -> tuple[list[int], list[int]]:
+    # A connection of its own: the scan of a large partition would hold up the readers.
+    try:
+        with closing(open_reader(storage.path, connect)) as connection:
+            connection.execute("BEGIN")
+            found = [
+                [row[0] for row in connection.execute(query, {"partition": partition, "before": before})]
+                for query in (_SUPERSEDED, _OLD_TOMBSTONES)
+            ]
+            return found[0], found[1]
+    except sqlite3.Error as error:
+        raise unavailable(storage.path, error) from error
+
+
+async def _delete(storage: Storage, partition: int, offsets: Sequence[int]) -> None:
+    def delete(transaction: Transaction) -> None:
+        transaction.connection.executemany(
+            "DELETE FROM record WHERE partition = ? AND offset = ?", [(partition, offset) for offset in offsets]
+        )
+        storage.step("swept")
+
+    await storage.submit(delete)
+
+
+async def retain(storage: Storage, topic: str, now: int) -> int:
+    """Return how many records went: those older than the topic's retention at `now` (ms since 1970).
+
+    A compacted topic keeps what it keeps, whatever its age.
+    """
+    known = await storage.topic(topic)
+    if known.spec.cleanup == "compact" or known.spec.retention_ms is None:
+        return 0
+    oldest = now - known.spec.retention_ms
+    gone = 0
+    for partition in known.ids:
+        # First the bound, at once and for good; then the rows below it, also those an earlier run left.
+        await storage.submit(partial(_raise_start, partition=partition, oldest=oldest))
+        while deleted := await storage.submit(partial(_delete_below_start, storage, partition=partition)):
+            gone += deleted
+    return gone
+
+
+def _raise_start(transaction: Transaction, partition: int, oldest: int) -> None:
+    first = first_since(transaction.connection, partition, oldest)
+    # None: all are older. The tail in the table, not this transaction's: newer records are not old.
+    start = first[0] if first is not None else None
+    transaction.connection.execute(
+        "UPDATE partition SET start = max(start, coalesce(?, next)) WHERE id = ?", (start, partition)
+    )
+
+
+def _delete_below_start(storage: Storage, transaction: Transaction, partition: int) -> int:
+    deleted = transaction.connection.execute(
+        "DELETE FROM record WHERE rowid IN (SELECT record.rowid FROM record JOIN partition ON partition.id = partition "
+        "WHERE partition = ? AND offset < start LIMIT ?)",
+        (partition, _SLICE),
+    ).rowcount
+    storage.step("swept")
+    return deleted
+
+
+async def give_room_back(storage: Storage) -> None:
+    """Move the write-ahead log into the file, and cut off the file's free end."""
+
+    def checkpoint(connection: sqlite3.Connection) -> int:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        storage.step("checkpointed")
+        free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        return free
+
+    def vacuum(connection: sqlite3.Connection) -> None:
+        # The script form: `execute` takes one step of a statement without columns, which frees one page.
+        connection.executescript(f"PRAGMA incremental_vacuum({_FREE_PAGES})")
+
+    for _ in range(0, await storage.maintain(checkpoint), _FREE_PAGES):
+        await storage.maintain(vacuum)
+    await storage.maintain(checkpoint)
+
+
+async def keep_up(storage: Storage, connect: Connect) -> None:
+    """Do for each topic what it asks for, then give room back."""
+    for known in tuple(storage.topics.values()):
+        if known.spec.cleanup == "compact":
+            await compact(storage, connect, known.spec.name)
+        await retain(storage, known.spec.name, storage.now())
+    await give_room_back(storage)
+
+
+async def keep_up_for_ever(storage: Storage, connect: Connect, every_s: float) -> None:
+    """Do it every so often. Not at once: a machine that was off for a week first reads what it has."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            await keep_up(storage, connect)
+        except Unavailable as error:
+            log.warning("upkeep_failed: %s", error.sentence)

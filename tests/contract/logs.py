@@ -1,0 +1,94 @@
+"""The logs the contract suites run on, and how the suites use them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+from aiokafka import TopicPartition
+
+from shared.log import Log, Record
+from shared.log.sqlite import SqliteLog
+
+HANG_S = 20
+
+
+class Harness(Protocol):
+    """One log, seen by any number of users, and what an operator can do to it."""
+
+    async def join(self) -> Log:
+        """Return the log as one more process would open it."""
+        ...
+
+    async def compact(self, topic: str) -> None: ...
+
+    async def forget(self, topic: str) -> None:
+        """Let every record of the topic outlive its retention."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SqliteHarness:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "log.db"
+        self._joined: list[SqliteLog] = []
+
+    async def join(self) -> SqliteLog:
+        log = SqliteLog(self._path)
+        await log.start()
+        self._joined.append(log)
+        return log
+
+    async def compact(self, topic: str) -> None:
+        await self._joined[0].compact(topic)
+
+    async def forget(self, topic: str) -> None:
+        await self._joined[0].retain(topic, 2**50)
+
+    async def close(self) -> None:
+        for log in reversed(self._joined):
+            await log.stop()
+
+
+ADAPTERS: dict[str, Callable[[Path], Harness]] = {"sqlite": SqliteHarness}
+
+
+async def reading(users: AsyncExitStack, consumer: Any, tps: Iterable[TopicPartition]) -> Any:
+    consumer.assign(list(tps))
+    await consumer.start()
+    users.push_async_callback(consumer.stop)
+    return consumer
+
+
+async def member(
+    users: AsyncExitStack, log: Log, group: str, *topics: str, listener: Any = None, **options: Any
+) -> Any:
+    consumer = log.consumer(group_id=group, auto_offset_reset="none", **options)
+    consumer.subscribe(topics, listener=listener)
+    await consumer.start()
+    users.push_async_callback(consumer.stop)
+    return consumer
+
+
+async def take(consumer: Any, count: int) -> list[Record]:
+    taken: list[Record] = []
+    async with asyncio.timeout(HANG_S):
+        while len(taken) < count:
+            for records in (await consumer.getmany(timeout_ms=1000)).values():
+                taken += records
+    return taken
+
+
+async def until(happened: Callable[[], Awaitable[bool] | bool]) -> None:
+    async with asyncio.timeout(HANG_S):
+        while True:
+            answer = happened()
+            if answer if isinstance(answer, bool) else await answer:
+                return
+            await asyncio.sleep(0.01)
+
+
+def all_of(topic: str, partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(partitions)]

@@ -1,0 +1,534 @@
+"""What every worker relies on when it reads a log."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from faststream.kafka import KafkaBroker
+
+from shared.errors import Rejected, Unavailable
+from shared.log import Log, Record
+from shared.log.consume import BREAKER, BUG_ATTEMPTS, Consumption, consume
+from shared.log.failure import Backoff, Failure
+from shared.log.publish import publish
+from shared.topics import Topic
+from tests.contract.logs import ADAPTERS, HANG_S, Harness, until
+
+TOPIC, GROUP = "events", "g"
+AT_ONCE = Backoff(0.001, 0.005)
+
+Handle = Callable[[Record], Awaitable[None]]
+
+
+@pytest.fixture(params=ADAPTERS)
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
+    harness = ADAPTERS[request.param](tmp_path)
+    yield harness
+    await harness.close()
+
+
+@pytest.fixture
+async def log(harness: Harness) -> Log:
+    log = await harness.join()
+    await log.ensure_topics([Topic(name=TOPIC, partitions=4)])
+    return log
+
+
+@pytest.fixture
+async def users() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def door(log: Log, users: AsyncExitStack) -> KafkaBroker:
+    """Somebody who publishes."""
+    broker = log.broker("door")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    return broker
+
+
+class Dead:
+    """Takes dead letters; fails as often as told first."""
+
+    def __init__(self) -> None:
+        self.letters: list[tuple[Record, Failure]] = []
+        self.outage = False
+
+    async def __call__(self, record: Record, failure: Failure) -> None:
+        if self.outage:
+            raise Unavailable("the dead letters are away")
+        self.letters.append((record, failure))
+
+
+class Worker:
+    """A consumption with its own broker, as a process has it."""
+
+    def __init__(self, log: Log, handle: Handle, dead: Dead, **options: Any) -> None:
+        self.broker = log.broker("worker")
+        self.consumption: Consumption = consume(
+            self.broker,
+            TOPIC,
+            GROUP,
+            handle,
+            on_dead=dead,
+            stage="test",
+            **{
+                "backoff": AT_ONCE,
+                "bug_backoff": AT_ONCE,
+                "commit_every_s": 0.0,
+                "measure_every_s": 0.05,
+                **options,
+            },
+        )
+
+    async def stop(self) -> None:
+        await self.consumption.stop()
+        await self.broker.stop()
+
+
+@pytest.fixture
+def dead() -> Dead:
+    return Dead()
+
+
+@pytest.fixture
+def work(log: Log, dead: Dead, users: AsyncExitStack) -> Callable[..., Awaitable[Worker]]:
+    async def start(handle: Handle, *, log: Log = log, **options: Any) -> Worker:
+        worker = Worker(log, handle, dead, **options)
+        users.push_async_callback(worker.stop)
+        await worker.broker.start()
+        return worker
+
+    return start
+
+
+def key(partition: int) -> bytes:
+    """Return a key that murmur2 sends to this one of four partitions."""
+    return {0: b"k3", 1: b"k0", 2: b"k8", 3: b"k14"}[partition]
+
+
+async def committed(log: Log) -> dict[int, int | None]:
+    return {tp.partition: offset for tp, offset in (await log.committed(GROUP, TOPIC)).items()}
+
+
+async def all_committed(log: Log) -> bool:
+    return await log.committed(GROUP, TOPIC) == await log.end_offsets(TOPIC)
+
+
+async def test_every_record_is_handled_once_and_committed(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    seen: list[bytes] = []
+
+    async def handle(record: Record) -> None:
+        seen.append(record.value)
+
+    await asyncio.gather(*(publish(door, TOPIC, b"%d" % n, key=b"k%d" % n) for n in range(300)))
+    worker = await work(handle)
+    await until(lambda: all_committed(log))
+
+    assert sorted(seen) == sorted(b"%d" % n for n in range(300))
+    assert worker.consumption.handled == 300
+    assert worker.consumption.in_flight == 0
+    await until(lambda: set(worker.consumption.lag.values()) == {0})
+
+
+async def test_keys_keep_their_order_under_retries_and_others_run_on(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    order: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    tries: defaultdict[tuple[bytes, bytes], int] = defaultdict(int)
+
+    async def handle(record: Record) -> None:
+        tries[record.key, record.value] += 1
+        await asyncio.sleep(0)
+        if tries[record.key, record.value] < 1 + int(record.value) % 3:
+            raise Unavailable("not yet")
+        order[record.key].append(record.value)
+
+    keys = [b"k%d" % number for number in range(12)]
+    for number in range(8):
+        await asyncio.gather(*(publish(door, TOPIC, b"%d" % number, key=key_) for key_ in keys))
+    worker = await work(handle)
+    await until(lambda: all_committed(log))
+
+    assert order == {key_: [b"%d" % number for number in range(8)] for key_ in keys}
+    assert worker.consumption.retries > 0
+
+
+async def test_a_waiting_record_holds_up_its_own_partition_only(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    away = True
+    seen: list[tuple[int, bytes]] = []
+
+    async def handle(record: Record) -> None:
+        if away and record.partition == 0:
+            raise Unavailable("the store is away")
+        seen.append((record.partition, record.value))
+
+    for partition in range(4):
+        for number in range(5):
+            await publish(door, TOPIC, b"%d" % number, key=key(partition))
+    worker = await work(handle)
+    await until(lambda: len(seen) == 15)
+    await publish(door, TOPIC, b"late", key=key(3))
+    await until(lambda: (3, b"late") in seen)
+
+    assert worker.consumption.waiting == {TopicPartition(TOPIC, 0): "the store is away"}
+    await until(lambda: _is(committed(log), {0: 0, 1: 5, 2: 5, 3: 6}))
+
+    away = False
+    await until(lambda: all_committed(log))
+    assert [value for partition, value in seen if partition == 0] == [b"0", b"1", b"2", b"3", b"4"]
+    assert worker.consumption.waiting == {}
+
+
+async def _is(answer: Awaitable[Any], expected: Any) -> bool:
+    return bool(await answer == expected)
+
+
+async def test_the_commit_stays_below_the_lowest_unfinished_record(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    go = asyncio.Event()
+    seen: list[int] = []
+
+    async def handle(record: Record) -> None:
+        if record.key == b"slow":
+            await go.wait()
+        seen.append(record.offset)
+
+    for name in (b"fast", b"slow", b"fast", b"other"):
+        await publish(door, TOPIC, b"", key=name, route=key(0))
+    await work(handle)
+    await until(lambda: _is(committed(log), {0: 1, 1: 0, 2: 0, 3: 0}))
+    await until(lambda: sorted(seen) == [0, 2, 3])
+    assert (await committed(log))[0] == 1
+
+    go.set()
+    await until(lambda: _is(committed(log), {0: 4, 1: 0, 2: 0, 3: 0}))
+
+
+async def test_bad_headers_and_bodies_reach_the_handler_as_they_are(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    seen: list[Record] = []
+
+    async def handle(record: Record) -> None:
+        if record.value == b"\xff":
+            raise Rejected("no JSON", "undecodable")
+        seen.append(record)
+
+    producer = door.config.broker_config.producer._producer.producer  # type: ignore[attr-defined]
+    odd = [("h", b"\xff"), ("n", None), ("reply_to", b"elsewhere")]
+    for value in (b"1", b"\xff", b"2", None):
+        await (await producer.send(TOPIC, value, key=b"k", headers=odd))
+    await work(handle)
+    await until(lambda: all_committed(log))
+
+    assert [record.value for record in seen] == [b"1", b"2", None]
+    assert all(list(record.headers) == odd for record in seen)
+    assert [(record.value, failure.code, failure.sentence) for record, failure in dead.letters] == [
+        (b"\xff", "undecodable", "no JSON")
+    ]
+
+
+async def test_a_rejected_record_is_set_aside_at_once_and_its_neighbours_run_on(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    tries = 0
+
+    async def handle(record: Record) -> None:
+        nonlocal tries
+        if record.value == b"bad":
+            tries += 1
+            raise Rejected("a page without text", "empty")
+
+    for value in (b"a", b"bad", b"b"):
+        await publish(door, TOPIC, value, key=b"k")
+    worker = await work(handle)
+    await until(lambda: all_committed(log))
+
+    ((record, failure),) = dead.letters
+    assert (record.value, failure.stage, failure.code, failure.attempts) == (b"bad", "test", "empty", 1)
+    assert failure.traceback_digest is None
+    assert tries == 1
+    assert (worker.consumption.handled, worker.consumption.dead) == (2, 1)
+
+
+async def test_a_bug_is_tried_three_times_then_set_aside_with_its_digest(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    tries: list[bytes] = []
+
+    async def handle(record: Record) -> None:
+        tries.append(record.value)
+        if record.value != b"fine":
+            raise KeyError(f"object at {id(record):#x}")
+
+    for value in (b"x", b"fine", b"y"):
+        await publish(door, TOPIC, value, key=b"k")
+    await work(handle)
+    await until(lambda: all_committed(log))
+
+    assert tries == [b"x"] * BUG_ATTEMPTS + [b"fine"] + [b"y"] * BUG_ATTEMPTS
+    digests = {failure.traceback_digest for _, failure in dead.letters}
+    assert len(digests) == 1
+    assert len(digests.pop() or "") == 64
+    assert {failure.attempts for _, failure in dead.letters} == {BUG_ATTEMPTS}
+
+
+async def test_nothing_is_passed_while_the_dead_letters_are_away(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    async def handle(record: Record) -> None:
+        raise Rejected("no")
+
+    dead.outage = True
+    await publish(door, TOPIC, b"", key=key(1))
+    worker = await work(handle)
+    await until(lambda: worker.consumption.retries > 2)
+
+    assert "the dead letters are away" in worker.consumption.waiting[TopicPartition(TOPIC, 1)]
+    assert (await committed(log))[1] == 0
+
+    dead.outage = False
+    await until(lambda: all_committed(log))
+    assert len(dead.letters) == 1
+
+
+@pytest.mark.parametrize("cause", [Rejected("no JSON", "undecodable"), ValueError("a bug")], ids=["undecodable", "bug"])
+async def test_the_breaker_stops_a_release_that_can_read_nothing(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]], cause: Exception
+) -> None:
+    async def handle(record: Record) -> None:
+        raise cause
+
+    await asyncio.gather(*(publish(door, TOPIC, b"%d" % n, key=b"k%d" % n) for n in range(200)))
+    worker = await work(handle)
+    await until(lambda: worker.consumption.broken is not None)
+    passed = len(dead.letters)
+    await asyncio.gather(*(publish(door, TOPIC, b"", key=b"k%d" % n) for n in range(100)))
+    await until(lambda: worker.consumption.lag != {})
+
+    assert "51 records in a row" in str(worker.consumption.broken)
+    assert passed <= BREAKER
+    assert len(dead.letters) == passed
+    assert sum(offset or 0 for offset in (await committed(log)).values()) <= passed
+
+
+async def test_fifty_corrupt_files_are_no_bad_release(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    async def handle(record: Record) -> None:
+        raise Rejected("a corrupt PDF", "corrupt")
+
+    await asyncio.gather(*(publish(door, TOPIC, b"", key=b"k%d" % n) for n in range(80)))
+    worker = await work(handle)
+    await until(lambda: all_committed(log))
+
+    assert worker.consumption.broken is None
+    assert len(dead.letters) == 80
+
+
+async def test_the_flush_comes_between_effect_and_commit_once_a_round(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    done = flushed = rounds = 0
+    away = True
+
+    async def handle(record: Record) -> None:
+        nonlocal done
+        done += 1
+
+    async def flush() -> None:
+        nonlocal flushed, rounds
+        if away:
+            raise Unavailable("the store can't flush")
+        seen = done
+        await asyncio.sleep(0.01)
+        rounds, flushed = rounds + 1, seen
+
+    await asyncio.gather(*(publish(door, TOPIC, b"", key=b"k%d" % n) for n in range(100)))
+    await work(handle, before_commit=flush)
+    await until(lambda: done == 100)
+    assert set((await committed(log)).values()) == {0}
+
+    away = False
+    await until(lambda: all_committed(log))
+    assert flushed == 100
+    assert rounds < 20
+
+
+async def test_stop_finishes_what_runs_commits_it_and_hands_the_rest_back(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+    running = 0
+    seen: list[bytes] = []
+
+    async def handle(record: Record) -> None:
+        nonlocal running
+        running += 1
+        try:
+            started.set()
+            await go.wait()
+            seen.append(record.value)
+        finally:
+            running -= 1
+
+    for number in range(3):
+        await publish(door, TOPIC, b"%d" % number, key=b"k")
+    worker = await work(handle)
+    await started.wait()
+    stopping = asyncio.create_task(worker.consumption.stop())
+    await asyncio.sleep(0.05)
+    assert not stopping.done()
+    go.set()
+    async with asyncio.timeout(HANG_S):
+        await stopping
+
+    assert seen == [b"0"]
+    assert running == 0
+    assert sum(offset or 0 for offset in (await committed(log)).values()) == 1
+    await worker.broker.stop()
+
+    await work(handle)
+    await until(lambda: all_committed(log))
+    assert seen == [b"0", b"1", b"2"]
+
+
+async def test_stop_gives_up_a_handler_that_hangs_and_one_that_waits(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    started: set[int] = set()
+
+    async def handle(record: Record) -> None:
+        started.add(record.partition)
+        if record.partition == 0:
+            raise Unavailable("away for long")
+        await asyncio.Event().wait()
+
+    for partition in (0, 1):
+        await publish(door, TOPIC, b"", key=key(partition))
+    worker = await work(handle, drain_s=0.1, backoff=Backoff(1000.0, 1000.0))
+    await until(lambda: started == {0, 1})
+
+    async with asyncio.timeout(HANG_S):
+        await worker.stop()
+
+    assert await committed(log) == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert worker.consumption.in_flight == 0
+
+
+async def test_a_partition_that_moves_is_drained_first(
+    harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    go = asyncio.Event()
+    seen: list[tuple[str, int, int]] = []
+
+    def handler(name: str) -> Handle:
+        async def handle(record: Record) -> None:
+            await go.wait()
+            seen.append((name, record.partition, record.offset))
+
+        return handle
+
+    for partition in range(4):
+        for _ in range(3):
+            await publish(door, TOPIC, b"", key=key(partition))
+    first = await work(handler("first"))
+    await until(lambda: first.consumption.in_flight == 12)
+    second = await work(handler("second"), log=await harness.join())
+    await asyncio.sleep(0.3)
+    assert second.consumption.in_flight == 0
+
+    go.set()
+    await until(lambda: all_committed(log))
+
+    # One ran in each partition when two of them moved; what followed it came once, from its new owner.
+    assert sorted((partition, offset) for _, partition, offset in seen) == [(p, o) for p in range(4) for o in range(3)]
+    for partition in range(4):
+        mine = [(name, offset) for name, p, offset in seen if p == partition]
+        assert [offset for _, offset in mine] == [0, 1, 2]
+    assert {name for name, _, _ in seen} == {"first", "second"}
+
+
+async def test_a_zombie_that_finishes_late_commits_nothing(
+    harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    asleep, stuck = asyncio.Event(), asyncio.Event()
+    seen: list[str] = []
+
+    async def sleeper(record: Record) -> None:
+        stuck.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asleep.wait()
+
+    async def second(record: Record) -> None:
+        seen.append("second")
+        raise Unavailable("not done yet")
+
+    await publish(door, TOPIC, b"", key=key(3))
+    first = await work(sleeper, drain_s=0.05)
+    await stuck.wait()
+    late = await work(second, log=await harness.join())
+    assert first.consumption.in_flight == 1
+    asleep.set()
+    await until(lambda: bool(seen) or first.consumption.in_flight == 0)
+    await first.stop()
+    await until(lambda: "second" in seen)
+
+    assert (await committed(log))[3] == 0
+    assert late.consumption.waiting
+
+
+async def test_what_is_in_flight_is_bounded_in_number_and_in_bytes(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    go = asyncio.Event()
+
+    async def handle(record: Record) -> None:
+        await go.wait()
+
+    for _ in range(5):
+        await asyncio.gather(*(publish(door, TOPIC, b"x" * 1000, key=key(0)) for _ in range(60)))
+    await asyncio.gather(*(publish(door, TOPIC, b"x" * 100_000, key=key(1)) for _ in range(30)))
+    worker = await work(handle, max_in_flight=40, max_in_flight_bytes=500_000, max_records=10)
+    await until(lambda: worker.consumption.in_flight >= 45)
+    await asyncio.sleep(0.2)
+
+    assert worker.consumption.in_flight <= (40 + 10) + (5 + 10)
+
+    go.set()
+    await until(lambda: all_committed(log))
+    assert worker.consumption.handled == 330
+
+
+async def test_falling_behind_retention_breaks_the_consumption_with_a_sentence(
+    harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    seen: list[bytes] = []
+
+    async def handle(record: Record) -> None:
+        seen.append(record.value)
+
+    await (await work(handle)).stop()
+    await publish(door, TOPIC, b"lost", key=b"k")
+    await harness.forget(TOPIC)
+    await publish(door, TOPIC, b"after", key=b"k")
+    worker = await work(handle)
+    await until(lambda: worker.consumption.broken is not None)
+
+    assert "out of range" in str(worker.consumption.broken)
+    assert seen == []

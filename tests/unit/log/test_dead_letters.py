@@ -1,0 +1,203 @@
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import ConsumerRecord
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.contracts import BlobRef, DeadLetter, Place, decode
+from shared.errors import Unavailable
+from shared.ids import document_id
+from shared.log import Record
+from shared.log.dead_letters import DeadLetters, Owner
+from shared.log.failure import Backoff, Failure, traceback_digest
+from shared.log.sqlite import SqliteLog
+from shared.places import PLACE_HEADER, place_header, place_of
+from shared.topics import DEAD_LETTERS, Topic
+
+FAILURE = Failure(stage="extract", code="empty", sentence="no text", attempts=2, first_seen=5, last_seen=9)
+
+
+def a_record(value: bytes | None = b"body", headers: Iterable[tuple[str, bytes | None]] = (), **more: Any) -> Record:
+    return ConsumerRecord(
+        **{
+            "topic": "documents.submitted",
+            "partition": 3,
+            "offset": 41,
+            "timestamp": 1_700,
+            "timestamp_type": 1,
+            "key": b"k\xff",
+            "value": value,
+            "checksum": None,
+            "serialized_key_size": 2,
+            "serialized_value_size": 0,
+            "headers": tuple(headers),
+            **more,
+        }
+    )
+
+
+class FakeBlobs:
+    """Keeps blobs in memory; only `put` is needed here."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], bytes] = {}
+        self.away = False
+
+    async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
+        if self.away:
+            raise Unavailable("no room for blobs")
+        self.kept[tenant, document_id] = data
+        return BlobRef(sha256="0" * 64, size=len(data))
+
+    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
+        raise NotImplementedError
+
+    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
+        raise NotImplementedError
+
+    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
+        raise NotImplementedError
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    log = SqliteLog(tmp_path / "log.db")
+    await log.start()
+    await log.ensure_topics([Topic(name=DEAD_LETTERS, partitions=1, retention_ms=None)])
+    yield log
+    await log.stop()
+
+
+async def stored(
+    log: SqliteLog, blobs: FakeBlobs, record: Record, owner: Owner | None = None
+) -> tuple[bytes, DeadLetter]:
+    broker = log.broker("test")
+    await broker.start()
+    try:
+        await DeadLetters(broker, blobs, lambda _: owner)(record, FAILURE)
+    finally:
+        await broker.stop()
+    consumer = log.consumer(auto_offset_reset="earliest")
+    consumer.subscribe([DEAD_LETTERS])
+    await consumer.start()
+    letter = await consumer.getone()
+    await consumer.stop()
+    return letter.key, decode(letter.value, DeadLetter)
+
+
+async def test_a_letter_holds_the_whole_record_and_the_reason(log: SqliteLog) -> None:
+    record = a_record(headers=[("h", b"\xff"), ("null", None)])
+
+    key, letter = await stored(log, FakeBlobs(), record)
+
+    assert key == b"extract/documents.submitted/3/41"
+    assert letter == DeadLetter(
+        stage="extract",
+        code="empty",
+        sentence="no text",
+        topic="documents.submitted",
+        partition=3,
+        offset=41,
+        time=1_700,
+        place=Place(partition=3, offset=41, time=1_700),
+        key=b"k\xff",
+        value=b"body",
+        headers=(("h", b"\xff"), ("null", b"")),
+        attempts=2,
+        first_seen=5,
+        last_seen=9,
+    )
+
+
+async def test_the_key_is_that_of_the_place_where_the_record_entered(log: SqliteLog) -> None:
+    place = Place(partition=1, offset=7, time=99)
+
+    key, letter = await stored(log, FakeBlobs(), a_record(headers=[(PLACE_HEADER, place_header(place).encode())]))
+
+    assert letter.place == place
+    assert key == b"extract/documents.submitted/1/7"
+
+
+async def test_a_large_body_goes_to_the_blobs_of_its_owner(log: SqliteLog) -> None:
+    blobs = FakeBlobs()
+    body = b"x" * 250_000  # base64 makes it larger than the limit
+
+    _, letter = await stored(log, blobs, a_record(body), Owner("acme", "doc-1"))
+
+    assert (letter.value, letter.tenant, letter.document_id) == (None, "acme", "doc-1")
+    assert letter.blob == BlobRef(sha256="0" * 64, size=250_000)
+    assert blobs.kept == {("acme", "doc-1"): body}
+
+
+async def test_a_body_of_nobody_has_a_document_of_its_own(log: SqliteLog) -> None:
+    blobs = FakeBlobs()
+
+    key, letter = await stored(log, blobs, a_record(b"x" * 300_000))
+
+    assert (letter.tenant, letter.document_id) == (None, None)
+    assert list(blobs.kept) == [("default", document_id("default", DEAD_LETTERS, key.decode()))]
+
+
+async def test_no_record_is_too_large_for_a_letter(log: SqliteLog) -> None:
+    record = a_record(None, headers=[("h", b"x" * 900_000)], key=b"k" * 100_000)
+
+    _, letter = await stored(log, FakeBlobs(), record)
+
+    assert letter.headers == ()
+    assert letter.key == b"k" * 1024
+    assert "headers were too large" in letter.sentence
+
+
+async def test_no_letter_is_published_while_its_body_can_not_be_kept(log: SqliteLog) -> None:
+    blobs = FakeBlobs()
+    blobs.away = True
+
+    with pytest.raises(Unavailable, match="no room"):
+        await stored(log, blobs, a_record(b"x" * 300_000))
+
+    assert set((await log.end_offsets(DEAD_LETTERS)).values()) == {0}
+
+
+@given(partition=st.integers(0, 99), offset=st.integers(0, 2**53), time=st.integers(0, 2**53))
+def test_a_place_survives_its_header(partition: int, offset: int, time: int) -> None:
+    place = Place(partition=partition, offset=offset, time=time)
+
+    assert place_of(a_record(headers=[(PLACE_HEADER, place_header(place).encode())])) == place
+
+
+@pytest.mark.parametrize(
+    "header", [b"", b"1/2", b"1/2/x", b"-1/2/3", b"1/2/3/4", b"\xff/1/2", b"1/2/" + b"9" * 5000, None]
+)
+def test_a_header_that_is_no_place_is_ignored(header: bytes | None) -> None:
+    record = a_record(headers=[(PLACE_HEADER, header)])
+
+    assert place_of(record) == Place(partition=3, offset=41, time=1_700)
+
+
+def test_delays_grow_up_to_a_cap_and_are_spread() -> None:
+    backoff = Backoff(0.2, 5.0)
+
+    assert all(0 <= backoff.delay(0) <= 0.2 for _ in range(100))
+    late = [backoff.delay(10_000) for _ in range(200)]
+    assert max(late) <= 5.0
+    assert max(late) - min(late) > 1.0
+
+
+def test_a_digest_names_the_bug_and_not_its_values() -> None:
+    def broken(value: object) -> str:
+        try:
+            raise ValueError(f"{value!r} at {id(value):#x}")  # noqa: TRY301 - it needs a traceback
+        except ValueError as error:
+            return traceback_digest(error)
+
+    def broken_elsewhere(value: object) -> str:
+        try:
+            raise ValueError(f"{value!r} at {id(value):#x}")  # noqa: TRY301
+        except ValueError as error:
+            return traceback_digest(error)
+
+    assert broken("a") == broken(object())
+    assert broken("a") != broken_elsewhere("a")

@@ -1,0 +1,327 @@
+"""What only the SQLite log can be asked."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+
+import pytest
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError
+
+from shared.errors import Unavailable
+from shared.log.publish import publish
+from shared.log.sqlite import LogUnavailable, SqliteLog, file
+from shared.log.sqlite.file import VERSION, WriteTurn
+from shared.log.sqlite.upkeep import TOMBSTONE_MS
+from shared.settings import ConfigurationError
+from shared.topics import Topic
+
+TRUTH = Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)
+TP = TopicPartition("truth", 0)
+
+
+class Clock:
+    """ms since 1970, as set."""
+
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def opened() -> list[sqlite3.Connection]:
+    """Every connection the log has opened, the writing one first."""
+    return []
+
+
+@pytest.fixture
+async def log(tmp_path: Path, clock: Clock, opened: list[sqlite3.Connection]) -> AsyncIterator[SqliteLog]:
+    def connect(path: Path) -> sqlite3.Connection:
+        opened.append(file.connect(path))
+        return opened[-1]
+
+    log = SqliteLog(tmp_path / "log.db", now=clock, connect=connect)
+    await log.start()
+    await log.ensure_topics([TRUTH])
+    yield log
+    await log.stop()
+
+
+@pytest.fixture
+async def users() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+async def values(log: SqliteLog) -> list[bytes | None]:
+    consumer = log.consumer(auto_offset_reset="earliest")
+    consumer.assign([TP])
+    await consumer.start()
+    found = [r.value for records in (await consumer.getmany()).values() for r in records]
+    await consumer.stop()
+    return found
+
+
+async def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    log = SqliteLog(path)
+    await log.start()
+    await log.stop()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 6}")
+
+    with pytest.raises(ConfigurationError, match=f"newer Sluice \\(version {VERSION + 6} .* up to {VERSION}"):
+        await SqliteLog(path).start()
+
+
+@pytest.mark.parametrize("content", ["text", "sqlite"])
+async def test_somebody_elses_file_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "log.db"
+    if content == "text":
+        path.write_bytes(b"not a database, but long enough to be mistaken for one" * 100)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE theirs(x)")
+    before = path.read_bytes()
+
+    with pytest.raises(ConfigurationError, match=r"log\.db is not a log of Sluice"):
+        await SqliteLog(path).start()
+
+    assert path.read_bytes() == before
+
+
+async def test_a_folder_that_can_not_be_written_is_unavailable_and_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+
+    with pytest.raises(LogUnavailable, match="file"):
+        await SqliteLog(tmp_path / "file" / "log.db").start()
+
+
+@pytest.mark.parametrize("name", ["log.db", "log.db-wal", "log.db.lock"])
+async def test_the_file_is_nobody_elses_to_read(log: SqliteLog, tmp_path: Path, name: str) -> None:
+    assert (tmp_path / name).stat().st_mode & 0o077 == 0
+
+
+async def test_append_times_never_fall_when_the_clock_does(log: SqliteLog, clock: Clock, users: AsyncExitStack) -> None:
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    times = []
+    for ms in (1000, 3000, 2000, 2500, 4000):
+        clock.ms = ms
+        times.append((await publish(broker, "truth", b"", key=b"k")).timestamp)
+
+    assert times == [1000, 3000, 3000, 3000, 4000]
+
+
+async def test_a_full_file_refuses_and_goes_on_when_there_is_room(
+    log: SqliteLog, opened: list[sqlite3.Connection], users: AsyncExitStack
+) -> None:
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    consumer = log.consumer(group_id="g")
+    consumer.subscribe(["truth"])
+    await consumer.start()
+    users.push_async_callback(consumer.stop)
+    pages = opened[0].execute("PRAGMA page_count").fetchone()[0]
+    opened[0].execute(f"PRAGMA max_page_count = {pages + 20}")
+    stored = []
+
+    async def fill() -> None:
+        for number in range(100):
+            await publish(broker, "truth", b"%d" % number + b"x" * 9000, key=b"k")
+            stored.append(number)
+
+    with pytest.raises(Unavailable, match="full"):
+        await fill()
+    with pytest.raises(KafkaError):
+        await (await broker.config.broker_config.producer._producer.producer.send("truth", b"x" * 9000, b"k"))  # type: ignore[attr-defined]
+
+    assert 0 < len(stored) < 100
+    assert await consumer.getmany(max_records=len(stored))  # what is there can still be read
+    assert [len(value or b"") > 9000 for value in await values(log)] == [True] * len(stored)
+
+    opened[0].execute("PRAGMA max_page_count = 100000")
+    again = await publish(broker, "truth", b"room", key=b"k")
+    await consumer.commit()
+    assert again.offset == len(stored)
+    assert (await values(log))[-1] == b"room"
+
+
+async def test_a_locked_file_is_unavailable_and_later_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "_BUSY_S", 0.05)
+    log = SqliteLog(tmp_path / "log.db")
+    await log.start()
+    with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as tool:
+        tool.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LogUnavailable, match="locked"):
+            await log.ensure_topics([TRUTH])
+        tool.execute("ROLLBACK")
+
+    await log.ensure_topics([TRUTH])
+    await log.stop()
+
+
+def test_writers_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "_BUSY_S", 0.02)
+    first, second = WriteTurn(tmp_path / "log.db"), WriteTurn(tmp_path / "log.db")
+    with first.taken(), pytest.raises(LogUnavailable, match="another process"), second.taken():
+        pass
+
+    with second.taken():
+        pass
+    first.close()
+    second.close()
+
+
+class SlowToLetGo(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self.asked.set()
+        await self.go.wait()
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None: ...
+
+
+async def test_a_partition_that_is_going_is_read_no_more(log: SqliteLog, users: AsyncExitStack) -> None:
+    await log.ensure_topics([Topic(name="pair", partitions=2)])
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    slow = SlowToLetGo()
+    first, second = log.consumer(group_id="g"), log.consumer(group_id="g")
+    for consumer, listener in ((first, slow), (second, None)):
+        consumer.subscribe(["pair"], listener=listener)
+        await consumer.start()
+        users.push_async_callback(consumer.stop)
+    async with asyncio.timeout(20):
+        await slow.asked.wait()
+    for route in (b"k0", b"k3"):
+        await publish(broker, "pair", b"", key=b"k", route=route)
+
+    read = await first.getmany(timeout_ms=0)
+    assert len(read) == 1
+    assert second.assignment() == frozenset()
+
+    slow.go.set()
+    async with asyncio.timeout(20):
+        other = await second.getone()
+    assert TopicPartition("pair", other.partition) not in read
+
+
+async def test_one_refused_operation_leaves_the_others_of_its_group(log: SqliteLog) -> None:
+    both = await asyncio.gather(
+        log.ensure_topics([Topic(name="fresh", partitions=2)]),
+        log.ensure_topics([Topic(name="truth", partitions=9)]),
+        return_exceptions=True,
+    )
+
+    assert both[0] is None
+    assert isinstance(both[1], ConfigurationError)
+    assert len(await log.end_offsets("fresh")) == 2
+
+
+async def test_old_tombstones_go_after_what_they_cover_and_the_last_record_stays(
+    log: SqliteLog, clock: Clock, users: AsyncExitStack
+) -> None:
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    for value in (b"1", None):
+        await publish(broker, "truth", value, key=b"gone")
+    await publish(broker, "truth", b"kept", key=b"kept")
+    await publish(broker, "truth", None, key=b"last")
+
+    await log.compact("truth")
+    assert await values(log) == [None, b"kept", None]
+
+    clock.ms += TOMBSTONE_MS + 1
+    await log.compact("truth")
+    assert await values(log) == [b"kept", None]
+
+
+async def test_a_reader_steps_over_a_gap_at_the_end(
+    log: SqliteLog, opened: list[sqlite3.Connection], users: AsyncExitStack
+) -> None:
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    for value in (b"1", b"2", b"3"):
+        await publish(broker, "truth", value, key=value)
+    opened[0].execute("DELETE FROM record WHERE offset > 0")
+    consumer = log.consumer(auto_offset_reset="earliest")
+    consumer.assign([TP])
+    await consumer.start()
+    users.push_async_callback(consumer.stop)
+
+    async with asyncio.timeout(20):
+        assert (await consumer.getone()).value == b"1"
+        assert await consumer.getmany(timeout_ms=10) == {}
+
+    assert await consumer.position(TP) == 3
+
+
+async def test_room_comes_back(log: SqliteLog, tmp_path: Path, clock: Clock, users: AsyncExitStack) -> None:
+    await log.ensure_topics([Topic(name="events", partitions=1, retention_ms=1000)])
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    await asyncio.gather(*(publish(broker, "events", b"x" * 50_000, key=b"k") for _ in range(60)))
+    await log.keep_up()
+    full = (tmp_path / "log.db").stat().st_size
+
+    clock.ms += 2000
+    await log.keep_up()
+
+    assert full > 3_000_000
+    assert (tmp_path / "log.db").stat().st_size < 200_000
+    assert (tmp_path / "log.db-wal").stat().st_size == 0
+
+
+async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:
+    swept = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def step(name: str) -> None:
+        if name == "checkpointed":
+            loop.call_soon_threadsafe(swept.set)
+
+    log = SqliteLog(tmp_path / "log.db", upkeep_every_s=0.01, step=step, now=clock)
+    await log.start()
+    async with asyncio.timeout(20):
+        await swept.wait()
+    await log.stop()
+
+
+async def test_a_closed_log_is_unavailable(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.db")
+    await log.start()
+    await log.ensure_topics([TRUTH])
+    broker = log.broker("late")
+    await broker.start()
+    await broker.stop()
+    with pytest.raises(Unavailable, match="not started"):
+        await publish(broker, "truth", b"", key=b"k")
+    await log.stop()
+
+    with pytest.raises(Unavailable, match="closed"):
+        await log.end_offsets("truth")
+    with pytest.raises(Unavailable, match="closed"):
+        await log.ensure_topics([TRUTH])
+
+
+def test_auto_commit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="commit explicitly"):
+        SqliteLog(tmp_path / "log.db").consumer(group_id="g", enable_auto_commit=True)
