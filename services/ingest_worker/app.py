@@ -1,0 +1,68 @@
+"""Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from faststream.kafka import KafkaBroker
+
+from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.ingest import Ingest
+from services.ingest_worker.parsers import ParserPool
+from shared.blobs import Blobs
+from shared.index import Index
+from shared.ledger import Ledger
+from shared.log.consume import Consumption, consume
+from shared.log.dead_letters import DeadLetters
+from shared.log.publish import partition_for, publish
+from shared.statuses import Statuses, set_aside
+from shared.topics import EXTRACTED, SUBMITTED
+
+INGEST_GROUP = "ingest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the stages are made of; whoever made the parts starts and stops them."""
+
+    ledger: Ledger
+    index: Index
+    blobs: Blobs
+    parsers: ParserPool
+
+
+def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
+    """Return the two stages, subscribed on a broker that isn't started yet."""
+    send = partial(publish, broker)
+    statuses = Statuses(parts.ledger, send)
+    ingest = Ingest(
+        ledger=parts.ledger,
+        index=parts.index,
+        blobs=parts.blobs,
+        parsers=parts.parsers,
+        publish=send,
+        statuses=statuses,
+        partition_of=partial(partition_for, broker, SUBMITTED),
+    )
+    generation = parts.index.generation
+    chunking = Chunking(
+        generation=generation, blobs=parts.blobs, parsers=parts.parsers, publish=send, statuses=statuses
+    )
+    return [
+        consume(
+            broker,
+            SUBMITTED,
+            INGEST_GROUP,
+            ingest,
+            stage="ingest",
+            on_dead=set_aside(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
+            before_commit=parts.index.flush,
+        ),
+        consume(
+            broker,
+            EXTRACTED,
+            f"chunk.{generation.id}",
+            chunking,
+            stage="chunk",
+            on_dead=set_aside(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),
+        ),
+    ]

@@ -1,0 +1,83 @@
+"""The second stage: a version's text becomes chunks on its generation's own topic. Stateless."""
+
+import msgspec
+
+from services.ingest_worker.parsers import ParserPool
+from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.contracts import BlobRef, Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
+from shared.errors import Rejected
+from shared.index import Generation
+from shared.log import Publish, Record
+from shared.log.dead_letters import Owner
+from shared.statuses import Statuses
+from shared.topics import chunks_topic
+
+
+class Chunking:
+    """Handles records of documents.extracted for one generation. Every call may be repeated."""
+
+    def __init__(
+        self, *, generation: Generation, blobs: Blobs, parsers: ParserPool, publish: Publish, statuses: Statuses
+    ) -> None:
+        self._generation = generation
+        self._blobs = blobs
+        self._parsers = parsers
+        self._publish = publish
+        self._statuses = statuses
+
+    async def __call__(self, record: Record) -> None:
+        """Chunk one version.
+
+        Raises:
+            Rejected: the text gives no chunk, or its blob is missing or altered.
+            Unavailable: a part is away; call again.
+        """
+        if record.value is None:  # an older version, taken out of the truth
+            return
+        event = decode(record.value, DocumentExtracted)
+        document = event.document
+        chunks: tuple[Chunk, ...] = ()
+        if not document.deleted:
+            chunks = await self._parsers.chunk(
+                await self._text(event),
+                size=self._generation.chunk_size,
+                overlap=self._generation.chunk_overlap,
+                pages=event.pages,
+                document_type=document.document_type,
+            )
+            if not chunks:
+                raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
+        await self._announce(document, chunks)
+
+    @staticmethod
+    def owner(record: Record) -> Owner | None:
+        """Return whose record it is, None where it can't be read."""
+        try:
+            document = decode(record.value, DocumentExtracted).document
+        except Rejected:
+            return None
+        return Owner(document.tenant, document.document_id)
+
+    async def failed(self, record: Record, sentence: str, code: str) -> None:
+        """Write down that the version could not be chunked, where its document is known."""
+        try:
+            event = decode(record.value, DocumentExtracted)
+        except Rejected:
+            return
+        await self._statuses.end(event.document, "failed", error=sentence, code=code)
+
+    async def _text(self, event: DocumentExtracted) -> str:
+        if event.text is not None:
+            return event.text
+        document = event.document
+        if document.text_sha256 is None:
+            raise Rejected(f"version {document.version} of {document.document_id} names no text", "undecodable")
+        ref = BlobRef(sha256=document.text_sha256, size=document.text_size)
+        return (await self._blobs.get(document.tenant, document.document_id, ref)).decode()
+
+    async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
+        value = encode(DocumentChunked(document=document, chunks=chunks))
+        if len(value) > CLAIM_CHECK_BYTES:
+            blob = await self._blobs.put(document.tenant, document.document_id, msgspec.json.encode(chunks))
+            value = encode(DocumentChunked(document=document, blob=blob))
+        await self._publish(chunks_topic(self._generation.id), value, key=document.document_id.encode())

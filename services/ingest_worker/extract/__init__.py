@@ -1,0 +1,60 @@
+"""Extraction: the bytes of a file to text worth retrieving. Pure; run it where it can be killed."""
+
+import importlib
+import pkgutil
+import unicodedata
+from importlib.metadata import version
+
+import msgspec
+
+from services.ingest_worker.extract import formats
+from services.ingest_worker.extract.clean import one_line
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from shared.errors import Rejected
+
+__all__ = ["EXTRACTOR", "FORMATS", "Extraction", "Format", "Hints", "detect", "extract"]
+
+_VERSION = "1"  # raise it when the same file gives another text
+
+FORMATS: tuple[Format, ...] = tuple(
+    importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
+    for module in pkgutil.iter_modules(formats.__path__)
+)
+_TEXT = next(form for form in FORMATS if form.document_type == "txt")
+_SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
+
+
+def _fingerprint() -> str:
+    libraries = sorted({library for form in FORMATS for library in form.libraries})
+    parts = [_VERSION, f"unicode={unicodedata.unidata_version}", *(f"{name}={version(name)}" for name in libraries)]
+    return ";".join([*parts, "+".join(sorted(form.document_type for form in FORMATS))])
+
+
+EXTRACTOR = _fingerprint()  # of the code and libraries that decide a text
+
+
+def detect(data: bytes, hints: Hints) -> Format:
+    """Return the format: by content, else by the declared media type, else by name, else plain text."""
+    for form in FORMATS:
+        if form.sniff(data):
+            return form
+    if hints.essence not in _SAYS_NOTHING:
+        for form in FORMATS:
+            if hints.essence in form.media_types:
+                return form
+    return next((form for form in FORMATS if hints.suffix in form.suffixes), _TEXT)
+
+
+def extract(data: bytes, hints: Hints) -> Extraction:
+    """Return what the file says.
+
+    Raises:
+        Rejected: code `empty`, `unsupported`, `damaged` or `password`; the sentence names the file.
+    """
+    extraction = detect(data, hints).read(data, hints)
+    if not extraction.text.strip():
+        raise Rejected(f"{hints.name} holds no readable text", "empty")
+    if extraction.title:
+        return extraction
+    stem = (hints.filename or "").rpartition("/")[2].removesuffix(hints.suffix)
+    return msgspec.structs.replace(extraction, title=one_line(stem) or one_line(hints.title))

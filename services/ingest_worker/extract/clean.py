@@ -1,0 +1,114 @@
+"""Bytes to characters, and characters to text that is worth keeping."""
+
+import codecs
+import re
+import unicodedata
+
+from charset_normalizer import from_bytes
+
+from services.ingest_worker.extract.format import Hints
+from shared.errors import Rejected
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# What pages declare and what their authors' programs wrote: https://encoding.spec.whatwg.org/#names-and-labels
+_MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
+_STATEFUL = frozenset({"iso2022_jp", "iso2022_kr", "hz"})  # seven bits, so they pass for UTF-8
+_NOT_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
+_STRAY = 8  # control characters; a text may hold a few, an image or a program has one in three
+_SAMPLE = 64 * 1024  # bytes; guessing an encoding costs time by the byte
+
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
+# Control characters, soft hyphens, bidirectional overrides, byte order marks, surrogates, non-characters.
+_DROPPED = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]++"
+)
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+def cleaned(text: str) -> str:
+    """Return the text as NFC with line feeds for line ends, without control characters and outer white space."""
+    text = _LINE_ENDS.sub("\n", text)
+    if "\x1b" in text:
+        text = _ESCAPE_SEQUENCE.sub("", text)
+    return unicodedata.normalize("NFC", _DROPPED.sub("", text)).strip()
+
+
+def one_line(text: str | None, limit: int = 500) -> str | None:
+    """Return the cleaned text on one line, at most `limit` characters, None when blank."""
+    return " ".join(cleaned(text or "").split())[:limit].rstrip() or None
+
+
+def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
+    """Return the characters: by byte order mark, as UTF-8, as declared, or by a guess from the content.
+
+    `declared` is the content's own word on its encoding, believed after the sender's.
+
+    Raises:
+        Rejected: code `unsupported`, when it is no text.
+    """
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace")
+    charsets = [name for name in map(_known, (hints.charset, declared)) if name]
+    if charsets and charsets[0] in _STATEFUL and b"\x1b" in data:
+        return data.decode(charsets[0], "replace")
+    text = _wide(data) if b"\0" in data[:_SAMPLE] else _narrow(data, charsets)
+    if text is None or len(_CONTROLS.findall(text, 0, _SAMPLE)) > max(_STRAY, min(len(text), _SAMPLE) // 20):
+        raise Rejected(f"{hints.name} is neither text nor in a format that can be read", "unsupported")
+    return text
+
+
+def _known(name: str | None) -> str | None:
+    if not name:
+        return None
+    try:
+        codec = codecs.lookup(name)
+    except (LookupError, ValueError):
+        return None
+    if codec.name in _NOT_CHARSETS or not codec._is_text_encoding:  # noqa: SLF001 - zlib and its like
+        return None
+    return _MEANT.get(codec.name, codec.name)
+
+
+def _wide(data: bytes) -> str | None:
+    """Return UTF-16 without its mark; every second byte of Latin text is zero then."""
+    sample = data[:_SAMPLE]
+    if not sample.strip(b"\0"):
+        return ""
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    for encoding, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if zeros * 5 > len(sample) and others * 20 < zeros:
+            return data.decode(encoding, "replace")
+    # A stray zero byte in plain text is dropped later.
+    return _utf8(data) if sample.count(0) <= max(_STRAY, len(sample) // 200) else None
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _narrow(data: bytes, charsets: list[str]) -> str | None:
+    text = _utf8(data)
+    if text is not None:
+        return text
+    for name in charsets:
+        try:
+            return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    sample = data[:_SAMPLE].decode("utf-8", "replace")
+    # Broken UTF-8 is UTF-8: replaced bytes are few beside the sequences that are right.
+    if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
+        return data.decode("utf-8", "replace")
+    guess = from_bytes(data[:_SAMPLE]).best()
+    return None if guess is None else data.decode(_MEANT.get(guess.encoding, guess.encoding), "replace")

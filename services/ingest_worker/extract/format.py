@@ -1,0 +1,67 @@
+"""What a format is, and what reading a file gives."""
+
+from collections.abc import Callable
+
+import msgspec
+
+
+class Hints(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sender said about a file; none of it is trusted before the content."""
+
+    filename: str | None = None
+    media_type: str | None = None  # with parameters, as declared
+    title: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return what a sentence calls the file."""
+        name = self.filename or self.title or ""
+        return " ".join(name.split())[:200] or "the document"
+
+    @property
+    def suffix(self) -> str:
+        """Return the file name's suffix, lower case with its dot, or ''."""
+        stem, dot, suffix = (self.filename or "").rpartition("/")[2].rpartition(".")
+        return f"{dot}{suffix.lower()}" if stem else ""
+
+    @property
+    def essence(self) -> str:
+        """Return the media type without parameters, lower case, or ''."""
+        return (self.media_type or "").partition(";")[0].strip().lower()
+
+    @property
+    def charset(self) -> str | None:
+        """Return the media type's charset parameter."""
+        for parameter in (self.media_type or "").split(";")[1:]:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "charset":
+                return value.strip().strip("\"'") or None
+        return None
+
+
+class Extraction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says. `text` is NFC without control characters, its lines end in a line feed; it is never blank."""
+
+    text: str  # Markdown where the format has structure
+    document_type: str  # md, html, pdf, txt …
+    title: str | None = None  # the document's own, else its file's name
+    language: str | None = None  # BCP 47, as the document declares it
+    description: str | None = None
+    url: str | None = None  # canonical, as the document declares it
+    tags: tuple[str, ...] = ()  # as the document declares them
+    pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
+    note: str | None = None  # what could not be read, for people
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """One format: how it is recognised and how it is read. `FORMAT` of a module in `formats/`."""
+
+    document_type: str
+    media_types: frozenset[str]
+    suffixes: frozenset[str]
+    sniff: Callable[[bytes], bool]  # sure of it from the content alone
+    read: Callable[[bytes, Hints], Extraction]  # raises Rejected
+    warm: Callable[[], None] = lambda: None  # imports what reading needs
+    pages: Callable[[bytes], int] = lambda _: 0  # each earns the reader more time
+    light: bool = False  # cheap and safe enough to be read in the calling process
+    libraries: tuple[str, ...] = ()  # distributions whose version decides the text

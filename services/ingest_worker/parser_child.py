@@ -1,0 +1,149 @@
+"""A parser process: one document at a time from stdin, its text to stdout.
+
+Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID MEMORY_BYTES`. Frames
+are four bytes of length, big end first, and MessagePack. It ends with its parent, whatever it is doing.
+"""
+
+import ctypes
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import msgspec
+
+from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, detect, extract
+from shared.errors import Rejected
+
+LENGTH_BYTES = 4
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A document to read."""
+
+    data: bytes
+    hints: Hints
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The libraries are loaded."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The document has so many pages, each of which earns time."""
+
+    pages: int
+
+
+class Read(msgspec.Struct, frozen=True, tag=True):
+    """The document has been read."""
+
+    extraction: Extraction
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The document is at fault."""
+
+    sentence: str
+    code: str
+
+
+class OutOfMemory(msgspec.Struct, frozen=True, tag=True):
+    """The document needs more memory than a parser may have."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """We are at fault."""
+
+    traceback: str
+
+
+Reply = Ready | Begun | Read | Refused | OutOfMemory | Failed
+
+
+def main(warm: Sequence[Format] = FORMATS) -> None:
+    """Serve until stdin ends, the libraries of `warm` loaded ahead."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    _end_with(int(sys.argv[1]))
+    # Frames have a descriptor of their own: what a library prints must not get between them.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    logging.disable()
+    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    # Reading beside the parsing sees the parent's end in the middle of a parse, on any system.
+    threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    try:
+        for form in warm:
+            form.warm()
+        _limit_memory(int(sys.argv[2]))
+    except Exception:  # noqa: BLE001 - the parent has the log
+        _send(out, Failed(traceback.format_exc()))
+        return
+    _send(out, Ready())
+    while True:
+        job = jobs.get()
+        _send(out, _begun(job))
+        _send(out, _reply(job))
+
+
+def _begun(job: Job) -> Reply:
+    try:
+        return Begun(detect(job.data, job.hints).pages(job.data))
+    except Exception:  # noqa: BLE001 - reading meets it again and says what it means
+        return Begun(0)
+
+
+def _reply(job: Job) -> Reply:
+    try:
+        return Read(extract(job.data, job.hints))
+    except Rejected as error:
+        return Refused(error.sentence, error.code)
+    except MemoryError:
+        return OutOfMemory()
+    except Exception:  # noqa: BLE001 - the parent raises it
+        return Failed(traceback.format_exc())
+
+
+def _send(out: BinaryIO, reply: Reply) -> None:
+    frame = msgspec.msgpack.encode(reply)
+    out.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
+    out.write(frame)
+    out.flush()
+
+
+def _receive(source: BinaryIO, jobs: "queue.SimpleQueue[Job]") -> None:
+    decoder = msgspec.msgpack.Decoder(Job)
+    while len(length := source.read(LENGTH_BYTES)) == LENGTH_BYTES:
+        jobs.put(decoder.decode(source.read(int.from_bytes(length, "big"))))
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was gone before we asked
+        os._exit(0)
+
+
+def _limit_memory(memory: int) -> None:
+    """Keep the address space from growing by more than twice `memory`: the parent's polling sees it
+    later than an allocation can happen, and what is mapped is more than what is resident.
+    """
+    if sys.platform != "linux":
+        return
+    import resource  # noqa: PLC0415 - not on every system
+
+    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 - not a file to keep
+        mapped = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * memory,) * 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""Parsing where it can't hurt: files are read in child processes that may hang, swell or die."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from services.ingest_worker import parser_child
+from services.ingest_worker.chunk import chunks
+from services.ingest_worker.extract import Extraction, Hints, detect, extract
+from services.ingest_worker.parser_child import (
+    LENGTH_BYTES,
+    Begun,
+    Failed,
+    Job,
+    OutOfMemory,
+    Read,
+    Ready,
+    Refused,
+    Reply,
+)
+from shared.contracts import Chunk
+from shared.embedder import TokenCounter
+from shared.errors import Rejected, Unavailable
+
+log = structlog.get_logger(__name__)
+
+_LIGHT_BYTES = 64 * 1024  # a text up to here costs less to read than to send
+_START_S = 60.0  # a busy machine may take long to start a process
+_PAGE_S = 0.1
+_MAX_PAGES = 1000  # counted for time: a claim of a million pages must not buy a day
+_POLL_S = 0.05
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PROJECT = Path(__file__).resolve().parents[2]
+_INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH"})
+_REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+
+
+class _TimeOut(Exception):  # noqa: N818 - says what happened to the document
+    pass
+
+
+class _TooLarge(Exception):  # noqa: N818 - as above
+    pass
+
+
+class _Died(Exception):  # noqa: N818 - as above
+    pass
+
+
+class ParserPool:
+    """Reads files in at most `size` processes at a time, first come, first served.
+
+    Processes start when they are needed and stay. A document gets `wall_s` seconds, 0.1 more for each
+    PDF page (up to 1,000), and `memory_mb` MB of resident memory; its process is killed at either limit
+    and the next document gets a new one.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        tokens: TokenCounter,
+        wall_s: float = 10.0,
+        memory_mb: int = 512,
+        program: str = parser_child.__name__,
+    ) -> None:
+        """Take the limits, and the module that is run as a parser."""
+        if size < 1:
+            raise ValueError(f"parsers {size} must be at least 1")
+        self._tokens = tokens
+        self._wall_s = wall_s
+        self._memory = memory_mb << 20
+        self._program = program
+        self._size = size
+        self._turns = asyncio.Semaphore(size)
+        self._idle: list[_Child] = []
+        self._busy: set[_Child] = set()
+        self._closed = False
+
+    async def extract(
+        self, data: bytes, *, filename: str | None = None, media_type: str | None = None, title_hint: str | None = None
+    ) -> Extraction:
+        """Return what the file says.
+
+        Raises:
+            Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`.
+            Unavailable: no process can be started, or the pool is closed.
+            RuntimeError: a bug in a reader, with its traceback.
+        """
+        hints = Hints(filename=filename, media_type=media_type, title=title_hint)
+        if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
+            return await asyncio.to_thread(extract, data, hints)
+        if self._closed:
+            raise Unavailable("the parser pool is closed")
+        frame = msgspec.msgpack.encode(Job(data, hints))
+        async with self._turns:
+            try:
+                try:
+                    return await self._attempt(frame)
+                except _Died:
+                    # The machine may have killed it; a document that kills it twice is the cause.
+                    return await self._attempt(frame)
+            except _Died as death:
+                raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
+            except _TimeOut as limit:
+                raise Rejected(f"{hints.name} took longer than {limit} s to read", "timeout") from None
+            except _TooLarge:
+                memory = self._memory >> 20
+                raise Rejected(f"{hints.name} needs more than {memory} MB of memory to read", "too_large") from None
+
+    async def chunk(
+        self, text: str, *, size: int = 800, overlap: int = 0, pages: Sequence[int] = (), document_type: str = "md"
+    ) -> tuple[Chunk, ...]:
+        """Return the text's chunks (see `chunk.chunks`), made in a thread.
+
+        A thread is enough: it gives way every 5 ms, and the long step, counting tokens, holds no lock.
+        """
+        return await asyncio.to_thread(
+            chunks, text, tokens=self._tokens, size=size, overlap=overlap, pages=pages, type_hint=document_type
+        )
+
+    async def close(self) -> None:
+        """End all processes; documents waiting or being read raise Unavailable."""
+        if self._closed:
+            return
+        self._closed = True
+        for child in self._busy:
+            child.stop()
+        for _ in range(self._size):  # whoever holds a turn is told, and gives it back
+            await self._turns.acquire()
+        await asyncio.gather(*(child.end() for child in self._idle))
+        self._idle.clear()
+
+    async def _attempt(self, frame: bytes) -> Extraction:
+        if self._closed:
+            raise Unavailable("the parser pool is closed")
+        child = self._idle.pop() if self._idle else _Child(self._program, self._memory)
+        self._busy.add(child)
+        sound = False
+        try:
+            reply = await child.ask(frame, self._wall_s)
+            sound = isinstance(reply, Read | Refused) and not child.swollen
+        except (_Died, Unavailable):
+            if self._closed:
+                raise Unavailable("the parser pool is closed") from None
+            raise
+        finally:
+            # Cancelled, too: a process in the middle of a document is no use to the next one.
+            self._busy.discard(child)
+            if sound and not self._closed:
+                self._idle.append(child)
+            else:
+                await asyncio.shield(child.end())
+        match reply:
+            case Read(extraction):
+                return extraction
+            case Refused(sentence, code):
+                raise Rejected(sentence, code)
+            case OutOfMemory():
+                raise _TooLarge
+            case Failed(trace):
+                raise RuntimeError(f"a reader failed:\n{trace}")
+            case _:
+                raise RuntimeError(f"a parser answered out of turn: {type(reply).__name__}")
+
+
+class _Child:
+    """One parser process, started by the first document it is asked to read."""
+
+    def __init__(self, program: str, memory: int) -> None:
+        self._program = program
+        self._memory = memory
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopped = False
+        self._limit_s = 0.0
+
+    @property
+    def swollen(self) -> bool:
+        """Return whether what the last document left behind would be held against the next."""
+        return self._resident() > self._memory // 2
+
+    async def ask(self, frame: bytes, wall_s: float) -> Reply:
+        """Return the answer to a document's frame.
+
+        Raises:
+            _TimeOut, _TooLarge, _Died: by the document.
+            Unavailable: the process can't be started.
+        """
+        process = self._process or await self._start()
+        if self._stopped:  # while it started
+            raise _Died("stopped")
+        self._limit_s = wall_s
+        began = time.monotonic()
+        exchange = asyncio.create_task(self._exchange(process, frame, wall_s))
+        try:
+            while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
+                if self._resident() > self._memory:
+                    raise _TooLarge
+                if time.monotonic() - began > self._limit_s:
+                    raise _TimeOut(f"{self._limit_s:g}")
+            return exchange.result()
+        finally:
+            exchange.cancel()
+            await asyncio.gather(exchange, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Kill the process; whoever waits for its answer sees it die."""
+        self._stopped = True
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def end(self) -> None:
+        """Kill the process and return when it is gone."""
+        self.stop()
+        if self._process is not None and self._process.stdout is not None:
+            await self._process.stdout.read()  # an unread pipe would stay open
+            await self._process.wait()
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        command = [sys.executable, "-P", "-m", self._program, str(os.getpid()), str(self._memory)]
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C is for the parent
+            )
+            reply = await asyncio.wait_for(_received(self._process), _START_S)
+        except OSError as error:
+            raise Unavailable(f"no parser process can be started: {error.strerror}") from error
+        except TimeoutError:
+            raise Unavailable(f"a parser process was not ready after {_START_S:g} s") from None
+        except _Died as death:
+            raise Unavailable(f"a parser process ended before it was ready: {death}") from None
+        if not isinstance(reply, Ready):
+            log.error("parser_not_started", reason=reply)
+            raise Unavailable("a parser process could not load its libraries; see parser_not_started in the log")
+        return self._process
+
+    async def _exchange(self, process: asyncio.subprocess.Process, frame: bytes, wall_s: float) -> Reply:
+        assert process.stdin is not None
+        process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
+        process.stdin.write(frame)
+        with contextlib.suppress(ConnectionError):  # its death shows where we read
+            await process.stdin.drain()
+        reply = await _received(process)
+        if isinstance(reply, Begun):
+            self._limit_s = wall_s + _PAGE_S * min(reply.pages, _MAX_PAGES)
+            reply = await _received(process)
+        return reply
+
+    def _resident(self) -> int:
+        """Return the process's resident bytes, 0 where the system doesn't tell."""
+        assert self._process is not None
+        try:
+            statm = Path(f"/proc/{self._process.pid}/statm").read_bytes()
+        except OSError:
+            return 0
+        return int(statm.split()[1]) * _PAGE_BYTES
+
+
+async def _received(process: asyncio.subprocess.Process) -> Reply:
+    assert process.stdout is not None
+    try:
+        length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
+        return _REPLIES.decode(await process.stdout.readexactly(length))
+    except asyncio.IncompleteReadError:
+        code = await process.wait()
+        raise _Died(f"signal {-code}" if code < 0 else f"exit status {code}") from None
+
+
+def _environment() -> dict[str, str]:
+    """Return what a parser needs of our environment, and nothing of what it must not see."""
+    kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
+    path = [str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**kept, "PYTHONPATH": os.pathsep.join(path)}

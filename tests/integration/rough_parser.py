@@ -1,0 +1,56 @@
+"""A parser process with one more format, `ROUGH`, whose files say what they do to their reader."""
+
+import os
+import signal
+from pathlib import Path
+
+from services.ingest_worker import extract, parser_child
+from services.ingest_worker.extract import Extraction, Format, Hints
+
+MARK = b"ROUGH"
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    _, command, argument, *_ = data.decode().split(" ")
+    match command:
+        case "hang":
+            Path(argument).touch()
+            while True:
+                signal.pause()
+        case "spin":
+            Path(argument).touch()
+            while True:
+                pass
+        case "balloon":
+            held = []
+            while True:
+                held.append(os.urandom(1 << 20))
+        case "grab":
+            return Extraction(text=str(len(bytearray(1 << 40))), document_type="rough")
+        case "crash":
+            os.abort()
+        case "crash-once":
+            if not Path(argument).exists():
+                Path(argument).touch()
+                os.abort()
+        case "bug":
+            raise KeyError("a bug of ours")
+        case "print":
+            print("noise on the standard output", flush=True)
+        case "environment":
+            return Extraction(text=" ".join(sorted(os.environ)), document_type="rough")
+    return Extraction(text=str(os.getpid()), document_type="rough")
+
+
+ROUGH = Format(
+    document_type="rough",
+    media_types=frozenset(),
+    suffixes=frozenset(),
+    sniff=lambda data: data.startswith(MARK),
+    read=read,
+    pages=lambda data: int(data.split(b" ")[3]) if data.startswith(MARK) else 0,
+)
+
+if __name__ == "__main__":
+    extract.FORMATS = (ROUGH, *extract.FORMATS)
+    parser_child.main(warm=(ROUGH,))  # the others' libraries take half a second

@@ -1,0 +1,925 @@
+"""The API on the standalone adapters and the real workers, each test as a tenant of its own."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+import pytest_asyncio
+import uvicorn
+from litestar import Litestar
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+
+from services.query_api.app import Parts, make_api
+from services.standalone.serve import start
+from shared.answers import Conversation
+from shared.answers.ollama import OllamaAnswers
+from shared.blobs.file import FileBlobs
+from shared.ids import document_id
+from shared.log.publish import publish
+from shared.log.sqlite import SqliteLog
+from shared.ollama_server import OllamaAddress
+from shared.settings import Settings
+from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
+
+TENANTS = 300  # more than there are tests
+MAX_BODY = 1_000_000
+LANTERN = "# Lantern\n\nThe lantern on the pier is lit at six in the evening.\n\nIt burns whale oil."
+HERONS = "Herons nest in the old willow behind the boathouse, and nobody may disturb them before June."
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts]:
+    keys = [f"key-of-t{n}:t{n}:ingest+query" for n in range(TENANTS)]
+    keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin"]
+    settings = Settings(
+        data=tmp_path_factory.mktemp("api"),
+        samples="off",
+        chat="extractive:",
+        max_body=MAX_BODY,
+        api_keys=SecretStr(",".join(keys)),
+    )
+    async with AsyncExitStack() as stack:
+        yield await start(settings, stack)
+
+
+@pytest.fixture(scope="module")
+def tenants() -> Iterator[str]:
+    return (f"t{n}" for n in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def app(parts: Parts) -> Litestar:
+    return make_api(parts)
+
+
+def an_app(parts: Parts, **changed: Any) -> Litestar:
+    """Return an API of the same parts but those named."""
+    return make_api(replace(parts, registry=CollectorRegistry(), **changed))
+
+
+def a_client(app: Litestar, tenant: str = "") -> httpx.AsyncClient:
+    key = {"Authorization": f"Bearer key-of-{tenant}"} if tenant else {}
+    # Litestar's types of the same protocol are narrower than httpx's.
+    transport = httpx.ASGITransport(cast("Any", app))
+    return httpx.AsyncClient(transport=transport, base_url="http://sluice", headers=key, timeout=60)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(app: Litestar, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
+    async with a_client(app, next(tenants)) as client:
+        yield client
+
+
+async def ingested(client: httpx.AsyncClient, text: str = LANTERN, **fields: Any) -> str:
+    reply = await client.post("/rag/ingest", json={"source": "s", "path": "lantern.md", "text": text, **fields})
+    assert reply.status_code == 200, reply.text
+    id_: str = reply.json()["documentId"]
+    return id_
+
+
+def problem(reply: httpx.Response, status: int, code: str | None = None) -> str:
+    """Return the sentence of a problem that has every field it must have."""
+    body = reply.json()
+    assert (reply.status_code, body["status"]) == (status, status), reply.text
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert body["success"] is False
+    assert body["error"] == body["message"] == body["detail"]
+    assert {"type", "title", "instance", "code", "details"} <= body.keys()
+    assert code in (None, body["code"])
+    sentence: str = body["detail"]
+    return sentence
+
+
+# Ingest
+
+
+async def test_a_document_is_created_left_alone_updated_and_deleted(client: httpx.AsyncClient) -> None:
+    body = {"source": "s", "path": "lantern.md", "text": LANTERN, "hash": "sha256-of-it", "unknown": 1}
+
+    created = await client.post("/api/rag/ingest", json=body)
+    unchanged = await client.post("/rag/ingest", json=body)
+    updated = await client.post("/rag/ingest", json=body | {"text": HERONS})
+    gone = await client.delete(f"/rag/documents/{created.json()['documentId']}")
+    again = await client.delete(f"/rag/documents/{created.json()['documentId']}")
+
+    id_ = created.json()["documentId"]
+    assert created.json() == {"status": "created", "documentId": id_, "chunkCount": 1}
+    assert unchanged.json() == {"status": "unchanged", "documentId": id_, "chunkCount": 1}
+    assert updated.json() == {"status": "updated", "documentId": id_, "chunkCount": 1}
+    assert gone.json() == again.json() == {"status": "deleted", "documentId": id_}
+    assert {reply.status_code for reply in (created, unchanged, updated, gone, again)} == {200}
+    assert (await client.post("/rag/search", json={"query": "herons"})).json() == {"results": []}
+
+
+async def test_who_does_not_wait_is_told_where_to_look(client: httpx.AsyncClient) -> None:
+    body = {"source": "s", "path": "a", "text": LANTERN}
+
+    reply = await client.post("/api/rag/ingest", json=body, headers={"Prefer": "wait=0"})
+    patient = await client.post("/rag/ingest", json=body, headers={"Prefer": "wait=20"})
+
+    id_ = reply.json()["documentId"]
+    assert (reply.status_code, reply.json()) == (202, {"status": "accepted", "documentId": id_})
+    assert reply.headers["location"] == f"/api/rag/documents/{id_}"
+    assert int(reply.headers["retry-after"]) > 0
+    assert reply.headers["preference-applied"] == "wait=0"
+    assert (patient.status_code, patient.headers["preference-applied"]) == (200, "wait=20")
+    assert (await client.get(reply.headers["location"])).json()["chunkCount"] == 1
+
+
+async def test_a_text_needs_no_name(client: httpx.AsyncClient) -> None:
+    titled = (await client.post("/rag/ingest/text", json={"title": "Herons", "text": HERONS})).json()
+    nameless = (await client.post("/rag/ingest/text", json={"text": HERONS})).json()
+    once_more = (await client.post("/rag/ingest/text", json={"text": HERONS})).json()
+
+    assert titled["status"] == nameless["status"] == "created"
+    assert titled["documentId"] != nameless["documentId"] == once_more["documentId"]
+    assert titled["sourceId"] == titled["documentId"]
+    assert titled["chunksCreated"] == titled["chunkCount"] == 1
+    assert titled["message"] == "document created, 1 chunk"
+    assert once_more["status"] == "unchanged"
+
+
+async def test_forms_and_numbers_as_strings_are_taken(client: httpx.AsyncClient) -> None:
+    form = {"source": "s", "path": "f", "text": LANTERN, "tags": ["a", "b"], "metadata": '{"year": 1900}'}
+
+    reply = await client.post("/rag/ingest", data=form)
+    by_form = await client.post("/rag/search", data={"query": "lantern", "topK": "3", "filters": '{"year": 1900}'})
+    by_json = await client.post("/rag/search", json={"query": "lantern", "topK": "3", "filters": '{"tags": ["b"]}'})
+    by_curl = await client.post(
+        "/rag/search",
+        content=b'{"query": "lantern"}',
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    )
+
+    assert reply.json()["status"] == "created"
+    for found in (by_form, by_json, by_curl):
+        assert [hit["metadata"]["path"] for hit in found.json()["results"]] == ["f"]
+
+
+async def test_a_file_is_taken_under_any_field_name(client: httpx.AsyncClient) -> None:
+    form = {"source": "files", "title": "Notes", "tags": ["a", "b,c"], "metadata": '{"floor": 2}'}
+
+    reply = await client.post("/rag/ingest/upload", files={"whatever": ("notes.txt", HERONS.encode())}, data=form)
+    [hit] = (await client.post("/rag/search", json={"query": "herons"})).json()["results"]
+
+    assert (reply.status_code, reply.json()["chunksCreated"]) == (200, 1)
+    metadata = hit["metadata"]
+    assert (metadata["source"], metadata["path"], metadata["title"]) == ("files", "notes.txt", "Notes")
+    assert (metadata["tags"], metadata["floor"], metadata["originalFilename"]) == (["a", "b", "c"], 2, "notes.txt")
+
+
+async def test_a_raw_body_is_a_file(client: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": "text/markdown", "X-Filename": "gr%C3%BC%C3%9Fe.md"}
+
+    named = await client.post("/rag/ingest/upload?tags=x", content=LANTERN.encode(), headers=headers)
+    nameless = await client.post("/rag/ingest/upload", content=HERONS.encode(), headers={"Content-Type": "text/plain"})
+
+    shown = (await client.get(f"/rag/documents/{named.json()['documentId']}")).json()
+    assert (shown["source"], shown["path"], shown["tags"]) == ("upload", "grüße.md", ["x"])
+    assert nameless.json()["status"] == "created"
+
+
+async def test_several_files_each_get_their_own_answer(client: httpx.AsyncClient) -> None:
+    files = [("a", ("good.txt", HERONS.encode())), ("b", ("bad.pdf", b"%PDF-1.7 none")), ("c", ("empty.txt", b""))]
+
+    reply = await client.post("/rag/ingest/upload", files=files)
+    none = await client.post("/rag/ingest/upload", files=files[1:])
+
+    good, bad, empty = reply.json()["items"]
+    assert (reply.status_code, reply.json()["message"]) == (200, "1 of 3 files taken")
+    assert (good["file"], good["status"], good["chunkCount"]) == ("good.txt", "created", 1)
+    assert (bad["file"], bad["status"]) == ("bad.pdf", "failed")
+    assert "bad.pdf" in bad["error"]
+    assert (empty["status"], empty["code"]) == ("failed", "INVALID")
+    assert problem(none, 422) == "none of the 2 files could be processed"
+
+
+async def test_what_cannot_be_processed_is_a_422_with_the_reason(client: httpx.AsyncClient) -> None:
+    reply = await client.post("/rag/ingest/upload", files={"file": ("broken.pdf", b"%PDF-1.7 nothing")})
+
+    assert "broken.pdf" in problem(reply, 422, "DAMAGED")
+    shown = (await client.get(f"/rag/documents/{reply.json()['details']['documentId']}")).json()
+    assert (shown["status"], shown["code"], shown["error"]) == ("failed", "DAMAGED", reply.json()["detail"])
+
+
+async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: httpx.AsyncClient) -> None:
+    text = "\n\n".join(f"Note {n}: {HERONS}" for n in range(3000))
+
+    id_ = await ingested(client, text)
+
+    assert len(text) > 256 * 1024
+    assert (await client.get(f"/rag/documents/{id_}/text")).text == text
+    assert (await client.get(f"/rag/documents/{id_}")).json()["chunkCount"] > 300
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"path": "p", "text": "t"}, "source"),
+        ({"source": "s", "text": "t"}, "path"),
+        ({"source": "s", "path": "p"}, "text"),
+        ({"source": "s", "path": "p", "url": "http://example.org"}, "text"),
+        ({"source": "s", "path": "p", "text": " \n"}, "text"),
+        ({"source": " ", "path": "p", "text": "t"}, "source"),
+        ({"source": "s", "path": "p" * 3000, "text": "t"}, "path"),
+        ({"source": 7, "path": "p", "text": "t"}, "source"),
+        ({"source": "s", "path": "p", "text": None}, "text"),
+        ({"source": "s", "path": "p", "text": "t", "tags": [1]}, "tags[0]"),
+        ({"source": "s", "path": "p", "text": "t", "metadata": [1]}, "metadata"),
+        ({"source": "s", "path": "p", "text": "t", "metadata": {"a": 10**30}}, "metadata.a"),
+        ([], "the body"),
+        (None, "the body"),
+    ],
+)
+async def test_a_bad_document_is_a_400_that_names_the_field(client: httpx.AsyncClient, body: Any, field: str) -> None:
+    reply = await client.post("/rag/ingest", content=json.dumps(body), headers={"Content-Type": "application/json"})
+
+    assert problem(reply, 400, "INVALID").startswith(f"{field}:")
+
+
+@pytest.mark.parametrize("path", ["/rag/ingest", "/rag/ingest/text", "/rag/search", "/rag/query", "/chat"])
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"", "application/json", 400),
+        (b"{", "application/json", 400),
+        (b"NaN", "application/json", 400),
+        (b'{"query": "\\ud800", "text": "\\ud800"}', "application/json", 400),
+        (b"[" * 200_000, "application/json", 400),
+        (b'{"metadata":' * 50_000, "application/json", 400),
+        (b'{"text": 1e999}', "application/json", 400),
+        (b"\xff\xfe{}", "application/json", 400),
+        (b"{}", "application/json", 400),
+        (b"a=%ff", "application/x-www-form-urlencoded", 400),
+        (b"{}", "text/xml", 415),
+        (b"{}", "application/json, application/json", 415),
+        (b"x" * (MAX_BODY + 1), "application/json", 413),
+    ],
+)
+async def test_no_body_is_ever_a_500(
+    client: httpx.AsyncClient, path: str, content: bytes, kind: str, status: int
+) -> None:
+    problem(await client.post(path, content=content, headers={"Content-Type": kind}), status)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"", "multipart/form-data"),
+        (b"", "multipart/form-data; boundary=x"),
+        (b"--x\r\nnonsense", "multipart/form-data; boundary=x"),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nno file\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+        ),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\xff\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+        ),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+        ),
+        (b"", "text/plain"),
+    ],
+)
+async def test_an_upload_without_a_readable_file_is_a_400(client: httpx.AsyncClient, content: bytes, kind: str) -> None:
+    problem(await client.post("/rag/ingest/upload", content=content, headers={"Content-Type": kind}), 400)
+
+
+async def test_a_path_cannot_name_two_files(client: httpx.AsyncClient) -> None:
+    files = [("a", ("a.txt", b"one")), ("b", ("b.txt", b"two"))]
+
+    assert problem(await client.post("/rag/ingest/upload", files=files, data={"path": "p"}), 400).startswith("path:")
+
+
+async def test_odd_file_names_are_names(client: httpx.AsyncClient) -> None:
+    names = [".", "..\\up.txt", "new\nline.txt", "semi;colon.txt", "rtl\u202etxt.exe", "%2e%2e%2fup.txt", "العربية.txt"]
+
+    replies = [await client.post("/rag/ingest/upload", files={"file": (name, HERONS.encode())}) for name in names]
+
+    assert [reply.status_code for reply in replies] == [200] * len(names)
+
+
+# Documents
+
+
+async def test_documents_are_listed_newest_first_page_by_page(client: httpx.AsyncClient) -> None:
+    ids = [await ingested(client, f"{HERONS} {n}", path=str(n), tags=["odd" if n % 2 else "even"]) for n in range(5)]
+    await client.delete(f"/rag/documents/{ids[0]}")
+
+    seen, cursor = [], ""
+    while True:
+        page = (await client.get("/rag/documents", params={"limit": 2, "cursor": cursor})).json()
+        seen += [item["documentId"] for item in page["items"]]
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+    odd = (await client.get("/rag/documents?tags[]=odd")).json()["items"]
+    one_of = (await client.get("/rag/documents?tags=odd,none")).json()["items"]
+    deleted = (await client.get("/rag/documents?status=deleted")).json()["items"]
+
+    assert seen == ids[:0:-1]
+    assert [item["documentId"] for item in odd] == [item["documentId"] for item in one_of] == [ids[3], ids[1]]
+    assert [item["documentId"] for item in deleted] == [ids[0]]
+    assert (await client.get("/rag/documents?source=none")).json() == {"items": [], "nextCursor": None}
+
+
+async def test_a_document_shows_how_it_stands(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, tags=["x"])
+
+    shown = (await client.get(f"/api/rag/documents/{id_}")).json()
+
+    assert shown.items() >= {"documentId": id_, "source": "s", "path": "lantern.md", "status": "created"}.items()
+    assert (shown["title"], shown["chunkCount"], shown["tags"]) == ("Lantern", 1, ["x"])
+    assert shown["version"] > 0
+    assert shown["createdAt"] <= shown["updatedAt"]
+    assert shown["updatedAt"].endswith("Z")
+
+
+async def test_chunks_come_in_reading_order_until_the_document_changes(client: httpx.AsyncClient) -> None:
+    texts = [f"Paragraph {n}: {HERONS * 6}" for n in range(7)]
+    id_ = await ingested(client, "\n\n".join(texts))
+    first = (await client.get(f"/rag/documents/{id_}/chunks", params={"limit": 3})).json()
+    items, cursor = first["items"], first["nextCursor"]
+    while cursor:
+        page = (await client.get(f"/rag/documents/{id_}/chunks", params={"limit": 3, "cursor": cursor})).json()
+        items, cursor = items + page["items"], page["nextCursor"]
+    await ingested(client, "\n\n".join(texts[1:]))
+
+    stale = await client.get(f"/rag/documents/{id_}/chunks", params={"cursor": first["nextCursor"]})
+
+    assert [item["metadata"]["chunkOrder"] for item in items] == list(range(7))
+    assert [item["text"] for item in items] == texts
+    assert not {"tenant", "vectorHash", "chunkHash", "origin", "textBlob", "textSize"} & items[0]["metadata"].keys()
+    assert "has changed" in problem(stale, 409)
+
+
+async def test_the_text_is_markdown_or_plain(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client)
+
+    markdown = await client.get(f"/rag/documents/{id_}/text")
+    plain = await client.get(f"/rag/documents/{id_}/text", headers={"Accept": "text/plain"})
+
+    assert (markdown.text, markdown.headers["content-type"]) == (LANTERN, "text/markdown; charset=utf-8")
+    assert plain.text == LANTERN.removeprefix("# ") + "\n"
+    assert plain.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+async def test_a_document_without_an_answering_version_has_no_text(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client)
+    await client.delete(f"/rag/documents/{id_}")
+
+    assert (await client.get(f"/rag/documents/{id_}/chunks")).json() == {"items": [], "nextCursor": None}
+    problem(await client.get(f"/rag/documents/{id_}/text"), 404, "NO_TEXT")
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "limit=x", "cursor=%00", "cursor=AAAA", "status=none", "cursor=kg"]
+)
+async def test_a_bad_list_is_a_400(client: httpx.AsyncClient, query: str) -> None:
+    assert problem(await client.get(f"/rag/documents?{query}"), 400).startswith(query.partition("=")[0])
+
+
+# Search
+
+
+async def test_a_hit_says_where_it_stands(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, tags=["x"], metadata={"shelf": {"row": 3}, "tenant": "other"})
+
+    [hit] = (await client.post("/api/rag/search", json={"query": "When is the lantern lit?"})).json()["results"]
+
+    assert hit["text"] == LANTERN
+    assert 0 <= hit["score"] <= 1
+    metadata = hit["metadata"]
+    assert (metadata["documentId"], metadata["source"], metadata["path"]) == (id_, "s", "lantern.md")
+    assert (metadata["tags"], metadata["shelf"]) == (["x"], {"row": 3})
+    assert metadata["chunkId"]
+    assert "tenant" not in metadata
+
+
+async def test_filters_restrict(client: httpx.AsyncClient) -> None:
+    lantern = await ingested(client, LANTERN, path="a", tags=["x", "y"], metadata={"year": 1900, "größe": "L"})
+    herons = await ingested(client, HERONS, path="b", tags=["y"], source="other")
+
+    async def found(filters: dict[str, Any] | None) -> set[str]:
+        reply = await client.post("/rag/search", json={"query": "lantern herons", "filters": filters})
+        assert reply.status_code == 200, reply.text
+        return {hit["metadata"]["documentId"] for hit in reply.json()["results"]}
+
+    assert await found(None) == await found({}) == {lantern, herons}
+    assert await found({"source": "other"}) == await found({"source": ["other", "none"]}) == {herons}
+    assert await found({"tags": ["x", "none"]}) == await found({"tagsAll": ["x", "y"]}) == {lantern}
+    assert await found({"tags": ["y"]}) == {lantern, herons}
+    assert await found({"documentIds": [herons]}) == {herons}
+    assert await found({"year": 1900}) == await found({"year": [1900, 2000], "größe": "L"}) == {lantern}
+    assert await found({"tags": []}) == await found({"documentIds": []}) == await found({"source": []}) == set()
+    assert await found({"year": "1900"}) == await found({"nothing": "like this"}) == set()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"query": "x", "filters": {"source": {"$ne": "s"}}}, 422, "filters.source: unknown filter operator '$ne'"),
+        ({"query": "x", "filters": {"tenant": "t1"}}, 400, "filters.tenant: the tenant comes from the API key"),
+        ({"query": "x", "filters": {"a": None}}, 400, "filters.a: null"),
+        ({"query": "x", "filters": [1]}, 400, "filters:"),
+        ({"query": "x", "filters": "[1]"}, 400, "filters:"),
+        ({"query": "x", "topK": 0}, 400, "topK:"),
+        ({"query": "x", "topK": 1001}, 400, "topK:"),
+        ({"query": "x", "topK": "many"}, 400, "topK:"),
+        ({"query": "x", "mode": "magic"}, 400, "mode:"),
+        ({"query": ""}, 400, "query:"),
+        ({"query": "\t\n"}, 400, "query:"),
+        ({"query": ["x"]}, 400, "query:"),
+        ({}, 400, "query:"),
+    ],
+)
+async def test_a_bad_search_says_what_is_wrong(
+    client: httpx.AsyncClient, body: dict[str, Any], status: int, said: str
+) -> None:
+    assert problem(await client.post("/rag/search", json=body), status).startswith(said)
+
+
+async def test_modes_and_explanations(client: httpx.AsyncClient) -> None:
+    for path, text in (("a", LANTERN), ("b", HERONS), ("c", "A boat.")):
+        await ingested(client, text, path=path)
+
+    async def search(**how: Any) -> dict[str, Any]:
+        found: dict[str, Any] = (await client.post("/rag/search", json={"query": "lantern oil", **how})).json()
+        return found
+
+    hybrid, dense, sparse = [await search(mode=mode, explain=True) for mode in ("hybrid", "dense", "sparse")]
+    plain = await search()
+
+    best = hybrid["results"][0]
+    assert best["metadata"]["path"] == "a"
+    assert best["explain"].keys() == {"dense", "sparse"}
+    assert best["explain"]["dense"]["rank"] == best["explain"]["sparse"]["rank"] == 1
+    assert [hit["metadata"]["path"] for hit in sparse["results"]] == ["a"]
+    assert len(dense["results"]) == 3
+    assert hybrid["timings"].keys() == {"embedMs", "storeMs", "fuseMs"}
+    assert plain.keys() == {"results"}
+    assert plain["results"][0].keys() == {"text", "score", "metadata"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "herons",
+        "苍鹭",
+        "サギの巣",
+        "the",
+        "???",
+        '"open',
+        "a AND",
+        "title:x",
+        "-",
+        "(.*)+$",
+        "a\x00b",
+        "\u202e",
+        "{{7*7}}",
+        "1 OR 1=1",
+        "👩‍👩‍👧",
+        "x" * 20_000,
+        "( " * 5_000,
+        "null",
+        "'; DROP TABLE points;--",
+    ],
+    ids=lambda query: query[:8].encode("unicode_escape").decode(),
+)
+async def test_any_words_may_be_searched_for(client: httpx.AsyncClient, query: str) -> None:
+    await ingested(client, HERONS)
+
+    reply = await client.post("/rag/search", json={"query": query})
+
+    assert reply.status_code == 200, reply.text
+    assert len(reply.json()["results"]) == 1
+
+
+# Tenants and keys
+
+
+async def test_another_tenants_document_is_as_unknown_as_none(
+    app: Litestar, client: httpx.AsyncClient, tenants: Iterator[str]
+) -> None:
+    id_ = await ingested(client)
+    unknown = document_id("nobody", "no", "thing")
+
+    async with a_client(app, next(tenants)) as stranger:
+        for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/chunks"), ("GET", "/text")):
+            foreign = await stranger.request(method, f"/rag/documents/{id_}{path}")
+            missing = await stranger.request(method, f"/rag/documents/{unknown}{path}")
+            assert foreign.status_code == 404
+            assert foreign.json() | {"instance": ""} == missing.json() | {"instance": ""}
+        found = await stranger.post("/rag/search", json={"query": "lantern", "filters": {"documentIds": [id_]}})
+        listed = await stranger.get("/rag/documents")
+        asked = await stranger.post("/rag/query", json={"question": "lantern?", "documentIds": [id_]})
+        # The same names are another document.
+        own = await ingested(stranger, HERONS)
+
+    assert found.json() == {"results": []}
+    assert listed.json()["items"] == []
+    problem(asked, 404)
+    assert own != id_
+    assert (await client.get(f"/rag/documents/{id_}")).json()["status"] == "created"
+
+
+async def test_ids_that_are_none_are_unknown(client: httpx.AsyncClient) -> None:
+    for id_ in ("x", "%00", document_id("a", "b", "c").upper(), "..%2f..", "{}"):
+        problem(await client.get(f"/rag/documents/{id_}"), 404)
+
+
+async def test_keys_open_doors_by_role(app: Litestar) -> None:
+    body = {"source": "s", "path": "p", "text": "t"}
+    async with a_client(app) as client:
+        nobody = await client.post("/rag/search", json={"query": "x"})
+        wrong = await client.post("/rag/search", json={"query": "x"}, headers={"X-API-Key": "wrong"})
+        reader = await client.post("/rag/ingest", json=body, headers={"X-API-Key": "key-reader"})
+        writer = await client.post("/rag/search", json={"query": "x"}, headers={"X-API-Key": "key-writer"})
+        admin = await client.post("/rag/search", json={"query": "x"}, headers={"X-API-Key": "key-admin"})
+        unread = await client.post("/rag/ingest", content=b"{", headers={"X-API-Key": "key-reader"})
+
+    problem(nobody, 401, "UNAUTHENTICATED")
+    problem(wrong, 401)
+    assert nobody.headers["www-authenticate"] == "Bearer"
+    assert "ingest" in problem(reader, 403, "FORBIDDEN")
+    assert "query" in problem(writer, 403)
+    problem(unread, 403)
+    assert admin.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json", "/"])
+@pytest.mark.parametrize("prefix", ["", "/api"])
+async def test_probes_need_no_key(app: Litestar, prefix: str, path: str) -> None:
+    async with a_client(app) as client:
+        assert (await client.get(prefix + path)).status_code == 200
+
+
+# Chat
+
+
+async def test_chat_answers_from_documents_in_the_contracts_shape(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, tags=["light"])
+    body = {"message": "When is the lantern on the pier lit?", "useRag": "true", "ragTopK": "3", "target": "extractive"}
+
+    reply = await client.post("/api/chat", json=body | {"ragFilters": {"tags": ["light"]}, "conversationId": "c7"})
+
+    told = reply.json()
+    assert (reply.status_code, told["status"], told["conversationId"]) == (200, "success", "c7")
+    assert told["data"].keys() == {"model", "created_at", "message", "done"}
+    assert told["data"]["message"] == {"role": "assistant", "content": told["response"]}
+    assert (told["data"]["model"], told["data"]["done"]) == ("extractive", True)
+    assert "six in the evening" in told["response"]
+    assert "[1]" in told["response"]
+    [source] = told["ragSources"]
+    assert told["ragUsed"] is True
+    assert (source["documentId"], source["metadata"]["title"]) == (id_, "Lantern")
+    assert source.keys() == {"documentId", "chunkId", "score", "metadata"}
+    assert [(each["document"], each["documentId"]) for each in told["sources"]] == [("Lantern", id_)]
+    assert told["sources"][0]["chunk"] in LANTERN
+
+
+async def test_nothing_found_is_said_honestly(client: httpx.AsyncClient) -> None:
+    reply = await client.post("/chat", json={"message": "When is it lit?", "useRag": True})
+
+    told = reply.json()
+    assert (reply.status_code, told["ragUsed"], told["ragSources"], told["sources"]) == (200, False, [], [])
+    assert "nothing" in told["response"]
+    assert told["conversationId"]
+
+
+async def test_the_last_of_the_messages_is_the_question(client: httpx.AsyncClient) -> None:
+    await ingested(client)
+    messages = [
+        {"role": "user", "content": "Tell me of herons."},
+        {"role": "assistant", "content": "I know nothing of them."},
+        {"role": "user", "content": "When is the lantern lit?", "timestamp": 1},
+    ]
+
+    reply = await client.post("/chat", json={"messages": messages, "useRag": True})
+
+    assert "six in the evening" in reply.json()["response"]
+
+
+async def test_plain_chat_needs_a_model(client: httpx.AsyncClient) -> None:
+    assert "SLUICE_CHAT" in problem(await client.post("/chat", json={"message": "Hello"}), 503, "NO_MODEL")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"useRag": True}, "message:"),
+        ({"message": " ", "useRag": True}, "message:"),
+        ({"messages": [], "useRag": True}, "message:"),
+        ({"messages": [{"role": "assistant", "content": "x"}], "useRag": True}, "message:"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role:"),
+        ({"message": "x", "useRag": "maybe"}, "useRag:"),
+        ({"message": "x", "useRag": True, "ragTopK": 0}, "ragTopK:"),
+        ({"message": "x", "useRag": True, "target": "http://169.254.169.254"}, "target:"),
+        ({"message": "x", "useRag": True, "ragFilters": {"source": {"$gt": ""}}}, "ragFilters.source:"),
+    ],
+)
+async def test_a_bad_chat_says_what_is_wrong(client: httpx.AsyncClient, body: dict[str, Any], said: str) -> None:
+    reply = await client.post("/chat", json=body)
+
+    assert reply.json()["detail"].startswith(said)
+    assert reply.status_code in (400, 422)
+
+
+def events(text: str) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for block in text.strip().replace("\r\n", "\n").split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n"))
+        found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+async def test_a_streamed_chat_ends_with_the_whole_reply(client: httpx.AsyncClient) -> None:
+    await ingested(client)
+    body = {"message": "When is the lantern lit?", "useRag": True, "stream": True}
+
+    reply = await client.post("/chat", json=body)
+
+    (first, sources), *tokens, (last, done) = events(reply.text)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    assert (first, last, {name for name, _ in tokens}) == ("sources", "done", {"token"})
+    assert "".join(data["content"] for _, data in tokens) == done["response"]
+    assert sources["ragSources"] == done["ragSources"]
+    assert sources["conversationId"] == done["conversationId"]
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ollama() -> AsyncIterator[FakeOllama]:
+    async with fake_ollama() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def model_client(parts: Parts, ollama: FakeOllama, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
+    answers = OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5)
+    async with a_client(an_app(parts, answers=answers), next(tenants)) as client:
+        yield client
+
+
+async def test_a_model_chats_without_documents_as_before(model_client: httpx.AsyncClient, ollama: FakeOllama) -> None:
+    await ingested(model_client)
+    history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Good evening"}]
+    body = {"message": "How are you?", "system": "Be brief.", "conversationHistory": history}
+
+    told = (await model_client.post("/chat", json=body)).json()
+
+    [asked] = ollama.bodies("/api/chat")
+    assert (told["response"], told["ragUsed"], told["ragSources"]) == (ollama.reply, False, [])
+    assert [(turn["role"], turn["content"]) for turn in asked["messages"]] == [
+        ("system", "Be brief."),
+        *((turn["role"], turn["content"]) for turn in history),
+        ("user", "How are you?"),
+    ]
+
+
+async def test_a_model_sees_the_passages_and_cites_them(model_client: httpx.AsyncClient, ollama: FakeOllama) -> None:
+    id_ = await ingested(model_client)
+
+    told = (await model_client.post("/chat", json={"message": "When is it lit?", "useRag": True})).json()
+    asked = await model_client.post("/rag/query", json={"question": "When is it lit?", "documentIds": [id_]})
+
+    prompt = ollama.bodies("/api/chat")[0]["messages"][-1]["content"]
+    assert "[CONTEXT START]" in prompt
+    assert "six in the evening" in prompt
+    assert (told["ragUsed"], told["data"]["model"]) == (True, CHAT_MODEL)
+    assert [citation["docId"] for citation in asked.json()["citations"]] == [id_]
+
+
+async def test_a_model_that_fails_is_asked_once_more_and_then_it_is_a_503(
+    model_client: httpx.AsyncClient, ollama: FakeOllama
+) -> None:
+    id_ = await ingested(model_client)
+    ollama.fault = "500"
+
+    failed = await model_client.post("/chat", json={"message": "Hello"})
+    tries = len(ollama.bodies("/api/chat"))
+    asked = await model_client.post("/rag/query", json={"question": "lantern?", "documentIds": [id_]})
+    ollama.fault = "undone"
+    streamed = await model_client.post("/chat", json={"message": "Hello", "stream": True})
+
+    problem(failed, 503, "UNAVAILABLE")
+    assert tries == 2
+    problem(asked, 503, "GENERATION_FAILED")
+    *_, (name, data) = events(streamed.text)
+    assert (name, data["status"]) == ("error", 503)
+
+
+# Query
+
+
+async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
+    lantern = await ingested(client, path="a", metadata={"subjectId": "light"})
+    herons = await ingested(client, HERONS, path="b")
+    body = {"question": "When is the lantern lit?", "documentIds": [lantern, herons]}
+
+    told = (await client.post("/api/rag/query", json=body)).json()
+    subject = (await client.post("/rag/query", json=body | {"subjectId": "light"})).json()
+    other = await client.post("/rag/query", json=body | {"subjectId": "none"})
+
+    assert (told["success"], told["model"]) == (True, "extractive")
+    assert "six in the evening" in told["answer"]
+    assert told["chunksUsed"] == len(told["sources"])
+    assert told["sources"][0].keys() == {"docId", "title", "pageNumber", "chunkId", "similarity"}
+    assert {citation["docId"] for citation in told["citations"]} <= {source["docId"] for source in told["sources"]}
+    assert told["citations"][0]["docId"] == lantern
+    assert {source["docId"] for source in subject["sources"]} == {lantern}
+    assert (other.status_code, other.json()["success"], other.json()["sources"]) == (200, True, [])
+
+
+async def test_a_query_needs_documents_that_are_ready(client: httpx.AsyncClient) -> None:
+    none = await client.post("/rag/query", json={"question": "x", "documentIds": []})
+    missing = await client.post("/rag/query", json={"question": "x"})
+    # Too much for the worker to have finished it by the next request.
+    text = "\n\n".join(f"{n}. {HERONS} {n * n}" for n in range(2000))
+    body = {"source": "s", "path": "big", "text": text}
+    accepted = await client.post("/rag/ingest", json=body, headers={"Prefer": "respond-async"})
+    early = await client.post("/rag/query", json={"question": "x", "documentIds": [accepted.json()["documentId"]]})
+    await client.delete(accepted.headers["location"])
+
+    problem(none, 400, "NO_DOCUMENTS")
+    problem(missing, 400, "NO_DOCUMENTS")
+    assert accepted.json()["documentId"] in problem(early, 409, "PROCESSING_INCOMPLETE")
+
+
+# Outages
+
+
+async def test_a_log_that_is_away_is_a_503_that_says_to_send_again(
+    parts: Parts, tenants: Iterator[str], tmp_path: Path
+) -> None:
+    unreachable = partial(publish, SqliteLog(tmp_path / "log").broker("never started"))
+
+    async with a_client(an_app(parts, publish=unreachable), next(tenants)) as client:
+        reply = await client.post("/rag/ingest", json={"source": "s", "path": "p", "text": "t"})
+
+    assert "sending the document again is safe" in problem(reply, 503, "UNAVAILABLE")
+    assert int(reply.headers["retry-after"]) > 0
+
+
+async def test_a_blob_store_that_is_away_is_a_503_and_small_documents_go_on(
+    parts: Parts, tenants: Iterator[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"in the way")
+
+    async with a_client(an_app(parts, blobs=FileBlobs(tmp_path / "file")), next(tenants)) as client:
+        large = await client.post("/rag/ingest", json={"source": "s", "path": "p", "text": HERONS * 4000})
+        small = await client.post("/rag/ingest", json={"source": "s", "path": "p", "text": HERONS})
+
+    problem(large, 503, "UNAVAILABLE")
+    assert small.json()["status"] == "created"
+
+
+async def test_what_is_wrong_is_told_by_readyz(parts: Parts, app: Litestar) -> None:
+    async def troubled() -> dict[str, str | None]:
+        return {"log": None, "store": "the store is away"}
+
+    async with a_client(app) as client:
+        well = await client.get("/readyz")
+    async with a_client(an_app(parts, readiness=troubled)) as client:
+        ill = await client.get("/readyz")
+
+    assert (well.status_code, well.json()["status"]) == (200, "ready")
+    assert (ill.status_code, ill.json()["status"]) == (503, "not ready")
+    assert ill.json()["checks"]["store"] == "the store is away"
+
+
+async def test_a_bug_is_a_500_without_its_inside(parts: Parts, tenants: Iterator[str]) -> None:
+    class Buggy:
+        name, needs_passages = "buggy", False
+
+        async def stream(self, conversation: Conversation) -> AsyncIterator[str]:
+            yield "almost"
+            raise ZeroDivisionError("secret inside")
+
+    async with a_client(an_app(parts, answers=Buggy()), next(tenants)) as client:
+        reply = await client.post("/chat", json={"message": "x"})
+        streamed = await client.post("/chat", json={"message": "x", "stream": True})
+
+    problem(reply, 500, "BUG")
+    assert "secret" not in reply.text + streamed.text
+    assert events(streamed.text)[-1][0] == "error"
+
+
+# Manners
+
+
+async def test_unknown_routes_and_methods(client: httpx.AsyncClient) -> None:
+    assert "/nowhere" in problem(await client.get("/nowhere"), 404, "NOT_FOUND")
+    wrong = await client.put("/rag/search")
+    problem(wrong, 405)
+    assert "POST" in wrong.headers["allow"]
+
+
+async def test_a_client_that_lists_only_json_gets_json(client: httpx.AsyncClient) -> None:
+    reply = await client.post("/rag/search", json={}, headers={"Accept": "application/json,text/*;q=0.9"})
+
+    assert (reply.status_code, reply.headers["content-type"]) == (400, "application/json")
+    assert reply.json()["detail"] == "query: is required"
+
+
+async def test_the_request_id_goes_in_and_out(client: httpx.AsyncClient) -> None:
+    given = await client.get("/livez", headers={"X-Request-Id": "abc-1"})
+    forged = await client.get("/livez", headers={"X-Request-Id": "a b\tc"})
+    nowhere = await client.get("/nowhere", headers={"X-Request-Id": "abc-2"})
+
+    assert given.headers["x-request-id"] == "abc-1"
+    assert nowhere.headers["x-request-id"] == "abc-2"
+    assert len(forged.headers["x-request-id"]) == 32
+
+
+async def test_metrics_count_what_happened(parts: Parts, tenants: Iterator[str]) -> None:
+    client = a_client(an_app(parts), next(tenants))
+    await client.post("/rag/search", json={"query": "nothing there"})
+    await ingested(client)
+    await client.post("/rag/search", json={"query": "lantern"})
+    await client.get("/nowhere/at/all")
+
+    lines = (await client.get("/metrics")).text.splitlines()
+
+    assert 'sluice_requests_total{method="POST",route="/rag/search",status="200"} 2.0' in lines
+    assert 'sluice_requests_total{method="GET",route="unmatched",status="404"} 1.0' in lines
+    assert "sluice_empty_searches_total 1.0" in lines
+    assert 'sluice_search_seconds_count{mode="hybrid"} 2.0' in lines
+    assert 'sluice_ingests_total{status="created"} 1.0' in lines
+
+
+async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> None:
+    schema = (await client.get("/openapi.json")).json()
+
+    operations = [operation for path in schema["paths"].values() for operation in path.values()]
+    names = {operation["operationId"] for operation in operations}
+    assert len(names) == len(operations)
+    assert {"rag_ingest", "rag_ingest_upload", "rag_search", "rag_query", "chat", "rag_documents"} <= names
+    assert all(operation["description"] for operation in operations)
+    upload = schema["paths"]["/rag/ingest/upload"]["post"]["requestBody"]["content"]
+    assert "multipart/form-data" in upload
+    assert schema["components"]["schemas"]["SearchBody"]["properties"]["topK"]["maximum"] == 1000
+    assert not [path for path in schema["paths"] if path.startswith("/api")]
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def served(app: Litestar) -> AsyncIterator[Callable[[bytes], Any]]:
+    """Return what sends raw bytes to a real server and gives back all it answers."""
+    config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", http="httptools")
+    server = uvicorn.Server(config)
+    sock = config.bind_socket()
+    running = asyncio.create_task(server._serve([sock]))
+
+    async def send(data: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*sock.getsockname())
+        writer.write(data)
+        await writer.drain()
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        return answer
+
+    try:
+        yield send
+    finally:
+        server.should_exit = True
+        await running
+        sock.close()
+
+
+def raw(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", "X-API-Key: key-admin", *headers, "", ""]).encode()
+
+
+async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_sent(
+    served: Callable[[bytes], Any],
+) -> None:
+    announced = raw("/rag/ingest", "Content-Type: application/json", f"Content-Length: {MAX_BODY + 1}")
+
+    # Nothing follows the headers, so only a server that doesn't read answers.
+    assert (await served(announced)).startswith(b"HTTP/1.1 413")
+
+
+async def test_a_chunked_body_is_refused_at_the_limit(served: Callable[[bytes], Any]) -> None:
+    head = raw("/rag/ingest/upload", "Content-Type: text/plain", "Transfer-Encoding: chunked")
+    piece = b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n"
+
+    # The body never ends.
+    assert (await served(head + piece * (MAX_BODY // 65_536 + 2))).startswith(b"HTTP/1.1 413")
+
+
+async def test_two_content_types_are_refused(served: Callable[[bytes], Any]) -> None:
+    head = raw("/rag/search", "Content-Type: application/json", "Content-Type: text/plain", "Content-Length: 2")
+
+    assert (await served(head + b"{}")).startswith(b"HTTP/1.1 400")

@@ -1,0 +1,298 @@
+"""The parser pool on real processes, with files that hang, swell and crash."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from services.ingest_worker import parser_child
+from services.ingest_worker.extract import Extraction
+from services.ingest_worker.parsers import ParserPool
+from shared.errors import Rejected, Unavailable
+from tests.unit.ingest_worker.files import a_pdf
+
+_PROJECT = Path(__file__).resolve().parents[2]
+_HANG_GUARD_S = 30
+_ROUGH = "tests.integration.rough_parser"
+
+
+class _Words:
+    max_tokens = 250
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+def _pool(size: int = 1, *, wall_s: float = 20.0, memory_mb: int = 512, program: str = _ROUGH) -> ParserPool:
+    return ParserPool(size, tokens=_Words(), wall_s=wall_s, memory_mb=memory_mb, program=program)
+
+
+def _rough(command: str, argument: object = "-", pages: int = 0) -> bytes:
+    # Long enough not to be read in this process.
+    return f"ROUGH {command} {argument} {pages} ".encode() + b"." * (65 * 1024)
+
+
+@pytest.fixture
+async def make_pool() -> AsyncIterator[Callable[..., ParserPool]]:
+    pools: list[ParserPool] = []
+
+    def make(*args: Any, **limits: Any) -> ParserPool:
+        pools.append(_pool(*args, **limits))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        await pool.close()
+
+
+@pytest.fixture
+def pool(make_pool: Callable[..., ParserPool]) -> ParserPool:
+    return make_pool()
+
+
+async def _until(path: Path) -> None:
+    gone_by = time.monotonic() + _HANG_GUARD_S
+    while not path.exists():  # noqa: ASYNC240 - another process makes it
+        assert time.monotonic() < gone_by
+        await asyncio.sleep(0.01)
+
+
+async def _read(pool: ParserPool, command: str, argument: object = "-", pages: int = 0) -> Extraction:
+    return await pool.extract(_rough(command, argument, pages), filename="x.rough")
+
+
+async def _process(pool: ParserPool) -> int:
+    return int((await _read(pool, "pid")).text)
+
+
+async def test_pages_and_pdfs_are_read_by_the_real_program(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(program=parser_child.__name__)
+    page = "<html><title>Tea</title><p>" + "Boil the water first. " * 4000
+
+    read = await pool.extract(page.encode(), filename="tea.html", media_type="text/html")
+    report = await pool.extract(a_pdf("Figures.", "More."), filename="report.pdf")
+
+    assert (read.title, read.document_type) == ("Tea", "html")
+    assert (report.text, len(report.pages)) == ("Figures.\n\nMore.", 2)
+
+
+async def test_one_process_reads_one_document_after_the_other(pool: ParserPool) -> None:
+    assert await _process(pool) == await _process(pool)
+
+
+async def test_a_small_text_needs_no_process(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(program="no.such.module")
+
+    assert (await pool.extract(b"# Tea\n\nBoil.", filename="tea.md")).title == "Tea"
+
+
+async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: ParserPool) -> None:
+    process = await _process(pool)
+
+    with pytest.raises(Rejected, match=r"^scan\.pdf holds no text, 1 page image$") as caught:
+        await pool.extract(a_pdf(""), filename="scan.pdf")
+
+    assert caught.value.code == "empty"
+    assert await _process(pool) == process
+
+
+@pytest.mark.parametrize("command", ["hang", "spin"])
+async def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_read(
+    make_pool: Callable[..., ParserPool], command: str, tmp_path: Path
+) -> None:
+    pool = make_pool(wall_s=0.3)
+    process = await _process(pool)
+
+    with pytest.raises(Rejected, match=r"^x\.rough took longer than 0\.8 s to read$") as caught:
+        await _read(pool, command, tmp_path / "begun", pages=5)
+
+    assert caught.value.code == "timeout"
+    assert not psutil.pid_exists(process)
+    assert await _process(pool) != process
+
+
+@pytest.mark.parametrize("command", ["balloon", "grab"])
+async def test_a_document_that_takes_too_much_memory_is_stopped(
+    make_pool: Callable[..., ParserPool], command: str
+) -> None:
+    pool = make_pool(memory_mb=150)
+
+    with pytest.raises(Rejected, match=r"^x\.rough needs more than 150 MB of memory to read$") as caught:
+        await _read(pool, command)
+
+    assert caught.value.code == "too_large"
+    assert await _process(pool)
+
+
+async def test_a_crash_is_tried_once_more_in_a_new_process(pool: ParserPool, tmp_path: Path) -> None:
+    process = await _process(pool)
+
+    assert int((await _read(pool, "crash-once", tmp_path / "crashed")).text) != process
+
+
+async def test_a_document_that_crashes_twice_is_damaged(pool: ParserPool) -> None:
+    with pytest.raises(Rejected, match=r"^x\.rough is damaged: it crashed the parser \(signal 6\)$") as caught:
+        await _read(pool, "crash")
+
+    assert caught.value.code == "damaged"
+    assert await _process(pool)
+
+
+async def test_a_bug_of_ours_is_loud_and_brings_its_traceback(pool: ParserPool) -> None:
+    with pytest.raises(RuntimeError, match="KeyError: 'a bug of ours'"):
+        await _read(pool, "bug")
+
+
+async def test_what_a_library_prints_is_no_answer(pool: ParserPool) -> None:
+    assert (await _read(pool, "print")).text.isdigit()
+
+
+async def test_others_go_on_beside_a_document_that_hangs(make_pool: Callable[..., ParserPool], tmp_path: Path) -> None:
+    pool = make_pool(2)
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    await _until(tmp_path / "begun")
+
+    others = await asyncio.gather(*(_process(pool) for _ in range(5)))
+
+    assert len(set(others)) == 1
+    assert not hanging.done()
+    hanging.cancel()
+    await asyncio.gather(hanging, return_exceptions=True)
+
+
+async def test_a_cancelled_document_leaves_no_process_behind(pool: ParserPool, tmp_path: Path) -> None:
+    process = await _process(pool)
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    await _until(tmp_path / "begun")
+
+    hanging.cancel()
+    await asyncio.gather(hanging, return_exceptions=True)
+
+    assert not psutil.pid_exists(process)
+    assert await _process(pool) != process
+
+
+async def test_closing_ends_every_process_and_tells_who_waits(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool = make_pool(1)
+    process = await _process(pool)
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    await _until(tmp_path / "begun")
+    waiting = asyncio.create_task(_process(pool))
+    await asyncio.sleep(0)
+
+    await pool.close()
+    await pool.close()
+
+    for outcome in await asyncio.gather(hanging, waiting, return_exceptions=True):
+        assert isinstance(outcome, Unavailable)
+        assert outcome.sentence == "the parser pool is closed"
+    assert not psutil.pid_exists(process)
+    with pytest.raises(Unavailable):
+        await _process(pool)
+
+
+async def test_closing_does_not_wait_for_a_document_whose_process_is_only_starting(
+    pool: ParserPool, tmp_path: Path
+) -> None:
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    while not psutil.Process().children():  # noqa: ASYNC110 - the moment is what is tested
+        await asyncio.sleep(0)
+
+    await pool.close()
+
+    with pytest.raises(Unavailable):
+        await hanging
+    assert not (tmp_path / "begun").exists()
+
+
+async def test_a_process_that_cannot_start_is_our_fault_not_the_documents(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(program="no.such.module")
+
+    with pytest.raises(Unavailable, match="ended before it was ready: exit status 1"):
+        await pool.extract(a_pdf("Text."), filename="a.pdf")
+
+
+async def test_ctrl_c_is_not_for_parsers(pool: ParserPool) -> None:
+    process = await _process(pool)
+
+    os.kill(process, signal.SIGINT)
+
+    assert await _process(pool) == process
+    assert os.getpgid(process) != os.getpgid(0)
+
+
+async def test_a_parser_sees_none_of_our_settings(pool: ParserPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_API_KEYS", "secret-key:default:admin")
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+
+    names = (await _read(pool, "environment")).text.split()
+
+    assert "PATH" in names
+    assert not [name for name in names if name.startswith("SLUICE_") or "TOKEN" in name]
+
+
+_PARENT = """
+import asyncio, sys
+from tests.integration.test_parsers import _pool, _process, _read
+async def main():
+    pool = _pool()
+    print(await _process(pool), flush=True)
+    await _read(pool, sys.argv[1], sys.argv[2])
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("command", ["hang", "spin"])
+async def test_a_parser_ends_with_a_parent_that_is_killed_in_the_middle(command: str, tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _PARENT, command, tmp_path / "begun", stdout=asyncio.subprocess.PIPE, cwd=_PROJECT
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(await parent.stdout.readline()))
+    await _until(tmp_path / "begun")
+
+    parent.kill()
+    await parent.communicate()
+
+    gone_by = time.monotonic() + _HANG_GUARD_S
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < gone_by
+        await asyncio.sleep(0.01)
+
+
+async def test_nothing_is_left_open(tmp_path: Path) -> None:
+    before = psutil.Process().num_fds()
+    for _ in range(2):
+        pool = _pool()
+        await _process(pool)
+        with pytest.raises(Rejected):
+            await _read(pool, "crash")
+        await pool.close()
+    gc.collect()
+
+    assert psutil.Process().num_fds() <= before + 2  # the loop's own, made on first use
+    assert not psutil.Process().children()
+
+
+async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
+    text = "\n\n".join(f"Paragraph {number} says little, but says it well." for number in range(100))
+
+    chunks = await pool.chunk(text, size=400, document_type="txt")
+
+    assert [text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
+    assert max(len(chunk.text) for chunk in chunks) <= 400
+
+
+def test_a_pool_of_no_processes_is_refused() -> None:
+    with pytest.raises(ValueError, match="parsers 0 must be at least 1"):
+        ParserPool(0, tokens=_Words())

@@ -1,0 +1,225 @@
+"""The stages together in one process, on the standalone adapters, fed through the log."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.query_api.app import Parts
+from services.standalone.serve import start
+from shared.contracts import DeadLetter, DocumentSubmitted, Place, decode, encode
+from shared.ids import document_id
+from shared.ledger import Entry
+from shared.log.open import open_log
+from shared.settings import Settings
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED
+from tests.e2e.text import paragraph, paragraphs
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Pipeline:
+    """The running stages, and what a test asks of them."""
+
+    def __init__(self, parts: Parts, settings: Settings) -> None:
+        self.parts = parts
+        self.settings = settings
+
+    async def send(self, document: DocumentSubmitted | bytes | None, **how: Any) -> Entry:
+        """Put a submission on the log, and return the entry when it has ended."""
+        value = encode(document) if isinstance(document, DocumentSubmitted) else document
+        fields = document if isinstance(document, DocumentSubmitted) else how.pop("of")
+        name = document_id(fields.tenant, fields.source, fields.path)
+        written = await self.parts.publish(SUBMITTED, value, key=how.pop("key", name.encode()), **how)
+        place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+        return await self.end(name, place)
+
+    async def end(self, name: str, place: Place) -> Entry:
+        async def look() -> Entry | None:
+            entry = await self.parts.ledger.get(name)
+            return entry if entry is not None and entry.ended(place) else None
+
+        entry = await self.parts.notices.until(name, look, 30)
+        assert entry is not None, f"{name} never ended"
+        return entry
+
+    async def texts(self, name: str) -> list[str]:
+        """Return what the index answers for a document."""
+        head = await self.parts.index.head(name)
+        if head is None or head.deleted:
+            return []
+        page = await self.parts.index.chunks_page(name, head.version, start=0, limit=1000)
+        return [payload["text"] for payload in page]
+
+    async def points(self, name: str) -> int:
+        """Return how many points the document has, of whatever version."""
+        return await self.parts.index.points(name)
+
+    def embedded(self) -> float:
+        return self.parts.registry.get_sample_value("sluice_embedded_texts_total") or 0
+
+    async def records(self, topic: str) -> list[Any]:
+        """Return all records of a topic."""
+        log = open_log(self.settings.log, self.settings.data)
+        await log.start()
+        consumer = log.consumer()
+        partitions = list(await log.end_offsets(topic))
+        consumer.assign(partitions)
+        await consumer.start()
+        try:
+            found: list[Any] = []
+            await consumer.seek_to_beginning(*partitions)
+            while batch := await consumer.getmany(timeout_ms=300):
+                found += [record for records in batch.values() for record in records]
+            return found
+        finally:
+            await consumer.stop()
+            await log.stop()
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        return [decode(record.value, DeadLetter) for record in await self.records(DEAD_LETTERS)]
+
+
+@pytest.fixture
+async def pipeline(tmp_path: Path) -> AsyncIterator[Pipeline]:
+    settings = Settings(data=tmp_path / "data", samples="off", chat="extractive:")
+    settings.data.mkdir()
+    async with AsyncExitStack() as stack:
+        yield Pipeline(await start(settings, stack), settings)
+
+
+def a_document(text: str = "A lantern on the pier.", **fields: Any) -> DocumentSubmitted:
+    return DocumentSubmitted(**({"source": "s", "path": "a.md", "text": text} | fields))
+
+
+NAME = document_id("default", "s", "a.md")
+
+
+async def test_a_document_lives_through_all_its_states(pipeline: Pipeline) -> None:
+    texts = paragraphs(1, 4)
+    steps = []
+    for text in (texts, texts, [texts[0], paragraph(1, 1, 1, of=4), *texts[2:]], texts[:2]):
+        before = pipeline.embedded()
+        entry = await pipeline.send(a_document("\n\n".join(text)))
+        steps.append((entry.last.status, pipeline.embedded() - before, await pipeline.points(NAME)))
+        assert await pipeline.texts(NAME) == text
+    # The fourth brings back a text of the first version, whose point is gone: it is embedded again.
+    assert steps == [("created", 4, 4), ("unchanged", 0, 4), ("updated", 1, 4), ("updated", 1, 2)]
+
+    gone = await pipeline.send(a_document(deleted=True, text=None))
+    again = await pipeline.send(a_document("\n\n".join(texts[:1])))
+
+    assert gone.last.status == "deleted"
+    assert again.last.status == "created"
+    assert await pipeline.texts(NAME) == texts[:1]
+
+
+async def test_new_tags_and_titles_cost_no_embedding(pipeline: Pipeline) -> None:
+    await pipeline.send(a_document(tags=("old",)))
+    before = pipeline.embedded()
+
+    entry = await pipeline.send(a_document(tags=("new",), title="A title", metadata={"colour": "red", "tenant": "x"}))
+
+    head = await pipeline.parts.index.head(NAME)
+    assert entry.last.status == "updated"
+    assert pipeline.embedded() == before
+    assert head is not None
+    [payload] = await pipeline.parts.index.chunks_page(NAME, head.version, start=0, limit=10)
+    metadata = payload["metadata"]
+    assert (metadata["tags"], metadata["title"], metadata["colour"]) == (["new"], "A title", "red")
+    assert metadata["tenant"] == "default"
+
+
+async def test_equal_text_is_embedded_once_a_tenant(pipeline: Pipeline) -> None:
+    await asyncio.gather(*(pipeline.send(a_document(path=f"{n}.md")) for n in range(5)))
+    once = pipeline.embedded()
+    await pipeline.send(a_document(tenant="other"))
+
+    assert (once, pipeline.embedded()) == (1, 2)
+
+
+async def test_what_cannot_be_read_fails_with_the_reason_and_comes_back_when_it_can(pipeline: Pipeline) -> None:
+    failed = await pipeline.send(a_document(" \n "))
+    [letter] = await pipeline.dead_letters()
+    mended = await pipeline.send(a_document("Now there is something."))
+
+    assert (failed.last.status, failed.last.code) == ("failed", "empty")
+    assert failed.last.error is not None
+    assert "a.md" in failed.last.error
+    assert (letter.stage, letter.code, letter.document_id) == ("ingest", "empty", NAME)
+    assert mended.last.status == "created"
+
+
+async def test_a_failed_edit_leaves_the_last_good_version_answering(pipeline: Pipeline) -> None:
+    await pipeline.send(a_document("First."))
+
+    failed = await pipeline.send(a_document(text=None, content=b"%PDF-1.7 nonsense", filename="a.pdf"))
+
+    assert failed.last.status == "failed"
+    assert await pipeline.texts(NAME) == ["First."]
+
+
+async def test_an_undecodable_record_is_set_aside_and_its_neighbours_go_on(pipeline: Pipeline) -> None:
+    await pipeline.parts.publish(SUBMITTED, b"{not json", key=NAME.encode())
+    entry = await pipeline.send(a_document())
+    [letter] = await pipeline.dead_letters()
+
+    assert entry.last.status == "created"
+    assert (letter.code, letter.value) == ("undecodable", b"{not json")
+
+
+async def test_foreign_records_find_their_document(pipeline: Pipeline) -> None:
+    body = b'{"source": "s", "path": "a.md", "text": "From n8n.", "unknown": {"field": 1}}'
+    created = await pipeline.send(body, key=b"some/other/key", of=a_document())
+    gone = await pipeline.send(None, key=b"whatever", headers={"source": "s", "path": "a.md"}, of=a_document())
+
+    assert created.last.status == "created"
+    assert gone.last.status == "deleted"
+    assert await pipeline.texts(NAME) == []
+
+
+async def test_points_that_vanished_come_back_when_the_document_comes_again(pipeline: Pipeline) -> None:
+    texts = paragraphs(1, 3)
+    entry = await pipeline.send(a_document("\n\n".join(texts)))
+    await pipeline.parts.index.delete_version(NAME, entry.accepted.version)
+
+    healed = await pipeline.send(a_document("\n\n".join(texts)))
+
+    assert healed.last.status == "updated"
+    assert await pipeline.texts(NAME) == texts
+
+
+async def test_the_truth_keeps_only_the_newest_version(pipeline: Pipeline) -> None:
+    for n in range(3):
+        last = await pipeline.send(a_document(f"Version {n}."))
+    records = await pipeline.records(EXTRACTED)
+
+    newest = {record.key: record.value for record in records}
+    living = [key for key, value in newest.items() if value is not None]
+    assert living == [f"{NAME}/{last.accepted.version}".encode()]
+    assert len({record.partition for record in records}) == 1
+
+
+async def test_a_large_body_travels_by_reference(pipeline: Pipeline) -> None:
+    name = document_id("default", "s", "a.md")
+    text = "\n\n".join(paragraphs(1, 3)) + "\n\n" + "padding " * 60_000
+    ref = await pipeline.parts.blobs.put("default", name, text.encode())
+
+    entry = await pipeline.send(a_document(text=None, blob=ref, media_type="text/plain"))
+
+    assert entry.last.status == "created"
+    assert len(await pipeline.texts(name)) > 500
+    assert max(len(record.value or b"") for record in await pipeline.records(EXTRACTED)) < 256 * 1024
+
+
+async def test_a_missing_body_is_a_failure_not_an_outage(pipeline: Pipeline) -> None:
+    name = document_id("default", "s", "a.md")
+    ref = await pipeline.parts.blobs.put("default", name, b"soon gone")
+    await pipeline.parts.blobs.delete("default", name)
+
+    entry = await pipeline.send(a_document(text=None, blob=ref))
+
+    assert (entry.last.status, entry.last.code) == ("failed", "blob_missing")

@@ -1,0 +1,188 @@
+"""Chunks of any text: nothing lost, nothing too long, and edits cost what they change."""
+
+import random
+import unicodedata
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.ingest_worker.chunk import chunks, context_before
+from shared.contracts import Chunk
+from shared.ids import text_hash
+
+_EXAMPLES = settings(max_examples=100, deadline=None)
+
+
+class _Pieces:
+    """A token for each three bytes, as byte-level models count unusual text."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self.max_tokens = max_tokens
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [-(-len(text.encode()) // 3) for text in texts]
+
+
+_FRAGMENTS = st.one_of(
+    st.text(st.characters(codec="utf-8"), max_size=60),
+    st.sampled_from(
+        [
+            "\n",
+            "\n\n",
+            " ",
+            "\t",
+            "# ",
+            "## Title\n",
+            "===\n",
+            "---\n",
+            "```\n",
+            "~~~",
+            "    code\n",
+            "- item\n",
+            "1. one\n",
+            "| a | b |\n",
+            "|---|\n",
+            "A sentence of some words. ",
+            "wordwordword " * 20,
+            "x" * 900,
+            "句子。",
+            " ".join(["word"] * 150) + ".",
+            "\u0301",
+            "e\u0301",
+            "\U0001f468\u200d\U0001f469",
+        ]
+    ),
+)
+_TEXTS = st.lists(_FRAGMENTS, max_size=40).map(lambda parts: unicodedata.normalize("NFC", "".join(parts)))
+_SIZES = st.integers(100, 2000)
+_TYPES = st.sampled_from(["md", "txt", "pdf", "html"])
+
+
+def _pages(text: str, shares: Sequence[float]) -> tuple[int, ...]:
+    return (0, *sorted(int(share * len(text)) for share in shares))
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> tuple[str, int, tuple[int, ...], str]:
+    text = draw(_TEXTS)
+    return text, draw(_SIZES), _pages(text, draw(st.lists(st.floats(0, 1), max_size=4))), draw(_TYPES)
+
+
+def _cut(case: tuple[str, int, tuple[int, ...], str], max_tokens: int = 10**6) -> tuple[Chunk, ...]:
+    text, size, pages, type_hint = case
+    return chunks(text, tokens=_Pieces(max_tokens), size=size, pages=pages, type_hint=type_hint)
+
+
+@_EXAMPLES
+@given(_cases(), st.integers(8, 400))
+def test_chunks_and_the_white_space_between_them_are_the_text(
+    case: tuple[str, int, tuple[int, ...], str], max_tokens: int
+) -> None:
+    text = case[0]
+    at, rebuilt = 0, ""
+
+    for order, chunk in enumerate(_cut(case, max_tokens)):
+        assert chunk.order == order
+        assert chunk.start >= at
+        assert chunk.text == text[chunk.start : chunk.end]
+        assert chunk.text.strip()
+        gap = text[at : chunk.start]
+        assert not gap.strip()
+        rebuilt += gap + chunk.text
+        at = chunk.end
+
+    assert not text[at:].strip()
+    assert rebuilt + text[at:] == text
+
+
+@_EXAMPLES
+@given(_cases(), st.integers(2, 400))
+def test_no_chunk_is_longer_than_its_size_or_the_models_limit(
+    case: tuple[str, int, tuple[int, ...], str], max_tokens: int
+) -> None:
+    for chunk in _cut(case, max_tokens):
+        assert len(chunk.text) <= case[1]
+        assert chunk.tokens == -(-len(chunk.text.encode()) // 3) <= max_tokens
+
+
+@_EXAMPLES
+@given(st.lists(st.text("abc .\n#-|", min_size=1, max_size=300), max_size=30), _SIZES, _TYPES)
+def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], size: int, type_hint: str) -> None:
+    # Long runs of white space may force a shorter one, and text that is all gaps isn't what this is about.
+    text = " ".join("".join(parts).split(" ")).replace("\n\n\n", "\n")
+    while "  " in text or "\n\n\n" in text:
+        text = text.replace("  ", " ").replace("\n\n\n", "\n")
+
+    found = _cut((text, size, (), type_hint))
+
+    for chunk in found[:-1]:
+        assert len(chunk.text) >= min(100, size // 4)
+
+
+@_EXAMPLES
+@given(_cases())
+def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
+    case: tuple[str, int, tuple[int, ...], str],
+) -> None:
+    found = _cut(case)
+
+    assert found == _cut(case)
+    for chunk in found:
+        assert unicodedata.is_normalized("NFC", chunk.text)
+        assert chunk.hash == text_hash(chunk.text)
+        assert chunk.page == max(number for number, start in enumerate(case[2], start=1) if start <= chunk.start)
+
+
+@_EXAMPLES
+@given(_cases(), st.integers(0, 400))
+def test_context_is_the_text_just_before_and_no_longer_than_asked(
+    case: tuple[str, int, tuple[int, ...], str], overlap: int
+) -> None:
+    text = case[0]
+
+    for chunk in _cut(case):
+        context = context_before(text, chunk.start, overlap)
+        assert len(context) <= overlap
+        assert text[: chunk.start].rstrip().endswith(context)
+
+
+@_EXAMPLES
+@given(st.integers(-100, 3000), st.integers(-100, 3000))
+def test_sizes_are_taken_from_100_to_2000_and_overlaps_to_half(size: int, overlap: int) -> None:
+    if 100 <= size <= 2000 and 0 <= overlap <= size // 2:
+        assert chunks("text", tokens=_Pieces(100), size=size, overlap=overlap)
+    else:
+        with pytest.raises(ValueError, match=rf"chunk (size {size}|overlap {overlap}) must be in"):
+            chunks("text", tokens=_Pieces(100), size=size, overlap=overlap)
+
+
+def _document(seed: int) -> list[str]:
+    source = random.Random(seed)
+
+    def words(count: int) -> str:
+        return " ".join("".join(source.choices("abcdefghijkl", k=source.randint(2, 9))) for _ in range(count))
+
+    return [
+        f"## {words(3)}" if source.random() < 0.1 else ". ".join(words(12) for _ in range(source.randint(1, 8))) + "."
+        for _ in range(60)
+    ]
+
+
+@_EXAMPLES
+@given(st.integers(0, 10**6), st.integers(0, 59), st.sampled_from(["word", "insert", "delete"]))
+def test_one_edited_paragraph_renews_few_chunks(seed: int, at: int, edit: str) -> None:
+    paragraphs = _document(seed)
+    before = {chunk.hash for chunk in _cut(("\n\n".join(paragraphs), 800, (), "md"))}
+    match edit:
+        case "word":
+            paragraphs[at] += " Changed."
+        case "insert":
+            paragraphs.insert(at, "A paragraph that was not there before, neither long nor short.")
+        case "delete":
+            del paragraphs[at]
+
+    after = _cut(("\n\n".join(paragraphs), 800, (), "md"))
+
+    assert sum(chunk.hash not in before for chunk in after) <= 12  # of about 40; 2 is usual

@@ -1,0 +1,246 @@
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from services.ingest_worker.chunk import chunks, context_before
+from services.ingest_worker.chunk.blocks import blocks
+from shared.contracts import Chunk
+from shared.ids import text_hash
+
+
+class _Characters:
+    """Four characters a token, at most `max_tokens` of them."""
+
+    def __init__(self, max_tokens: int = 10_000) -> None:
+        self.max_tokens = max_tokens
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [-(-len(text) // 4) for text in texts]
+
+
+def _chunks(text: str, *, size: int = 800, type_hint: str = "md", pages: Sequence[int] = ()) -> tuple[Chunk, ...]:
+    return chunks(text, tokens=_Characters(), size=size, type_hint=type_hint, pages=pages)
+
+
+def _words(seed: int, length: int) -> str:
+    source = random.Random(seed)
+    text = ""
+    while len(text) < length:
+        sentence = " ".join("".join(source.choices("abcdefghij", k=source.randint(2, 9))) for _ in range(10))
+        text += sentence.capitalize() + ". "
+    return text[: length - 1].rstrip(" .") + "."
+
+
+def _paragraphs(count: int, length: int) -> list[str]:
+    return [_words(number, length) for number in range(count)]
+
+
+def _renewed(before: str, after: str) -> int:
+    known = {chunk.hash for chunk in _chunks(before)}
+    return sum(chunk.hash not in known for chunk in _chunks(after))
+
+
+def _document(paragraphs: Sequence[str]) -> str:
+    return "\n\n".join(paragraphs)
+
+
+def test_twenty_long_paragraphs_are_twenty_chunks_and_an_edit_is_one() -> None:
+    paragraphs = [_words(number, 500 + 10 * number) for number in range(20)]
+    edited = [*paragraphs[:7], paragraphs[7].replace(" ", " indeed ", 1), *paragraphs[8:]]
+
+    assert [chunk.text for chunk in _chunks(_document(paragraphs))] == paragraphs
+    assert _renewed(_document(paragraphs), _document(edited)) == 1
+    assert _chunks(_document(paragraphs[:5])) == _chunks(_document(paragraphs))[:5]
+
+
+@pytest.mark.parametrize(("count", "length"), [(2000, 300), (2000, 100), (1000, 250), (60, 700)])
+def test_a_paragraph_inserted_before_many_alike_renews_few(count: int, length: int) -> None:
+    paragraphs = _paragraphs(count, length)
+    before = _document(paragraphs)
+
+    renewed = [
+        _renewed(before, _document([*paragraphs[:at], _words(9999 + at, length), *paragraphs[at:]]))
+        for at in (0, 1, count // 2)
+    ]
+
+    assert sum(renewed) <= 4 * len(renewed)
+
+
+def test_a_word_inserted_into_one_endless_paragraph_renews_few() -> None:
+    text = _words(1, 60_000)
+
+    assert _renewed(text, "Well then. " + text) <= 8
+    assert _renewed(text.replace(".", ""), "well then " + text.replace(".", "")) <= 12
+
+
+def test_chunks_carry_their_place_section_hash_and_tokens() -> None:
+    green, sencha, black = _words(1, 500), _words(2, 500), _words(3, 700)
+    text = f"# Tea\n\nIntro.\n\n## Green\n\n{green}\n\n### Sencha\n\n{sencha}\n\n## Black\n\n{black}"
+
+    found = _chunks(text)
+
+    assert [chunk.section for chunk in found] == ["Tea", "Tea > Green > Sencha", "Tea > Black"]
+    assert [chunk.order for chunk in found] == [0, 1, 2]
+    assert found[1].text.startswith("### Sencha\n\n")
+    for chunk in found:
+        assert chunk.hash == text_hash(chunk.text)
+        assert text[chunk.start : chunk.end] == chunk.text
+        assert chunk.tokens == -(-len(chunk.text) // 4)
+        assert chunk.type == "section"
+        assert chunk.page is None
+
+
+def test_a_heading_is_never_left_alone() -> None:
+    text = f"{_words(1, 700)}\n\n## Next\n\n{_words(2, 795)}\n\n## Last\n\nEnd."
+
+    for chunk in _chunks(text):
+        assert not chunk.text.splitlines()[-1].startswith("#")
+
+
+def test_a_code_block_and_a_table_stay_whole() -> None:
+    code = "```python\n" + "\n\n".join(f"def f{n}():\n    return {n}" for n in range(15)) + "\n```"
+    table = "| a | b |\n|---|---|\n" + "\n".join(f"| {n} | row number {n} |" for n in range(20))
+    text = f"{_words(1, 300)}\n\n{code}\n\n{_words(2, 300)}\n\n{table}\n\n{_words(3, 300)}"
+
+    found = _chunks(text)
+
+    assert sum(code in chunk.text for chunk in found) == 1
+    assert sum(table in chunk.text for chunk in found) == 1
+
+
+def test_a_code_block_too_long_is_cut_between_lines_and_keeps_its_indent() -> None:
+    lines = [f"    if x == {n}: return {n}" for n in range(60)]
+
+    found = _chunks("```\ndef f(x):\n" + "\n".join(lines) + "\n```")
+
+    assert len(found) > 1
+    assert {chunk.type for chunk in found} == {"code"}
+    assert all(line in lines for chunk in found[1:] for line in chunk.text.splitlines() if line != "```")
+
+
+def test_a_long_table_is_cut_between_rows_and_a_long_list_between_items() -> None:
+    table = "\n".join(f"| {n} | {_words(n, 60)} |" for n in range(40))
+    items = "\n".join(f"- {_words(n, 60)}\n  more of {n}" for n in range(40))
+
+    assert all(chunk.text.startswith("|") and chunk.text.endswith("|") for chunk in _chunks(table))
+    assert {chunk.type for chunk in _chunks(table)} == {"table"}
+    assert all(chunk.text.startswith("- ") for chunk in _chunks(items))
+    assert {chunk.type for chunk in _chunks(items)} == {"list"}
+
+
+def test_long_paragraphs_are_cut_after_sentences_also_without_spaces() -> None:
+    assert all(chunk.text.endswith(".") for chunk in _chunks(_words(1, 5000)))
+    chinese = "这条河在夜里涨了起来,桥还在那里。" * 200
+    assert all(chunk.text.endswith("。") for chunk in _chunks(chinese))
+    assert all(len(chunk.text) > 400 for chunk in _chunks(chinese)[:-1])
+
+
+def test_no_combining_mark_or_joined_emoji_is_torn_off() -> None:
+    marks = "xq\u0323\u0301" * 1000
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 500
+
+    assert not any(chunk.text[0] in "\u0323\u0301" for chunk in _chunks(marks))
+    assert all(chunk.text[0] == "\U0001f468" for chunk in _chunks(family))
+
+
+def test_a_tiny_end_joins_its_neighbour_and_a_small_document_is_one_chunk() -> None:
+    assert len(_chunks(f"{_words(1, 700)}\n\nThe end.")) == 1
+    assert [chunk.text for chunk in _chunks("\n\n Short. \n")] == ["Short."]
+    assert _chunks(" \n\n\t") == ()
+
+
+def test_pages_are_numbered_and_open_chunks() -> None:
+    pages = [_words(number, 900) for number in range(3)]
+    text = "\n\n".join([pages[0], pages[1], "", pages[2]]).replace("\n\n\n\n", "\n\n")
+    starts = (0, 902, 1804, 1804)
+
+    found = _chunks(text, type_hint="pdf", pages=starts)
+
+    assert {chunk.page for chunk in found} == {1, 2, 4}
+    assert {chunk.start > 901 for chunk in found if chunk.page == 2} == {True}
+    assert {chunk.start for chunk in found} >= {902, 1804}
+
+
+def test_only_structured_types_have_headings() -> None:
+    text = f"# a comment\n\n{_words(1, 300)}"
+
+    assert _chunks(text)[0].section == "a comment"
+    assert _chunks(text, type_hint="txt")[0].section is None
+
+
+@pytest.mark.parametrize("size", [-1, 0, 99, 2001])
+def test_a_size_out_of_range_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=rf"^chunk size {size} must be in \[100, 2000\] characters$"):
+        chunks("text", tokens=_Characters(), size=size)
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(800, -1), (800, 401), (100, 51)])
+def test_an_overlap_out_of_range_is_refused(size: int, overlap: int) -> None:
+    with pytest.raises(ValueError, match=rf"^chunk overlap {overlap} must be in \[0, {size // 2}\] characters"):
+        chunks("text", tokens=_Characters(), size=size, overlap=overlap)
+
+
+def test_overlap_changes_no_chunk_and_context_before_gives_it() -> None:
+    text = _document(_paragraphs(10, 600))
+    found = chunks(text, tokens=_Characters(), overlap=100)
+
+    assert found == _chunks(text)
+    assert context_before(text, found[0].start, 100) == ""
+    context = context_before(text, found[1].start, 100)
+    assert found[0].text.endswith(context)
+    assert 80 < len(context) <= 100
+    assert found[0].text[-len(context) - 1] == " "
+
+
+def test_a_chunk_over_the_models_limit_is_cut_again_into_even_pieces() -> None:
+    found = chunks(_document(_paragraphs(10, 790)), tokens=_Characters(max_tokens=100))
+
+    assert max(chunk.tokens for chunk in found) <= 100
+    assert min(len(chunk.text) for chunk in found) >= 100
+
+
+def test_a_model_that_takes_not_one_character_is_named() -> None:
+    with pytest.raises(ValueError, match="the character 'x' has 1 tokens, the model takes 0"):
+        chunks("xx", tokens=_Characters(max_tokens=0))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("# a\ntext\n## b #\n", ["heading", "paragraph", "heading"]),
+        ("Title\n===\nSub\n---\ntext", ["heading", "heading", "paragraph"]),
+        ("two\nlines\n---", ["paragraph"]),
+        ("#hashtag\n####### seven", ["paragraph"]),
+        ("    # indented code", ["paragraph"]),
+        ("```\n# no\n\n- no\n```\nafter", ["code", "paragraph"]),
+        ("~~~~\n~~~\n```\n~~~~\nafter", ["code", "paragraph"]),
+        ("```never closed\n\n# no", ["code"]),
+        ("``` inline ``` code", ["paragraph"]),
+        ("text:\n- a\n- b\n\n  more\n\n- c\n\nafter", ["paragraph", "list", "paragraph"]),
+        ("1. a\n   ```\n   # no\n\n   x\n   ```\n2. b\n# h", ["list", "heading"]),
+        ("| a |\n|---|\n| 1 |\ntext", ["table", "paragraph"]),
+        ("a | b\n--|--\n1 | 2\n\ntext | more", ["table", "paragraph"]),
+        ("a | b\nno delimiter", ["paragraph"]),
+    ],
+)
+def test_markdown_blocks(text: str, kinds: list[str]) -> None:
+    assert [block.kind for block in blocks(text, structured=True)] == kinds
+
+
+_HOSTILE = [
+    *("x", "1", ".", "|", "`", "#", "\n", " ", "\t", "\u5b57", "\u3002", "\u0301", "\u200d"),
+    *("# ", "#\n", "```\n", "~~~~\n~~~\n", "- a\n", "- a\n\n", "1. ", "|a\n", "-|", "a|b\n", "=\n"),
+    *("word ", ". ", '."', "a\n", "a  \n\n\n b "),
+]
+
+
+@pytest.mark.timeout(30)  # a hang guard: what is quadratic takes minutes
+@pytest.mark.parametrize("piece", _HOSTILE)
+def test_time_is_linear_in_monotonous_text(piece: str) -> None:
+    text = (piece * 100_000)[:100_000] + "end"
+
+    found = _chunks(text)
+
+    assert found[-1].end == len(text)
+    assert max(len(chunk.text) for chunk in found) <= 800

@@ -1,0 +1,116 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from services.ingest_worker.extract.formats import html
+from shared.errors import Rejected
+
+_PARAGRAPHS = "".join(
+    f"<p>Paragraph {number} of the article tells how the river rose, how the bridge held, and who was there.</p>"
+    for number in range(8)
+)
+_PAGE = f"""<!DOCTYPE html><html lang="en-GB"><head><title>The  Flood —
+ Daily</title><link rel="Canonical" href="https://example.org/flood"><meta name="description" content="A river rose.">
+<style>.secretstyle{{}}</style><script>secretscript()</script></head><body><nav>Home <a href="/x">Sport</a>
+</nav><main><article><h1>The flood</h1>{_PARAGRAPHS}<h2>After</h2><ul><li>Water</li><li>Mud</li></ul></article></main>
+<!-- a hidden comment --><footer>Imprint and cookies</footer></body></html>"""
+
+
+def _read(page: str | bytes, media_type: str = "text/html") -> Extraction:
+    data = page.encode() if isinstance(page, str) else page
+    return extract(data, Hints(filename="page.html", media_type=media_type))
+
+
+def test_the_main_text_is_markdown_and_what_surrounds_it_is_gone() -> None:
+    read = _read(_PAGE)
+
+    assert "Paragraph 0 of the article" in read.text
+    assert "## After" in read.text
+    assert "- Water\n- Mud" in read.text
+    for noise in ("Sport", "Imprint", "secretscript", "secretstyle", "hidden comment", "<p>"):
+        assert noise not in read.text
+
+
+def test_the_head_gives_title_language_description_and_address() -> None:
+    read = _read(_PAGE)
+
+    assert read.title == "The Flood — Daily"
+    assert (read.language, read.description, read.url) == ("en-GB", "A river rose.", "https://example.org/flood")
+
+
+@pytest.mark.parametrize("address", ["/relative", "javascript:alert(1)", "file:///etc/passwd", "https://a b"])
+def test_only_a_whole_web_address_is_canonical(address: str) -> None:
+    assert _read(f"<html><link rel=canonical href='{address}'><p>Some text.").url is None
+
+
+def test_a_page_without_a_main_text_is_read_whole_in_blocks() -> None:
+    cells = "".join(f"<tr><td>part {n}</td><td>{n} pieces in the store<br>room</td></tr>" for n in range(40))
+    page = f"<html><body><h2>Stock</h2><div hidden>unseen</div><table>{cells}</table><ul><li><p>One</p><li>Two</ul>"
+
+    text = _read(page + "<pre>  a\n    b</pre><div style='display: none'>unseen</div>tail").text
+
+    assert "part 39" in text
+    assert "39 pieces in the store" in text
+    assert "unseen" not in text
+
+
+def test_whole_page_blocks_keep_their_marks() -> None:
+    page = (
+        "<html><body><nav>Menu</nav><h3>Stock</h3>lone<ul><li><p>One</p></li><li>Two</li></ul><pre>  a\n    b</pre>tail"
+    )
+
+    tree, _ = html._tree(page.encode())
+
+    assert tree is not None
+    assert html._page_text(tree) == "\n\n### Stock\n\nlone\n\n- One\n- Two\n\n```\n  a\n    b\n```\n\ntail"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<html><meta charset=windows-1251><p>мягких булок</p>".encode("cp1251"),
+        "<html><meta http-equiv=Content-Type content='text/html; charset=Shift_JIS'><p>琥珀の灯</p>".encode("cp932"),
+        "<html><meta charset=latin-1><p>naïve café</p>".encode(),
+        "<?xml version='1.0' encoding='iso-8859-2'?><html><p>źródło</p></html>".encode("iso-8859-2"),
+    ],
+)
+def test_the_page_says_its_encoding_unless_it_is_utf8(page: bytes) -> None:
+    assert any(words in _read(page).text for words in ("мягких булок", "琥珀の灯", "naïve café", "źródło"))
+
+
+def test_entities_and_external_references_read_nothing() -> None:
+    page = (
+        "<!DOCTYPE html [<!ENTITY x SYSTEM 'file:///etc/hostname'>]><html><body><p>before &x; after</p>"
+        "<iframe src='file:///etc/hostname'></iframe><p>&lt;tag&gt; &amp; &eacute;</p></body></html>"
+    )
+
+    assert "before &x; after" in _read(page).text
+    assert "<tag> & é" in _read(page).text
+
+
+def test_a_page_nested_too_deeply_is_damaged_not_empty() -> None:
+    with pytest.raises(Rejected, match=r"^page\.html is damaged: its elements are nested too deeply$") as caught:
+        _read("<html><body>" + "<div>" * 5000 + "deep")
+
+    assert caught.value.code == "damaged"
+
+
+def test_a_page_cut_off_by_depth_says_so() -> None:
+    assert "nested too deeply" in (_read("<html><body><p>Shallow text.</p>" + "<div>" * 5000 + "deep").note or "")
+
+
+@pytest.mark.parametrize("page", ["<html></html>", "<html><body><script>x()</script></body></html>", "<!-- -->"])
+def test_a_page_without_text_is_empty(page: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        _read(page)
+
+    assert caught.value.code == "empty"
+
+
+@pytest.mark.parametrize(
+    "page", ["<html><p>unclosed <b>bold", "<html><a " + "x" * 200_000 + ">text", "<html><!-- text"]
+)
+def test_broken_pages_do_not_crash(page: str) -> None:
+    try:
+        assert _read(page).text
+    except Rejected as error:
+        assert error.code == "empty"  # noqa: PT017 - either end is right, a crash isn't

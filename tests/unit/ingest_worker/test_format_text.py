@@ -1,0 +1,70 @@
+import pytest
+
+from services.ingest_worker.extract import Hints, extract
+from shared.errors import Rejected
+
+_FRENCH = "Où l'été s'achève, le déjeuner coûte 3 €."
+_RUSSIAN = "Съешь ещё этих мягких французских булок, да выпей чаю. " * 3
+
+
+def _text(data: bytes, media_type: str | None = None) -> str:
+    return extract(data, Hints(filename="a.txt", media_type=media_type)).text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _FRENCH.encode(),
+        _FRENCH.encode("utf-8-sig"),
+        _FRENCH.encode("utf-16"),
+        b"\xfe\xff" + _FRENCH.encode("utf-16-be"),
+        _FRENCH.encode("utf-32"),
+        _FRENCH.encode("utf-16-le"),
+        _FRENCH.encode("utf-16-be"),
+    ],
+)
+def test_unicode_is_known_by_its_mark_or_its_pattern(data: bytes) -> None:
+    assert _text(data) == _FRENCH
+
+
+def test_a_declared_charset_is_used_where_the_bytes_are_not_utf8() -> None:
+    assert _text(_FRENCH.encode("cp1252"), "text/plain; charset=ISO-8859-1") == _FRENCH
+    assert _text(_FRENCH.encode(), "text/plain; charset=windows-1252") == _FRENCH
+    assert _text("日本語".encode("iso2022_jp"), 'text/plain; charset="iso-2022-jp"') == "日本語"
+
+
+@pytest.mark.parametrize("charset", ["nonsense", "zlib", "punycode", "unicode_escape", "\0", "a" * 9999])
+def test_a_charset_that_is_none_is_ignored(charset: str) -> None:
+    assert _text(b"caf\xc3\xa9", f"text/plain; charset={charset}") == "café"
+    assert "caf" in _text(b"caf\xe9 au lait, s'il vous pla\xeet", f"text/plain; charset={charset}")
+
+
+def test_without_any_word_the_encoding_is_guessed() -> None:
+    assert _text(_RUSSIAN.encode("cp1251")) == _RUSSIAN.strip()
+
+
+def test_broken_utf8_stays_utf8() -> None:
+    assert _text(_RUSSIAN.encode() + b"\xff" + _RUSSIAN.encode()).count("Съешь") == 6
+
+
+def test_lines_end_in_line_feeds_and_text_is_nfc_without_control_characters() -> None:
+    assert _text(b"a\r\nb\rc\x0cd") == "a\nb\nc\nd"
+    assert _text("e\u0301te\u0301 soft\u00adware \ufeffx \u202egnp.exe\u202c".encode()) == "été software x gnp.exe"
+    assert _text(b"\x1b[31mred\x1b[0m \x1b]0;owned\x07 bell\x07 nul\x00") == "red  bell nul"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PK\x03\x04" + bytes(range(256)) * 20,
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20,
+        bytes([7, 3, 1, 65]) * 500,
+        b"{\\rtf1 \\ansi hello}",
+        b"%!PS-Adobe-3.0\n",
+    ],
+)
+def test_binary_as_text_is_unsupported(data: bytes) -> None:
+    with pytest.raises(Rejected, match=r"^a\.txt is neither (plain )?text nor in a format that can be read$") as caught:
+        _text(data)
+
+    assert caught.value.code == "unsupported"
