@@ -1,0 +1,67 @@
+"""The `[n]` of an answer: read them, and let none pass that names no passage."""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+# [1], [1, 2] and, as some models write, [Source 1]
+_MARK: Final = re.compile(r"\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]", re.IGNORECASE)
+_SPACED_MARK: Final = re.compile(r"\s*" + _MARK.pattern, re.IGNORECASE)
+# What may still become a mark: white space, and a bracket that isn't closed after fewer characters than a mark has.
+_UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
+_SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
+
+
+def cited(answer: str, known: Collection[int]) -> tuple[int, ...]:
+    """Return the numbers that the answer cites, each once, in order of first mention; only those in `known`."""
+    numbers = (number for mark in _MARK.finditer(answer) for number in _numbers(mark))
+    return tuple(dict.fromkeys(number for number in numbers if number in known))
+
+
+def unmarked(text: str) -> str:
+    """Return `text` with round brackets around what would read as a citation: a document's own notes are none."""
+    return _MARK.sub(lambda mark: f"({mark[0][1:-1]})", text)
+
+
+class KnownCitations:
+    """Drops citations of unknown numbers from a stream, wherever its pieces are cut.
+
+    `[1, 9]` becomes `[1]`, ` [9]` goes with its space, and `a[9]` stays, because it is code.
+    """
+
+    def __init__(self, known: Collection[int]) -> None:
+        """Take the numbers that exist."""
+        self._known = known
+        self._held = ""
+        self._before = ""  # the character before what is held
+
+    def feed(self, piece: str) -> str:
+        """Return what can be shown by now."""
+        text = self._held + piece
+        undecided = _UNDECIDED.search(text)
+        return self._pass(text, undecided.start() if undecided else len(text))
+
+    def rest(self) -> str:
+        """Return what was held back, when the stream has ended."""
+        return self._pass(self._held, len(self._held))
+
+    def _pass(self, text: str, end: int) -> str:
+        ready, self._held = text[:end], text[end:]
+        shown = _SPACED_MARK.sub(lambda mark: self._shown(ready, mark), ready)
+        self._before = ready[-1:] or self._before
+        return shown
+
+    def _shown(self, ready: str, mark: re.Match[str]) -> str:
+        before = ready[mark.start() - 1] if mark.start() else self._before
+        space = mark[0][: mark[0].index("[")]
+        if not space and _SUBSCRIPTED.match(before):
+            return mark[0]
+        numbers = _numbers(mark)
+        known = [number for number in numbers if number in self._known]
+        if known == numbers:
+            return mark[0]
+        return f"{space}[{', '.join(map(str, known))}]" if known else ""
+
+
+def _numbers(mark: re.Match[str]) -> list[int]:
+    return [int(number) for number in mark[1].split(",")]

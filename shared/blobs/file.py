@@ -1,0 +1,200 @@
+"""Bodies in a folder: tenant/documentId/sha256.
+
+A name appears only when its bytes are on disk: they are written under .incoming~, synced, renamed, and the folders
+are synced. Whoever changes a document's folder holds a lock, so that a blob put again just now isn't collected for the
+age it had before. The locks are files of their own, because NFS locks no folder.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from shared.contracts import BlobRef
+from shared.errors import Rejected, Unavailable
+
+_TENANT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")
+_DOCUMENT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_INCOMING: Final = ".incoming~"  # no tenant has a tilde
+_LOCKS: Final = ".locks~"
+_ABANDONED_S: Final = 3600.0
+
+
+class FileBlobs:
+    """The blob store of `file:`; several processes may share the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder; it is made at the first put."""
+        self._folder = folder
+        self._swept = False
+
+    async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
+        """Return the reference once `data` is on disk; an existing blob gets a new age, a damaged one new bytes.
+
+        Raises:
+            Rejected: tenant or document id can't be a name.
+            Unavailable: the disk is full, the folder isn't ours …; nothing is left under the blob's name.
+        """
+        return await asyncio.to_thread(self._put, self._document(tenant, document_id), data)
+
+    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
+        """Return the bytes, checked against their name.
+
+        Raises:
+            Rejected: code `blob_missing` or `blob_altered`; or a part can't be a name.
+            Unavailable: the disk can't be read.
+        """
+        return await asyncio.to_thread(self._get, self._document(tenant, document_id) / _sha256(ref.sha256), ref)
+
+    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
+        """Return how many blobs of the document went: one, or all of them with `sha256` None.
+
+        Raises:
+            Rejected: a part can't be a name.
+            Unavailable: the disk can't be written.
+        """
+        gone = None if sha256 is None else _sha256(sha256)
+        return await asyncio.to_thread(
+            self._remove, self._document(tenant, document_id), lambda path: gone in (None, path.name)
+        )
+
+    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
+        """Return how many of the document's blobs went: those not in `keep` (sha256) and older than given.
+
+        Raises:
+            Rejected: tenant or document id can't be a name.
+            Unavailable: the disk can't be written.
+        """
+        limit = time.time() - older_than_s
+        return await asyncio.to_thread(
+            self._remove,
+            self._document(tenant, document_id),
+            lambda path: path.name not in keep and path.stat().st_mtime < limit,
+        )
+
+    async def sweep(self, older_than_s: float = _ABANDONED_S) -> int:
+        """Return how many half-written files of dead processes went. The first put does it too.
+
+        Raises:
+            Unavailable: the disk can't be written.
+        """
+        return await asyncio.to_thread(self._sweep, older_than_s)
+
+    def _document(self, tenant: str, document_id: str) -> Path:
+        if not _TENANT.fullmatch(tenant):
+            raise Rejected(f"the tenant {tenant!r} can't name a folder: 1 to 64 letters, digits, '.', '_' or '-'")
+        if not _DOCUMENT.fullmatch(document_id):
+            raise Rejected(f"the document id {document_id!r} is no UUID in lower case")
+        return self._folder / tenant / document_id
+
+    def _put(self, document: Path, data: bytes) -> BlobRef:
+        ref = BlobRef(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+        target = document / ref.sha256
+        with self._failures_named():
+            if not self._swept:
+                self._swept = True
+                self._sweep(_ABANDONED_S)
+            if not self._renewed(target, data):
+                self._write(target, data)
+        return ref
+
+    def _get(self, path: Path, ref: BlobRef) -> bytes:
+        with self._failures_named():
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                raise Rejected(f"the blob {self._shown(path)} is missing", "blob_missing") from None
+        if hashlib.sha256(data).hexdigest() != ref.sha256:
+            raise Rejected(
+                f"the blob {self._shown(path)} was altered: its {len(data)} bytes aren't the {ref.size} that were put",
+                "blob_altered",
+            )
+        return data
+
+    def _renewed(self, target: Path, data: bytes) -> bool:
+        with self._lock(target.parent), suppress(FileNotFoundError):
+            if target.read_bytes() == data:
+                os.utime(target)
+                return True
+        return False
+
+    def _write(self, target: Path, data: bytes) -> None:
+        temporary = self._folder / _INCOMING / uuid4().hex
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            with self._lock(target.parent):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                temporary.rename(target)
+                # A folder's own entry is in its parent, up to the one that the operator made.
+                for folder in (target.parent, target.parent.parent, self._folder, self._folder.parent):
+                    _sync(folder)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _remove(self, document: Path, condemned: Callable[[Path], bool]) -> int:
+        with self._failures_named():
+            if not document.exists():
+                return 0
+            with self._lock(document):
+                gone = [path for path in document.glob("*") if condemned(path)]
+                for path in gone:
+                    path.unlink()
+                with suppress(OSError):  # some are left, or it is gone
+                    document.rmdir()
+        return len(gone)
+
+    @contextmanager
+    def _lock(self, document: Path) -> Iterator[None]:
+        # 256 locks for all documents; they are never removed, so a name always means the same lock.
+        path = self._folder / _LOCKS / document.name[:2]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _sweep(self, older_than_s: float) -> int:
+        limit = time.time() - older_than_s
+        count = 0
+        with self._failures_named():
+            for path in (self._folder / _INCOMING).glob("*"):
+                with suppress(FileNotFoundError):  # its writer finished, or another sweep was here
+                    if path.stat().st_mtime < limit:
+                        path.unlink()
+                        count += 1
+        return count
+
+    def _shown(self, path: Path) -> str:
+        return str(path.relative_to(self._folder))
+
+    @contextmanager
+    def _failures_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Unavailable(f"the blob folder {self._folder}: {error.strerror or error}") from error
+
+
+def _sha256(name: str) -> str:
+    if not _SHA256.fullmatch(name):
+        raise Rejected(f"the blob's name {name!r} must be 64 hex digits in lower case")
+    return name
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

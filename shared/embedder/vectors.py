@@ -1,0 +1,43 @@
+"""What every adapter does alike: refuse text that has no vector, and give vectors their length."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shared.embedder import Vector
+from shared.errors import Rejected
+
+
+def unit(values: ArrayLike) -> Vector:
+    """Return `values` at length 1, in float32, read-only: |norm² - 1| < 1e-6.
+
+    Raises:
+        ValueError: a value isn't finite, or all are zero.
+    """
+    # float64 on the way: a norm summed in float32 is off by more than the promise.
+    exact = np.asarray(values, dtype=np.float64)
+    length = float(np.linalg.norm(exact))
+    if not (np.isfinite(length) and length > 0):
+        raise ValueError(f"a vector of length {length} has no direction")
+    vector: Vector = (exact / length).astype(np.float32)
+    vector.flags.writeable = False  # the query cache hands one array to many callers
+    return vector
+
+
+def refuse_unreadable(texts: Sequence[str]) -> None:
+    """Return nothing when every text can be embedded.
+
+    Raises:
+        Rejected: a text is blank, or holds half a surrogate pair and so isn't Unicode text.
+    """
+    for position, text in enumerate(texts):
+        if not text.strip():
+            raise Rejected(f"text {position} of {len(texts)} is blank, so it has no vector", "blank_text")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Rejected(
+                f"text {position} of {len(texts)} holds the lone surrogate {text[error.start]!a} at {error.start}",
+                "not_unicode",
+            ) from error

@@ -1,0 +1,102 @@
+"""What the embedder and the answers of an Ollama server share: its address, its client, its ways to fail."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import ollama
+
+from shared.errors import Unavailable
+from shared.settings import ConfigurationError
+
+DEFAULT_PORT = 11434
+_CONNECT_S = 5.0
+_MODEL = re.compile(r"[A-Za-z0-9._/-]+(:[A-Za-z0-9._-]+)?")
+
+
+class OllamaAddress(msgspec.Struct, frozen=True):
+    """A model on a server."""
+
+    url: str  # http://host:port
+    model: str
+
+    @property
+    def tagged(self) -> str:
+        """Return the model's name as the server lists it: without a tag it means `latest`."""
+        return self.model if ":" in self.model else f"{self.model}:latest"
+
+
+def ollama_address(variable: str, value: str) -> OllamaAddress:
+    """Return the address in `ollama://host:port/model`; the port may be left out.
+
+    Raises:
+        ConfigurationError: it has another shape; the sentence names `variable` and `value`.
+    """
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port or DEFAULT_PORT
+    except ValueError as error:
+        raise ConfigurationError(f"{variable}={value}: {error}") from error
+    model = parts.path.removeprefix("/")
+    if parts.scheme != "ollama" or not host or "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigurationError(f"{variable}={value} must look like ollama://127.0.0.1:{DEFAULT_PORT}/model")
+    if not _MODEL.fullmatch(model):
+        raise ConfigurationError(f"{variable}={value} names no model; it must end in one, as in …:{port}/llama3.2")
+    return OllamaAddress(f"http://{f'[{host}]' if ':' in host else host}:{port}", model)
+
+
+def connect(url: str, timeout_s: float) -> ollama.AsyncClient:
+    """Return a client that gives up when nothing arrives for `timeout_s`; the package's own waits for ever."""
+    return ollama.AsyncClient(
+        url,
+        timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
+        follow_redirects=False,
+        # Plain HTTP: an empty context spares 20 ms of reading certificates, and trusts nobody.
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    )
+
+
+async def chat_model(url: str, timeout_s: float) -> str | None:
+    """Return the server's latest model that can chat, or None.
+
+    Raises:
+        Unavailable: the server didn't say within `timeout_s`.
+    """
+    with failures_named(OllamaAddress(url, "")):
+        async with asyncio.timeout(timeout_s), connect(url, timeout_s) as client:
+            for listed in (await client.list()).models:
+                name: str = listed.model or ""
+                if name and "completion" in ((await client.show(name)).capabilities or ()):
+                    return name
+    return None
+
+
+@contextmanager
+def failures_named(address: OllamaAddress) -> Iterator[None]:
+    """Turn every way in which the server can fail into `Unavailable`, with a sentence for the operator."""
+    server = f"Ollama at {address.url}"
+    try:
+        yield
+    except ollama.ResponseError as error:
+        if error.status_code == 404:
+            raise Unavailable(
+                f"{server} has no model {address.model!r}; run: ollama pull {address.model}", "model_missing"
+            ) from error
+        status = "" if error.status_code < 0 else f" {error.status_code}"  # -1: an error inside a stream
+        raise Unavailable(f"{server} answered{status}: {_short(error.error)}") from error
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise Unavailable(f"{server} gave no answer in time") from error
+    except (ConnectionError, httpx.HTTPError) as error:
+        raise Unavailable(f"{server} can't be reached: {_short(error)}") from error
+    # What the client makes of a body that isn't Ollama's: no JSON, no object, other fields.
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Unavailable(f"{server} answered nonsense: {_short(error)}") from error
+
+
+def _short(reason: object) -> str:
+    return " ".join(str(reason).split())[:200] or type(reason).__name__

@@ -1,0 +1,85 @@
+"""What everything that answers promises, on every adapter."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from shared.answers import Answers, Conversation, Passage, Turn
+from shared.answers.citations import cited
+from shared.answers.extractive import Extractive
+from shared.answers.ollama import OllamaAnswers
+from shared.ollama_server import OllamaAddress
+from tests.servers.fake_ollama import CHAT_MODEL, fake_ollama
+
+
+def a_passage(number: int, text: str, title: str = "Handbook", score: float = 0.8) -> Passage:
+    return Passage(number=number, text=text, title=title, score=score, metadata={})
+
+
+def a_conversation(question: str, *passages: Passage) -> Conversation:
+    return Conversation(turns=(Turn(role="user", content=question),), passages=passages)
+
+
+HANDBOOK = (
+    a_passage(1, "Goods may be returned within 30 days. The parcel must be closed."),
+    a_passage(2, "The shop opens at nine. It closes at six."),
+)
+
+
+@pytest.fixture(params=["extractive", "ollama"])
+async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
+    if request.param == "extractive":
+        yield Extractive()
+    else:
+        async with fake_ollama() as server:
+            server.reply = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [Source 2]. See [12]."
+            yield OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+
+
+async def said(answers: Answers, conversation: Conversation) -> str:
+    return "".join([piece async for piece in answers.stream(conversation)])
+
+
+async def test_an_answer_cites_only_passages_that_were_given(answers: Answers) -> None:
+    answer = await said(answers, a_conversation("When may goods be returned, and when does the shop open?", *HANDBOOK))
+
+    numbers = cited(answer, range(10_000))
+    assert numbers
+    assert set(numbers) <= {1, 2}
+
+
+async def test_an_answer_holds_what_the_passages_say(answers: Answers) -> None:
+    answer = await said(answers, a_conversation("Within how many days may goods be returned?", *HANDBOOK))
+
+    assert "30 days" in answer
+    assert 1 in cited(answer, {1, 2})
+
+
+async def test_an_answer_comes_in_pieces_none_of_them_empty(answers: Answers) -> None:
+    conversation = a_conversation("When may goods be returned, and when does the shop open?", *HANDBOOK)
+
+    pieces = [piece async for piece in answers.stream(conversation)]
+
+    assert len(pieces) > 1
+    assert all(pieces)
+
+
+async def test_the_same_question_gets_the_same_answer(answers: Answers) -> None:
+    conversation = a_conversation("When does the shop open?", *HANDBOOK)
+
+    assert await said(answers, conversation) == await said(answers, conversation)
+
+
+async def test_an_answer_can_be_left_after_its_first_piece(answers: Answers) -> None:
+    pieces = answers.stream(a_conversation("When may goods be returned?", *HANDBOOK))
+    async with aclosing(pieces):  # type: ignore[type-var]  # every adapter is a generator
+        first = await anext(pieces)
+
+    assert first
+    assert [piece async for piece in pieces] == []
+
+
+async def test_it_has_a_name(answers: Answers) -> None:
+    assert answers.name
+    assert answers.needs_passages == (answers.name == "extractive")

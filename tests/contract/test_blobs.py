@@ -1,0 +1,128 @@
+"""What every blob store promises, on every adapter."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.blobs import Blobs
+from shared.blobs.file import FileBlobs
+from shared.contracts import BlobRef
+from shared.errors import Rejected
+
+DOCUMENT = "0f8fad5b-d9cb-569f-a165-70867728950e"
+OTHER = "7c9e6679-7425-50de-944b-e07fc1f90ae7"
+
+
+@pytest.fixture(params=["file"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
+    adapters: dict[str, Blobs] = {"file": FileBlobs(tmp_path / "blobs")}
+    return adapters[request.param]
+
+
+@given(data=st.binary(max_size=5000))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_put_comes_back(blobs: Blobs, data: bytes) -> None:
+    async def round_trip() -> bytes:
+        ref = await blobs.put("acme", DOCUMENT, data)
+        assert ref == BlobRef(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+        return await blobs.get("acme", DOCUMENT, ref)
+
+    assert asyncio.run(round_trip()) == data
+
+
+async def test_the_same_body_is_one_blob_of_each_document(blobs: Blobs) -> None:
+    first = await blobs.put("acme", DOCUMENT, b"body")
+    second = await blobs.put("acme", DOCUMENT, b"body")
+    await blobs.put("acme", OTHER, b"body")
+    await blobs.put("globex", DOCUMENT, b"body")
+
+    assert first == second
+    assert await blobs.delete("acme", DOCUMENT) == 1
+    assert await blobs.get("acme", OTHER, first) == b"body"
+    assert await blobs.get("globex", DOCUMENT, first) == b"body"
+
+
+async def test_a_blob_that_is_not_there_is_missing(blobs: Blobs) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+    for tenant, document in (("globex", DOCUMENT), ("acme", OTHER)):
+        with pytest.raises(Rejected, match=f"{document}/{ref.sha256} is missing") as caught:
+            await blobs.get(tenant, document, ref)
+        assert caught.value.code == "blob_missing"
+
+
+async def test_delete_takes_one_or_all_and_says_how_many(blobs: Blobs) -> None:
+    one, two, three = [await blobs.put("acme", DOCUMENT, body) for body in (b"1", b"2", b"3")]
+
+    assert await blobs.delete("acme", DOCUMENT, two.sha256) == 1
+    assert await blobs.delete("acme", DOCUMENT, two.sha256) == 0
+    assert await blobs.get("acme", DOCUMENT, one) == b"1"
+    assert await blobs.get("acme", DOCUMENT, three) == b"3"
+    assert await blobs.delete("acme", DOCUMENT) == 2
+    assert await blobs.delete("acme", DOCUMENT) == 0
+    assert await blobs.put("acme", DOCUMENT, b"1") == one
+
+
+async def test_collect_takes_what_is_not_kept(blobs: Blobs) -> None:
+    kept, gone = [await blobs.put("acme", DOCUMENT, body) for body in (b"kept", b"gone")]
+
+    assert await blobs.collect("acme", DOCUMENT, frozenset({kept.sha256}), older_than_s=-1) == 1
+
+    assert await blobs.get("acme", DOCUMENT, kept) == b"kept"
+    with pytest.raises(Rejected, match="missing"):
+        await blobs.get("acme", DOCUMENT, gone)
+
+
+async def test_collect_leaves_what_is_young(blobs: Blobs) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"young")
+
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), older_than_s=3600) == 0
+    assert await blobs.get("acme", DOCUMENT, ref) == b"young"
+    assert await blobs.collect("acme", OTHER, frozenset(), older_than_s=0) == 0
+
+
+@pytest.mark.parametrize(
+    ("tenant", "document"),
+    [
+        ("", DOCUMENT),
+        (".", DOCUMENT),
+        ("..", DOCUMENT),
+        ("a/b", DOCUMENT),
+        ("a\\b", DOCUMENT),
+        ("a\0", DOCUMENT),
+        ("a\n", DOCUMENT),
+        ("..\n", DOCUMENT),
+        ("é", DOCUMENT),
+        ("a" * 65, DOCUMENT),
+        ("acme", ""),
+        ("acme", ".."),
+        ("acme", f"../{DOCUMENT}"),
+        ("acme", DOCUMENT.upper()),
+        ("acme", f"{DOCUMENT}\n"),
+        ("acme", f"{{{DOCUMENT}}}"),
+    ],
+)
+async def test_a_name_that_could_lead_elsewhere_is_rejected(blobs: Blobs, tenant: str, document: str) -> None:
+    ref = BlobRef(sha256="0" * 64, size=0)
+
+    for call in (
+        blobs.put(tenant, document, b""),
+        blobs.get(tenant, document, ref),
+        blobs.delete(tenant, document),
+        blobs.collect(tenant, document, frozenset(), 0),
+    ):
+        with pytest.raises(Rejected, match=r"tenant|document id"):
+            await call
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../" * 3 + "x", "0" * 63, "0" * 65, "A" * 64, "0" * 64 + "\n", "../" + "0" * 64]
+)
+async def test_a_hash_that_is_none_is_rejected(blobs: Blobs, name: str) -> None:
+    with pytest.raises(Rejected, match="64 hex digits"):
+        await blobs.get("acme", DOCUMENT, BlobRef(sha256=name, size=0))
+    with pytest.raises(Rejected, match="64 hex digits"):
+        await blobs.delete("acme", DOCUMENT, name)

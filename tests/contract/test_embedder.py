@@ -1,0 +1,134 @@
+"""What every embedder promises, on every adapter."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import numpy as np
+import pytest
+
+from shared.embedder import Embedder
+from shared.embedder.cache import QueryCache
+from shared.embedder.minilm import MiniLm
+from shared.embedder.ollama import OllamaEmbedder
+from shared.errors import Rejected
+from shared.ollama_server import OllamaAddress
+from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
+
+TEXTS = ["The cat sleeps on the warm mat.", "A cat slept on a mat.", "Interest rates rose by a quarter point."]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Iterator[MiniLm]:
+    embedder = MiniLm(threads=2)
+    asyncio.run(embedder.start())
+    yield embedder
+    asyncio.run(embedder.close())
+
+
+@pytest.fixture(params=["minilm", "ollama", "cached"])
+async def embedder(request: pytest.FixtureRequest, minilm: MiniLm) -> AsyncIterator[Embedder]:
+    if request.param == "minilm":
+        yield minilm
+    elif request.param == "cached":
+        yield QueryCache(minilm)
+    else:
+        async with fake_ollama() as server:
+            ollama = OllamaEmbedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=20)
+            await ollama.start()
+            yield ollama
+            await ollama.close()
+
+
+async def test_vectors_are_of_unit_length_and_of_the_models_dimension(embedder: Embedder) -> None:
+    vectors = [*await embedder.embed_documents(TEXTS), await embedder.embed_query("a cat")]
+
+    for vector in vectors:
+        assert vector.shape == (embedder.model.dimension,)
+        assert vector.dtype == np.float32
+        assert abs(float(np.sum(vector.astype(np.float64) ** 2)) - 1) < 1e-6
+
+
+async def test_vectors_come_in_the_order_of_the_texts(embedder: Embedder) -> None:
+    texts = [f"Passage number {number} of many." for number in range(40)]  # more than one batch
+
+    together = await embedder.embed_documents(texts)
+
+    assert len(together) == 40
+    for number in (0, 17, 39):
+        [alone] = await embedder.embed_documents([texts[number]])
+        assert np.array_equal(alone, together[number])
+
+
+async def test_what_means_the_same_is_nearer(embedder: Embedder) -> None:
+    cat, same, other = await embedder.embed_documents(TEXTS)
+
+    assert float(cat @ same) > float(cat @ other)
+
+
+async def test_a_query_is_nearest_to_the_text_that_answers_it(embedder: Embedder) -> None:
+    query = await embedder.embed_query("interest rates")
+
+    scores = [float(query @ vector) for vector in await embedder.embed_documents(TEXTS)]
+
+    assert scores.index(max(scores)) == 2
+
+
+async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+    assert await embedder.embed_documents([]) == []
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\u3000"])
+async def test_a_blank_text_is_rejected_by_its_position(embedder: Embedder, text: str) -> None:
+    with pytest.raises(Rejected, match="text 1 of 2 is blank"):
+        await embedder.embed_documents(["not blank", text])
+    with pytest.raises(Rejected, match="blank"):
+        await embedder.embed_query(text)
+
+
+async def test_half_a_surrogate_pair_is_rejected(embedder: Embedder) -> None:
+    with pytest.raises(Rejected, match=r"lone surrogate '\\ud83d' at 3"):
+        await embedder.embed_documents(["bad\ud83d"])
+
+
+async def test_a_longer_document_is_rejected_and_never_cut(embedder: Embedder) -> None:
+    with pytest.raises(Rejected, match=r"254 that|refused") as caught:
+        await embedder.embed_documents(["short", "word " * 1000])
+
+    assert caught.value.code == "text_too_long"
+
+
+async def test_a_longer_query_is_cut_at_its_end(embedder: Embedder) -> None:
+    vector = await embedder.embed_query("interest rates " + "and so on " * 1000)
+
+    assert vector.shape == (embedder.model.dimension,)
+
+
+async def test_what_fits_by_the_count_is_embedded(embedder: Embedder) -> None:
+    tokens = embedder.tokens
+    fitting = "word"
+    while tokens.count([fitting + " word"])[0] <= tokens.max_tokens:
+        fitting += " word"
+
+    [vector] = await embedder.embed_documents([fitting])
+
+    assert vector.shape == (embedder.model.dimension,)
+    assert tokens.max_tokens == embedder.model.max_tokens
+
+
+async def test_counts_come_in_order_from_any_thread(embedder: Embedder) -> None:
+    texts = ["", "one", "one two three four five", "返品は30日以内です", "\ud800"]
+
+    counts = await asyncio.gather(*(asyncio.to_thread(embedder.tokens.count, texts) for _ in range(4)))
+
+    assert all(count == counts[0] for count in counts)
+    assert counts[0][0] == 0
+    assert 0 < counts[0][1] < counts[0][2]
+
+
+async def test_two_starts_give_one_model(embedder: Embedder) -> None:
+    before = embedder.model
+
+    await embedder.start()
+
+    assert embedder.model == before
+    assert len(before.digest) == 64

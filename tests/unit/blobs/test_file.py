@@ -1,0 +1,204 @@
+"""The folder behind `file:`: what a full disk, a crash and a meddler leave."""
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from shared.blobs.file import FileBlobs
+from shared.blobs.open import open_blobs
+from shared.errors import Rejected, Unavailable
+from shared.settings import ConfigurationError
+
+DOCUMENT = "0f8fad5b-d9cb-569f-a165-70867728950e"
+DAY = 24 * 3600.0
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> FileBlobs:
+    return FileBlobs(tmp_path)
+
+
+def aged(path: Path, seconds: float) -> Path:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+async def test_the_name_is_tenant_document_and_hash(blobs: FileBlobs, tmp_path: Path) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+
+    assert (tmp_path / "acme" / DOCUMENT / ref.sha256).read_bytes() == b"body"
+    assert list((tmp_path / ".incoming~").iterdir()) == []
+
+
+async def test_putting_again_renews_the_age(blobs: FileBlobs, tmp_path: Path) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+    aged(tmp_path / "acme" / DOCUMENT / ref.sha256, 2 * DAY)
+
+    await blobs.put("acme", DOCUMENT, b"body")
+
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), DAY) == 0
+    aged(tmp_path / "acme" / DOCUMENT / ref.sha256, 2 * DAY)
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), DAY) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b"bod", b"bodz", b"body and more"])
+async def test_an_altered_blob_is_told_and_mended_by_the_next_put(
+    blobs: FileBlobs, tmp_path: Path, damage: bytes
+) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+    (tmp_path / "acme" / DOCUMENT / ref.sha256).write_bytes(damage)
+
+    with pytest.raises(Rejected, match=f"altered: its {len(damage)} bytes aren't the 4") as caught:
+        await blobs.get("acme", DOCUMENT, ref)
+    assert caught.value.code == "blob_altered"
+
+    assert await blobs.put("acme", DOCUMENT, b"body") == ref
+    assert await blobs.get("acme", DOCUMENT, ref) == b"body"
+
+
+async def test_a_deleted_document_leaves_no_folder(blobs: FileBlobs, tmp_path: Path) -> None:
+    await blobs.put("acme", DOCUMENT, b"body")
+
+    await blobs.delete("acme", DOCUMENT)
+
+    assert not (tmp_path / "acme" / DOCUMENT).exists()
+
+
+async def test_a_folder_that_is_none_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "blobs").write_text("a file")
+    blobs = FileBlobs(tmp_path / "blobs")
+
+    with pytest.raises(Unavailable, match=rf"the blob folder {tmp_path}/blobs: Not a directory|File exists"):
+        await blobs.put("acme", DOCUMENT, b"body")
+
+
+async def test_a_blob_that_can_not_be_read_is_unavailable(blobs: FileBlobs, tmp_path: Path) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+    path = tmp_path / "acme" / DOCUMENT / ref.sha256
+    path.unlink()
+    path.mkdir()
+
+    with pytest.raises(Unavailable, match="Is a directory"):
+        await blobs.get("acme", DOCUMENT, ref)
+
+
+def test_a_full_disk_is_unavailable_and_leaves_nothing(tmp_path: Path) -> None:
+    script = f"""
+import asyncio, resource
+from pathlib import Path
+from shared.blobs.file import FileBlobs
+from shared.errors import Unavailable
+
+async def main():
+    blobs = FileBlobs(Path({str(tmp_path)!r}))
+    small = await blobs.put("acme", {DOCUMENT!r}, b"small")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # what a full disk does, for this process
+    try:
+        await blobs.put("acme", {DOCUMENT!r}, b"large" * 10_000)
+    except Unavailable as error:
+        print(error.sentence)
+    assert await blobs.get("acme", {DOCUMENT!r}, small) == b"small"
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout == f"the blob folder {tmp_path}: File too large\n"
+    assert len(list((tmp_path / "acme" / DOCUMENT).iterdir())) == 1
+    assert list((tmp_path / ".incoming~").iterdir()) == []
+
+
+def test_a_killed_writer_leaves_whole_blobs_and_its_rest_is_swept(tmp_path: Path) -> None:
+    script = f"""
+import asyncio, itertools
+from pathlib import Path
+from shared.blobs.file import FileBlobs
+
+async def main():
+    blobs = FileBlobs(Path({str(tmp_path)!r}))
+    for number in itertools.count():
+        ref = await blobs.put("acme", {DOCUMENT!r}, f"{{number}} ".encode() * 300_000)
+        print(ref.sha256, flush=True)
+
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            put = [child.stdout.readline().strip() for _ in range(3)]
+            while not any((tmp_path / ".incoming~").iterdir()):  # killed within a write
+                assert child.poll() is None
+        finally:
+            child.send_signal(signal.SIGKILL)
+    found = {path.name: path for path in (tmp_path / "acme" / DOCUMENT).iterdir()}
+    rest = [aged(path, 2 * 3600) for path in (tmp_path / ".incoming~").iterdir()]
+
+    assert set(put) <= set(found)
+    for name, path in found.items():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == name
+
+    asyncio.run(FileBlobs(tmp_path).put("acme", DOCUMENT, b"the next process"))
+
+    assert not any(path.exists() for path in rest)
+
+
+async def test_a_blob_put_again_while_it_is_collected_is_there(blobs: FileBlobs, tmp_path: Path) -> None:
+    for number in range(30):
+        body = str(number).encode()
+        ref = await blobs.put("acme", DOCUMENT, body)
+        aged(tmp_path / "acme" / DOCUMENT / ref.sha256, 2 * DAY)
+
+        await asyncio.gather(
+            blobs.collect("acme", DOCUMENT, frozenset(), DAY),
+            blobs.put("acme", DOCUMENT, body),
+            blobs.collect("acme", DOCUMENT, frozenset(), DAY),
+        )
+
+        assert await blobs.get("acme", DOCUMENT, ref) == body
+
+
+async def test_a_sweep_leaves_what_is_being_written(blobs: FileBlobs, tmp_path: Path) -> None:
+    await blobs.put("acme", DOCUMENT, b"body")
+    aged(tmp_path / ".incoming~", 2 * DAY)
+    old, young = tmp_path / ".incoming~" / "old", tmp_path / ".incoming~" / "young"
+    old.touch()
+    young.touch()
+    aged(old, DAY)
+
+    assert await blobs.sweep() == 1
+
+    assert not old.exists()
+    assert young.exists()
+
+
+async def test_no_tenant_is_named_like_our_own_folders(blobs: FileBlobs) -> None:
+    for name in (".incoming~", ".locks~"):
+        with pytest.raises(Rejected, match="can't name a folder"):
+            await blobs.put(name, DOCUMENT, b"")
+
+
+def test_the_setting_names_the_folder(tmp_path: Path) -> None:
+    for setting, data in (
+        ("file:", tmp_path),
+        (f"file:{tmp_path}/own", tmp_path / "unused"),
+        (f"file://{tmp_path}/other", tmp_path / "unused"),
+    ):
+        asyncio.run(open_blobs(setting, data).put("acme", DOCUMENT, b"body"))
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blobs", "other", "own"]
+
+
+@pytest.mark.parametrize("setting", ["", "file", "s3://bucket", "file:here", "file://host"])
+def test_another_setting_is_refused_by_name_and_value(setting: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_blobs(setting, tmp_path)
+
+    assert str(caught.value).startswith(f"SLUICE_BLOBS={setting} must")
