@@ -1,0 +1,78 @@
+"""Wiring: chunks.<generation> -> embed -> the index."""
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+from faststream.kafka import KafkaBroker
+from prometheus_client import CollectorRegistry
+from shared.store.bm25 import Bm25
+
+from services.embed_worker.apply import Apply
+from services.embed_worker.embed import Embed
+from services.embed_worker.sweep import sweep
+from services.embed_worker.vectors import Vectors
+from shared.blobs import Blobs
+from shared.embedder import Embedder
+from shared.errors import Unavailable
+from shared.index import Index
+from shared.ledger import Ledger
+from shared.log.consume import Consumption, consume
+from shared.log.dead_letters import DeadLetters
+from shared.log.publish import publish
+from shared.statuses import Statuses, set_aside
+from shared.topics import chunks_topic
+
+log = structlog.get_logger(__name__)
+
+SWEEP_EVERY_S = 3600.0
+SWEEP_AGAIN_S = 5.0  # when the store was away
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the stage is made of; whoever made the parts starts and stops them."""
+
+    ledger: Ledger
+    index: Index
+    embedder: Embedder
+    bm25: Bm25
+    blobs: Blobs
+    registry: CollectorRegistry
+
+
+def join(broker: KafkaBroker, parts: Parts) -> Consumption:
+    """Return the stage, subscribed on a broker that isn't started yet."""
+    send = partial(publish, broker)
+    statuses = Statuses(parts.ledger, send)
+    apply = Apply(
+        index=parts.index,
+        vectors=Vectors(parts.index, parts.embedder, parts.registry),
+        bm25=parts.bm25,
+        publish=send,
+        statuses=statuses,
+    )
+    embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses)
+    generation = parts.index.generation.id
+    return consume(
+        broker,
+        chunks_topic(generation),
+        f"embed.{generation}",
+        embed,
+        stage="embed",
+        on_dead=set_aside(DeadLetters(broker, parts.blobs, embed.owner), embed.failed),
+        before_commit=parts.index.flush,
+    )
+
+
+async def sweep_for_ever(index: Index) -> None:
+    """Sweep now, and every hour; a store that is away is asked again."""
+    while True:
+        try:
+            await sweep(index)
+        except Unavailable as error:
+            log.warning("sweep_waits", reason=error.sentence)
+            await asyncio.sleep(SWEEP_AGAIN_S)
+        else:
+            await asyncio.sleep(SWEEP_EVERY_S)

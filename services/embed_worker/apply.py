@@ -1,0 +1,90 @@
+"""Does what `switch.advance` says: points, head, older points, status."""
+
+from shared.store.bm25 import Bm25
+
+from services.embed_worker.points import chunk_points, head_of, sparse_text
+from services.embed_worker.switch import Step, advance
+from services.embed_worker.vectors import Vectors
+from shared.contracts import Chunk, DocumentVersion, truth_key
+from shared.ids import point_id
+from shared.index import Index
+from shared.log import Publish
+from shared.statuses import Statuses
+from shared.topics import EXTRACTED
+
+SLICE = 64  # chunks embedded and written at a time: a crash keeps what was written
+
+
+class Apply:
+    """Applies versions to one generation's index. Every call may be repeated."""
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        vectors: Vectors,
+        bm25: Bm25,
+        publish: Publish,
+        statuses: Statuses,
+    ) -> None:
+        self._index = index
+        self._vectors = vectors
+        self._bm25 = bm25
+        self._publish = publish
+        self._statuses = statuses
+
+    async def __call__(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
+        """Make the version answer, or see that a newer one does.
+
+        Raises:
+            Unavailable: a part is away; call again.
+        """
+        step, head, older = Step.FENCE, None, set[int]()
+        while step is not Step.END:
+            match step:
+                case Step.FENCE:
+                    standing = await self._index.head(document.document_id)
+                    head = standing.version if standing else None
+                    if standing and standing.version < document.version:
+                        older.add(standing.version)
+                case Step.PUT:
+                    await self._put(document, chunks)
+                case Step.SWITCH:
+                    head = (await self._index.switch(head_of(document, len(chunks)))).version
+                case Step.FORGET:
+                    await self._forget(document, older)
+                case Step.DELETE:
+                    await self._index.delete_below(document.document_id, document.version)
+                case Step.FINISH:
+                    await self._statuses.end(document, document.outcome, chunk_count=len(chunks))
+                case Step.WITHDRAW:
+                    await self._index.delete_version(document.document_id, document.version)
+                    await self._tombstone(document.document_id, document.version)
+            step = advance(step, document.version, head)
+
+    async def _put(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
+        ids = [point_id(document.document_id, document.version, chunk.order) for chunk in chunks]
+        for start in range(0, len(chunks), SLICE):
+            slice_ = slice(start, start + SLICE)
+            # A point never changes, so one that is there is right: a crash costs no second embedding.
+            if len(await self._index.present(ids[slice_])) == len(ids[slice_]):
+                continue
+            part = chunks[slice_]
+            dense = await self._vectors.of(document.tenant, part)
+            sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
+            await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))
+
+    async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
+        # After a crash the head no longer tells what it replaced; points that are left do.
+        older |= await self._index.versions_below(document.document_id, document.version)
+        for version in sorted(older):
+            await self._tombstone(document.document_id, version)
+
+    async def _tombstone(self, document_id: str, version: int) -> None:
+        await self._publish(EXTRACTED, None, key=truth_key(document_id, version), route=document_id.encode())
+
+    async def withdraw(self, document: DocumentVersion) -> None:
+        """Delete the points of a version that won't be finished, unless it answers already."""
+        head = await self._index.head(document.document_id)
+        if head is None or head.version != document.version:
+            await self._index.delete_version(document.document_id, document.version)

@@ -1,0 +1,54 @@
+"""The last stage: a chunked version is embedded where it must be, and made to answer."""
+
+import msgspec
+
+from services.embed_worker.apply import Apply
+from shared.blobs import Blobs
+from shared.contracts import Chunk, DocumentChunked, decode
+from shared.errors import Rejected
+from shared.log import Record
+from shared.log.dead_letters import Owner
+from shared.statuses import Statuses
+
+
+class Embed:
+    """Handles records of one generation's chunk topic. Every call may be repeated."""
+
+    def __init__(self, *, apply: Apply, blobs: Blobs, statuses: Statuses) -> None:
+        self._apply = apply
+        self._blobs = blobs
+        self._statuses = statuses
+
+    async def __call__(self, record: Record) -> None:
+        """Apply one version.
+
+        Raises:
+            Rejected: a chunk can't be embedded, or the chunks' blob is missing or altered.
+            Unavailable: a part is away; call again.
+        """
+        event = decode(record.value, DocumentChunked)
+        await self._apply(event.document, await self._chunks(event))
+
+    @staticmethod
+    def owner(record: Record) -> Owner | None:
+        """Return whose record it is, None where it can't be read."""
+        try:
+            document = decode(record.value, DocumentChunked).document
+        except Rejected:
+            return None
+        return Owner(document.tenant, document.document_id)
+
+    async def failed(self, record: Record, sentence: str, code: str) -> None:
+        """Take back what was written of the version, and write down that it failed, where it is known."""
+        try:
+            event = decode(record.value, DocumentChunked)
+        except Rejected:
+            return
+        await self._apply.withdraw(event.document)
+        await self._statuses.end(event.document, "failed", error=sentence, code=code)
+
+    async def _chunks(self, event: DocumentChunked) -> tuple[Chunk, ...]:
+        if event.blob is None:
+            return event.chunks
+        data = await self._blobs.get(event.document.tenant, event.document.document_id, event.blob)
+        return msgspec.json.decode(data, type=tuple[Chunk, ...])

@@ -1,0 +1,96 @@
+"""What a chunk looks like in the index: pure, no I/O."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from shared.contracts import Chunk, DocumentVersion
+from shared.embedder import Vector
+from shared.ids import chunk_id, point_id
+from shared.index import Head, vector_hash
+from shared.store import Point, Sparse
+from shared.topics import SUBMITTED
+
+
+def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
+    """Return what the sparse vector is made of: the title too, so a changed title costs no embedding."""
+    return f"{document.title}\n{chunk.text}" if document.title else chunk.text
+
+
+def chunk_points(
+    document: DocumentVersion,
+    chunks: Sequence[Chunk],
+    slice_: slice,
+    vectors: Sequence[Vector],
+    sparse: Sequence[Sparse],
+) -> list[Point]:
+    """Return the points of `chunks[slice_]`; `vectors` and `sparse` belong to the slice."""
+    occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
+    points = []
+    for chunk, dense, bm25 in zip(chunks[slice_], vectors, sparse, strict=True):
+        metadata = {
+            **document.metadata,  # first: a caller's key never covers one of ours
+            **_metadata(document, chunk, len(chunks)),
+            "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),
+            "vectorHash": vector_hash(dense),
+        }
+        occurrences[chunk.hash] += 1
+        point = point_id(document.document_id, document.version, chunk.order)
+        points.append(Point(id=point, payload={"text": chunk.text, "metadata": metadata}, dense=dense, sparse=bm25))
+    return points
+
+
+def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, Any]:
+    return {
+        "tenant": document.tenant,
+        "source": document.source,
+        "path": document.path,
+        "title": document.title,
+        "url": document.url,
+        "originalFilename": document.filename,
+        "tags": list(document.tags),
+        "documentId": document.document_id,
+        "chunkOrder": chunk.order,
+        "totalChunks": total,
+        "pageNumber": chunk.page,
+        "sectionTitle": chunk.section,
+        "documentType": document.document_type,
+        "sourceType": document.source_type,
+        "language": document.language,
+        "tokenCount": chunk.tokens,
+        "charCount": len(chunk.text),
+        "chunkType": chunk.type,
+        "createdAt": _iso(document.created_at),
+        "updatedAt": _iso(document.updated_at),
+        "chunkHash": chunk.hash,
+        "start": chunk.start,
+        "end": chunk.end,
+        "version": document.version,
+        "textBlob": document.text_sha256,
+        "textSize": document.text_size,
+        "origin": {"topic": SUBMITTED, "partition": document.place.partition, "offset": document.place.offset},
+    }
+
+
+def head_of(document: DocumentVersion, chunk_count: int) -> Head:
+    """Return the head that makes this version answer."""
+    return Head(
+        document_id=document.document_id,
+        version=document.version,
+        tenant=document.tenant,
+        source=document.source,
+        path=document.path,
+        deleted=document.deleted,
+        chunk_count=chunk_count,
+        title=document.title,
+        url=document.url,
+        tags=document.tags,
+        text_sha256=document.text_sha256,
+        text_size=document.text_size,
+        updated_at=document.updated_at,
+    )
+
+
+def _iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,77 @@
+import numpy as np
+
+from services.embed_worker.points import chunk_points, head_of, sparse_text
+from shared.contracts import Chunk, DocumentVersion, Place
+from shared.ids import chunk_id, point_id, text_hash
+from shared.index import vector_hash
+from shared.store import Sparse
+
+PLACE = Place(partition=3, offset=7, time=1_700_000_000_000)
+
+
+def a_version(**fields: object) -> DocumentVersion:
+    given: dict[str, object] = {
+        "document_id": "d",
+        "version": 5,
+        "place": PLACE,
+        "tenant": "t",
+        "source": "s",
+        "path": "p",
+        "outcome": "created",
+        "created_at": 1_700_000_000_000,
+        "updated_at": 1_700_000_000_001,
+    }
+    return DocumentVersion(**(given | fields))  # type: ignore[arg-type]  # a builder
+
+
+def chunks_of(*texts: str) -> list[Chunk]:
+    return [
+        Chunk(order=n, text=text, hash=text_hash(text), start=n, end=n + len(text), tokens=1)
+        for n, text in enumerate(texts)
+    ]
+
+
+def points_of(document: DocumentVersion, *texts: str, slice_: slice = slice(0, 99)) -> list[dict[str, object]]:
+    chunks = chunks_of(*texts)
+    part = chunks[slice_]
+    vectors = [np.array([n, 1], np.float32) for n in range(len(part))]
+    points = chunk_points(document, chunks, slice_, vectors, [Sparse([1], [1.0])] * len(part))
+    assert [point.id for point in points] == [point_id("d", 5, chunk.order) for chunk in part]
+    return [point.payload["metadata"] for point in points]
+
+
+def test_a_callers_metadata_rides_along_and_covers_nothing_of_ours() -> None:
+    [metadata] = points_of(a_version(metadata={"tenant": "victim", "version": 9, "chunkId": "x", "colour": "red"}), "a")
+
+    assert metadata["colour"] == "red"
+    assert (metadata["tenant"], metadata["version"]) == ("t", 5)
+    assert metadata["chunkId"] == chunk_id("d", text_hash("a"), 0)
+
+
+def test_equal_chunks_have_ids_of_their_own_whichever_slice_they_come_in() -> None:
+    whole = [m["chunkId"] for m in points_of(a_version(), "a", "b", "a")]
+    last = [m["chunkId"] for m in points_of(a_version(), "a", "b", "a", slice_=slice(2, 4))]
+
+    assert len(set(whole)) == 3
+    assert last == whole[2:]
+
+
+def test_a_point_tells_where_it_comes_from_and_what_its_vector_was() -> None:
+    [metadata] = points_of(a_version(), "a")
+
+    assert metadata["origin"] == {"topic": "documents.submitted", "partition": 3, "offset": 7}
+    assert metadata["vectorHash"] == vector_hash(np.array([0, 1], np.float32))
+    assert metadata["updatedAt"] == "2023-11-14T22:13:20.001Z"
+
+
+def test_the_title_is_searched_by_words_and_never_embedded() -> None:
+    [chunk] = chunks_of("a")
+
+    assert sparse_text(a_version(title="Title"), chunk) == "Title\na"
+    assert sparse_text(a_version(), chunk) == "a"
+
+
+def test_a_deletions_head_says_so() -> None:
+    head = head_of(a_version(outcome="deleted"), 0)
+
+    assert (head.deleted, head.chunk_count, head.version) == (True, 0, 5)
