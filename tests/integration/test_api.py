@@ -3,8 +3,9 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,15 +20,18 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from services.query_api.app import Parts, make_api
+from services.query_api.notices import Notices
 from services.standalone.serve import start
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
 from shared.blobs.file import FileBlobs
 from shared.ids import document_id
+from shared.log import Publish
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.ollama_server import OllamaAddress
 from shared.settings import Settings
+from shared.topics import pipeline_topics
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
@@ -214,7 +218,7 @@ async def test_what_cannot_be_processed_is_a_422_with_the_reason(client: httpx.A
 
 
 async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: httpx.AsyncClient) -> None:
-    text = "\n\n".join(f"Note {n}: {HERONS}" for n in range(3000))
+    text = "\n\n".join([HERONS] * 3000)  # equal chunks cost one embedding
 
     id_ = await ingested(client, text)
 
@@ -292,10 +296,18 @@ async def test_no_body_is_ever_a_500(
             "multipart/form-data; boundary=x",
         ),
         (b"", "text/plain"),
+        (b"source=s&path=p", "application/x-www-form-urlencoded"),
     ],
 )
 async def test_an_upload_without_a_readable_file_is_a_400(client: httpx.AsyncClient, content: bytes, kind: str) -> None:
     problem(await client.post("/rag/ingest/upload", content=content, headers={"Content-Type": kind}), 400)
+
+
+async def test_a_file_over_the_limit_is_a_413_that_says_it(client: httpx.AsyncClient) -> None:
+    reply = await client.post("/rag/ingest/upload", files={"file": ("large.txt", b"x" * MAX_BODY)})
+
+    assert str(MAX_BODY) in problem(reply, 413, "TOO_LARGE")
+    assert reply.json()["details"] == {"limit": MAX_BODY}
 
 
 async def test_a_path_cannot_name_two_files(client: httpx.AsyncClient) -> None:
@@ -309,7 +321,9 @@ async def test_odd_file_names_are_names(client: httpx.AsyncClient) -> None:
 
     replies = [await client.post("/rag/ingest/upload", files={"file": (name, HERONS.encode())}) for name in names]
 
-    assert [reply.status_code for reply in replies] == [200] * len(names)
+    blank = await client.post("/rag/ingest/upload", content=b"x", headers={"X-Filename": "%20"})
+
+    assert [reply.status_code for reply in (*replies, blank)] == [200] * (len(names) + 1)
 
 
 # Documents
@@ -743,19 +757,46 @@ async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
     assert (other.status_code, other.json()["success"], other.json()["sources"]) == (200, True, [])
 
 
-async def test_a_query_needs_documents_that_are_ready(client: httpx.AsyncClient) -> None:
-    none = await client.post("/rag/query", json={"question": "x", "documentIds": []})
-    missing = await client.post("/rag/query", json={"question": "x"})
-    # Too much for the worker to have finished it by the next request.
-    text = "\n\n".join(f"{n}. {HERONS} {n * n}" for n in range(2000))
-    body = {"source": "s", "path": "big", "text": text}
-    accepted = await client.post("/rag/ingest", json=body, headers={"Prefer": "respond-async"})
-    early = await client.post("/rag/query", json={"question": "x", "documentIds": [accepted.json()["documentId"]]})
-    await client.delete(accepted.headers["location"])
+@pytest_asyncio.fixture(loop_scope="module")
+async def unread(tmp_path: Path) -> AsyncIterator[Publish]:
+    """Put records on a log that no worker reads."""
+    log = SqliteLog(tmp_path / "unread")
+    await log.start()
+    await log.ensure_topics(pipeline_topics("none"))
+    broker = log.broker("unread")
+    await broker.start()
+    try:
+        yield partial(publish, broker)
+    finally:
+        await broker.stop()
+        await log.stop()
+
+
+async def test_a_query_needs_documents_that_are_ready(parts: Parts, unread: Publish, tenants: Iterator[str]) -> None:
+    async with a_client(an_app(parts, publish=unread), next(tenants)) as client:
+        none = await client.post("/rag/query", json={"question": "x", "documentIds": []})
+        missing = await client.post("/rag/query", json={"question": "x"})
+        body = {"source": "s", "path": "p", "text": HERONS}
+        accepted = await client.post("/rag/ingest", json=body, headers={"Prefer": "respond-async"})
+        id_ = accepted.json()["documentId"]
+        shown = await client.get(accepted.headers["location"])
+        early = await client.post("/rag/query", json={"question": "x", "documentIds": [id_]})
 
     problem(none, 400, "NO_DOCUMENTS")
     problem(missing, 400, "NO_DOCUMENTS")
-    assert accepted.json()["documentId"] in problem(early, 409, "PROCESSING_INCOMPLETE")
+    assert (accepted.status_code, shown.json()["status"], shown.json()["chunkCount"]) == (202, "accepted", 0)
+    assert id_ in problem(early, 409, "PROCESSING_INCOMPLETE")
+
+
+async def test_a_stopping_server_lets_nobody_wait(parts: Parts, unread: Publish, tenants: Iterator[str]) -> None:
+    notices = Notices()
+    body = {"source": "s", "path": "p", "text": HERONS}
+
+    async with a_client(an_app(parts, publish=unread, notices=notices), next(tenants)) as client:
+        waiting = asyncio.create_task(client.post("/rag/ingest", json=body, headers={"Prefer": "wait=300"}))
+        notices.close()  # before or after it waits: both end it
+
+        assert (await waiting).status_code == 202
 
 
 # Outages
@@ -874,28 +915,34 @@ async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> N
     assert not [path for path in schema["paths"] if path.startswith("/api")]
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def served(app: Litestar) -> AsyncIterator[Callable[[bytes], Any]]:
-    """Return what sends raw bytes to a real server and gives back all it answers."""
-    config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", http="httptools")
-    server = uvicorn.Server(config)
-    sock = config.bind_socket()
+@asynccontextmanager
+async def listening(app: Litestar) -> AsyncIterator[tuple[str, int]]:
+    """Give the address of a real server."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", http="httptools"))
+    sock = socket.create_server(("127.0.0.1", 0))
     running = asyncio.create_task(server._serve([sock]))
-
-    async def send(data: bytes) -> bytes:
-        reader, writer = await asyncio.open_connection(*sock.getsockname())
-        writer.write(data)
-        await writer.drain()
-        answer = await reader.readuntil(b"\r\n\r\n")
-        writer.close()
-        return answer
-
     try:
-        yield send
+        yield sock.getsockname()
     finally:
         server.should_exit = True
         await running
         sock.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def served(app: Litestar) -> AsyncIterator[Callable[[bytes], Awaitable[bytes]]]:
+    """Return what sends raw bytes to a real server and gives back the head of its answer."""
+    async with listening(app) as address:
+
+        async def send(data: bytes) -> bytes:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(data)
+            await writer.drain()
+            answer = await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+            return answer
+
+        yield send
 
 
 def raw(path: str, *headers: str) -> bytes:
@@ -903,7 +950,7 @@ def raw(path: str, *headers: str) -> bytes:
 
 
 async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_sent(
-    served: Callable[[bytes], Any],
+    served: Callable[[bytes], Awaitable[bytes]],
 ) -> None:
     announced = raw("/rag/ingest", "Content-Type: application/json", f"Content-Length: {MAX_BODY + 1}")
 
@@ -911,7 +958,7 @@ async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_sent(
     assert (await served(announced)).startswith(b"HTTP/1.1 413")
 
 
-async def test_a_chunked_body_is_refused_at_the_limit(served: Callable[[bytes], Any]) -> None:
+async def test_a_chunked_body_is_refused_at_the_limit(served: Callable[[bytes], Awaitable[bytes]]) -> None:
     head = raw("/rag/ingest/upload", "Content-Type: text/plain", "Transfer-Encoding: chunked")
     piece = b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n"
 
@@ -919,7 +966,23 @@ async def test_a_chunked_body_is_refused_at_the_limit(served: Callable[[bytes], 
     assert (await served(head + piece * (MAX_BODY // 65_536 + 2))).startswith(b"HTTP/1.1 413")
 
 
-async def test_two_content_types_are_refused(served: Callable[[bytes], Any]) -> None:
+async def test_two_content_types_are_refused(served: Callable[[bytes], Awaitable[bytes]]) -> None:
     head = raw("/rag/search", "Content-Type: application/json", "Content-Type: text/plain", "Content-Length: 2")
 
     assert (await served(head + b"{}")).startswith(b"HTTP/1.1 400")
+
+
+async def test_a_client_that_leaves_stops_the_model(parts: Parts, ollama: FakeOllama) -> None:
+    ollama.fault = "stall"
+    answers = OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=50)
+    body = json.dumps({"message": "Hello", "stream": True}).encode()
+    head = raw("/chat", "Content-Type: application/json", f"Content-Length: {len(body)}")
+
+    async with listening(an_app(parts, answers=answers)) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(head + body)
+        await reader.readuntil(b"event: token")
+        writer.close()
+
+        async with asyncio.timeout(10):
+            await ollama.left.wait()

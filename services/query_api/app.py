@@ -1,0 +1,170 @@
+"""Wiring: the parts a process has started become the HTTP API. Nothing here starts or stops them."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+from uuid import uuid4
+
+import structlog
+from litestar import Litestar, MediaType, Router
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.di import Provide
+from litestar.middleware import DefineMiddleware
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from prometheus_client import CollectorRegistry
+
+from services.query_api import chat, documents, ingest, probes, search
+from services.query_api.auth import OPEN, Authenticate, Keyring
+from services.query_api.door import Door
+from services.query_api.metrics import Metrics
+from services.query_api.notices import Notices
+from services.query_api.problems import HANDLERS
+from services.query_api.request import ApiRequest
+from shared.answers import Answers
+from shared.blobs import Blobs
+from shared.embedder import Embedder
+from shared.index import Index
+from shared.ledger import Ledger
+from shared.log import Publish
+from shared.settings import Settings
+from shared.store.bm25 import Bm25
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+_REQUEST_ID = "request_id"
+_TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the API is made of. Whoever makes the parts starts them before and stops them after."""
+
+    settings: Settings
+    version: str
+    publish: Publish
+    notices: Notices
+    ledger: Ledger
+    index: Index
+    embedder: Embedder
+    bm25: Bm25
+    blobs: Blobs
+    answers: Answers
+    readiness: Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, or what is wrong
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+
+def make_api(parts: Parts) -> Litestar:
+    """Return the API, every route also under /api."""
+    settings = parts.settings
+    metrics = Metrics(parts.registry)
+    retriever = search.Retriever(parts.index, parts.embedder, parts.bm25, metrics)
+    provided = {
+        "retriever": retriever,
+        "metrics": metrics,
+        "door": Door(
+            publish=parts.publish,
+            ledger=parts.ledger,
+            index=parts.index,
+            blobs=parts.blobs,
+            notices=parts.notices,
+            metrics=metrics,
+        ),
+        "library": documents.Library(parts.ledger, parts.index, parts.blobs),
+        "chat": chat.Chat(retriever, parts.answers, min_score=settings.min_score),
+        "readiness": probes.Readiness(parts.readiness),
+        "version": probes.Version(parts.version),
+    }
+    routes = [
+        ingest.rag_ingest,
+        ingest.rag_ingest_text,
+        ingest.rag_ingest_upload,
+        documents.rag_documents,
+        documents.rag_document,
+        documents.rag_document_delete,
+        documents.rag_document_chunks,
+        documents.rag_document_text,
+        search.rag_search,
+        chat.rag_query,
+        chat.chat,
+        probes.livez,
+        probes.readyz,
+        probes.metrics,
+        probes.landing,
+    ]
+    return Litestar(
+        route_handlers=[
+            Router("/", route_handlers=routes),
+            Router("/api", route_handlers=[*routes, probes.openapi], include_in_schema=False),
+        ],
+        dependencies={name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
+        middleware=[_Bound, DefineMiddleware(Authenticate, keyring=Keyring(settings.keys))],
+        exception_handlers=HANDLERS,
+        before_send=[_Observer(metrics)],
+        request_class=ApiRequest,
+        request_max_body_size=settings.max_body,
+        openapi_config=_openapi(parts.version),
+        logging_config=None,
+    )
+
+
+class _Observer:
+    """Counts and logs each answer as it leaves, and gives it the request's id; no text, key or query is logged."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def __call__(self, message: Message, scope: Scope) -> None:
+        if message["type"] != "http.response.start":
+            return
+        method = cast("HTTPScope", scope)["method"]  # there are no sockets here
+        route = scope.get("path_template", "unmatched")
+        MutableScopeHeaders.from_message(message)["X-Request-Id"] = request_id(scope)
+        self._metrics.requests.labels(method, route, str(message["status"])).inc()
+        log.info("request", method=method, route=route, status=message["status"])
+
+
+class _Bound:
+    """Binds the request's id to all that is logged while it is served."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with structlog.contextvars.bound_contextvars(request_id=request_id(scope)):
+            await self._app(scope, receive, send)
+
+
+def request_id(scope: Scope) -> str:
+    """Return the id the client gave in X-Request-Id, when it is a plain token, else a new one."""
+    if _REQUEST_ID not in scope["state"]:
+        given = Headers.from_scope(scope).get("x-request-id", "")
+        scope["state"][_REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
+    id_: str = scope["state"][_REQUEST_ID]
+    return id_
+
+
+def _giver(value: T) -> Callable[[], T]:
+    return lambda: value
+
+
+def _openapi(version: str) -> OpenAPIConfig:
+    # Only the JSON: the framework's pages load scripts from elsewhere.
+    return OpenAPIConfig(
+        title="Sluice",
+        version=version,
+        description="Documents in, an index that is always right out.",
+        use_handler_docstrings=True,
+        components=Components(
+            security_schemes={
+                "bearer": SecurityScheme(type="http", scheme="bearer"),
+                "key": SecurityScheme(type="apiKey", name="X-API-Key", security_scheme_in="header"),
+            }
+        ),
+        security=[{"bearer": []}, {"key": []}, {}],
+        openapi_router=Router("/openapi.json", route_handlers=[], include_in_schema=False, opt={OPEN: True}),
+        render_plugins=[JsonRenderPlugin(path="/", media_type=MediaType.JSON)],
+    )

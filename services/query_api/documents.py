@@ -1,0 +1,279 @@
+"""Documents as their owner sees them: lists, states, passages, text."""
+
+import base64
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar, get_args
+from uuid import UUID
+
+import msgspec
+from litestar import Response, delete, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, QueryParameter
+
+from services.query_api.auth import needs
+from services.query_api.door import Door
+from services.query_api.ingest import IngestReply, taken
+from services.query_api.plain import plain
+from services.query_api.problems import Problem, invalid, not_found
+from services.query_api.request import ApiRequest, tags_of
+from services.query_api.search import public
+from shared.blobs import Blobs
+from shared.contracts import BlobRef, DocumentSubmitted, Status
+from shared.index import Head, Index
+from shared.ledger import Entry, Ledger
+from shared.store import Filter, Match
+
+STATUSES: tuple[str, ...] = get_args(Status)
+Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
+Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the page before.")]
+
+
+class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A document: how its newest submission stands, and how many chunks answer."""
+
+    document_id: str
+    source: str
+    path: str
+    title: str | None
+    status: Status
+    version: int
+    chunk_count: int
+    tags: tuple[str, ...]
+    created_at: str
+    updated_at: str
+    url: str | None = None
+    error: str | None = None
+    code: str | None = None
+
+
+class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Documents, last changed first."""
+
+    items: list[DocumentView]
+    next_cursor: str | None
+
+
+class ChunkView(msgspec.Struct, frozen=True):
+    """A passage."""
+
+    text: str
+    metadata: dict[str, Any]
+
+
+class ChunkPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Passages in reading order."""
+
+    items: list[ChunkView]
+    next_cursor: str | None
+
+
+class ListCursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where a list goes on: from this time down, without those already shown of that time."""
+
+    updated_at: int
+    seen: tuple[str, ...]
+
+
+class ChunkCursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where the chunks of one version, in one generation, go on."""
+
+    generation: str
+    version: int
+    start: Annotated[int, msgspec.Meta(ge=0)]
+
+
+K = TypeVar("K", ListCursor, ChunkCursor)
+
+
+class Library:
+    """Reads documents. Another tenant's are as unknown as those that never were."""
+
+    def __init__(self, ledger: Ledger, index: Index, blobs: Blobs) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._blobs = blobs
+
+    async def entry(self, tenant: str, document_id: str) -> Entry:
+        """Return the tenant's document, or raise the 404."""
+        try:
+            known = str(UUID(document_id)) == document_id
+        except ValueError:
+            known = False
+        entry = await self._ledger.get(document_id) if known else None
+        if entry is None or entry.tenant != tenant:
+            raise not_found()
+        return entry
+
+    async def view(self, tenant: str, document_id: str) -> DocumentView:
+        """Return the document as replies show it, or raise the 404."""
+        entry = await self.entry(tenant, document_id)
+        return _view(entry, await self._index.head(document_id))
+
+    async def page(self, where: Filter, *, limit: int, cursor: ListCursor | None) -> DocumentPage:
+        """Return a page of the matching documents."""
+        start, seen = (cursor.updated_at, cursor.seen) if cursor else (None, ())
+        entries = await self._ledger.page(where, limit=limit, start=start, seen=seen)
+        heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
+        return DocumentPage(
+            items=[_view(entry, heads.get(entry.document_id)) for entry in entries],
+            next_cursor=_cursor(_after(entries, cursor)) if len(entries) == limit else None,
+        )
+
+    async def chunks(self, tenant: str, document_id: str, *, limit: int, cursor: ChunkCursor | None) -> ChunkPage:
+        """Return a page of the answering version's chunks.
+
+        Raises:
+            Problem: 404; 409 when the version or generation the cursor names no longer answers.
+        """
+        head = await self._answering(tenant, document_id)
+        generation = self._index.generation.id
+        if cursor and (head is None or (cursor.generation, cursor.version) != (generation, head.version)):
+            raise Problem(409, "the document has changed since this cursor was given; start again without it")
+        if head is None:
+            return ChunkPage(items=[], next_cursor=None)
+        start = cursor.start if cursor else 0
+        payloads = await self._index.chunks_page(document_id, head.version, start=start, limit=limit)
+        end = start + len(payloads)
+        after = ChunkCursor(generation, head.version, end) if end < head.chunk_count and payloads else None
+        return ChunkPage(
+            items=[ChunkView(payload["text"], public(payload["metadata"])) for payload in payloads],
+            next_cursor=_cursor(after) if after else None,
+        )
+
+    async def text(self, tenant: str, document_id: str) -> tuple[str, str]:
+        """Return the extracted text of the answering version, and its document type.
+
+        Raises:
+            Problem: 404, also when no version answers.
+            Rejected: the text is lost or altered.
+        """
+        head = await self._answering(tenant, document_id)
+        first = await self._index.chunks_page(document_id, head.version, start=0, limit=1) if head else []
+        if not head or not head.text_sha256 or not first:
+            raise Problem(404, "no version of this document answers yet", code="NO_TEXT")
+        blob = BlobRef(sha256=head.text_sha256, size=head.text_size)
+        return (await self._blobs.get(tenant, document_id, blob)).decode(), first[0]["metadata"]["documentType"]
+
+    async def _answering(self, tenant: str, document_id: str) -> Head | None:
+        await self.entry(tenant, document_id)
+        head = await self._index.head(document_id)
+        return None if head is None or head.deleted else head
+
+
+@get("/rag/documents", operation_id="rag_documents", guards=[needs("query")])
+async def rag_documents(
+    request: ApiRequest,
+    library: NamedDependency[Library],
+    *,
+    source: FromQuery[str | None] = None,
+    status: FromQuery[str | None] = None,
+    tags: FromQuery[list[str] | None] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> DocumentPage:
+    """List documents, last changed first; deleted ones only when asked for by status."""
+    must = [Match("tenant", (request.user.tenant,))]
+    if source is not None:
+        must.append(Match("source", (source,)))
+    if status is not None and status not in STATUSES:
+        raise invalid("status", f"{status!r} is none of {', '.join(STATUSES)}")
+    if status is not None:
+        must.append(Match("last.status", (status,)))
+    wanted = [tag for value in [*(tags or []), *request.query_params.getall("tags[]", [])] for tag in tags_of(value)]
+    if wanted:
+        must.append(Match("tags", tuple(wanted)))
+    gone = () if status else (Match("last.status", ("deleted",)),)
+    return await library.page(Filter(must=tuple(must), must_not=gone), limit=limit, cursor=_parsed(cursor, ListCursor))
+
+
+@get("/rag/documents/{document_id:str}", operation_id="rag_document", guards=[needs("query")])
+async def rag_document(
+    document_id: FromPath[str], request: ApiRequest, library: NamedDependency[Library]
+) -> DocumentView:
+    """Show how a document stands."""
+    return await library.view(request.user.tenant, document_id)
+
+
+@delete(
+    "/rag/documents/{document_id:str}",
+    operation_id="rag_document_delete",
+    guards=[needs("ingest")],
+    status_code=200,
+)
+async def rag_document_delete(
+    document_id: FromPath[str], request: ApiRequest, library: NamedDependency[Library], door: NamedDependency[Door]
+) -> Response[IngestReply]:
+    """Delete a document and all that was made from it."""
+    entry = await library.entry(request.user.tenant, document_id)
+    document = DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
+    return await taken(request, door, document)
+
+
+@get("/rag/documents/{document_id:str}/chunks", operation_id="rag_document_chunks", guards=[needs("query")])
+async def rag_document_chunks(
+    document_id: FromPath[str],
+    request: ApiRequest,
+    library: NamedDependency[Library],
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> ChunkPage:
+    """Show the passages of a document's answering version in reading order."""
+    parsed = _parsed(cursor, ChunkCursor)
+    return await library.chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
+
+
+@get("/rag/documents/{document_id:str}/text", operation_id="rag_document_text", guards=[needs("query")])
+async def rag_document_text(
+    document_id: FromPath[str], request: ApiRequest, library: NamedDependency[Library]
+) -> Response[str]:
+    """Show the extracted text: Markdown, or plain by `Accept: text/plain`."""
+    text, kind = await library.text(request.user.tenant, document_id)
+    if kind == "txt":
+        return Response(text, media_type="text/plain")
+    if request.accept.best_match(["text/markdown", "text/plain"]) == "text/plain":
+        return Response(plain(text), media_type="text/plain")
+    return Response(text, media_type="text/markdown")
+
+
+def _view(entry: Entry, head: Head | None) -> DocumentView:
+    last = entry.last
+    return DocumentView(
+        document_id=entry.document_id,
+        source=entry.source,
+        path=entry.path,
+        title=entry.title or (head.title if head else None),
+        status=last.status,
+        version=last.version,
+        chunk_count=head.chunk_count if head is not None and not head.deleted else 0,
+        tags=entry.tags,
+        created_at=_iso(entry.created_at),
+        updated_at=_iso(entry.updated_at),
+        url=entry.url,
+        error=last.error,
+        code=last.code.upper() if last.code else None,
+    )
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
+    last = entries[-1].updated_at
+    shown = tuple(entry.document_id for entry in entries if entry.updated_at == last)
+    earlier = cursor.seen if cursor and cursor.updated_at == last else ()
+    return ListCursor(last, earlier + shown)
+
+
+def _cursor(cursor: ListCursor | ChunkCursor) -> str:
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
+
+
+def _parsed(cursor: str | None, kind: type[K]) -> K | None:
+    if not cursor:
+        return None
+    try:
+        return msgspec.msgpack.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
+    except (ValueError, msgspec.DecodeError):
+        raise invalid("cursor", "is none that this API gave") from None

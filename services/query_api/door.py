@@ -1,0 +1,131 @@
+"""The way in: a submission is put on the log, entered in the ledger, and its end is waited for.
+
+No stage is called from here. A caller is told of success only after the log has the record on disk.
+"""
+
+import msgspec
+import structlog
+
+from services.query_api.metrics import Metrics
+from services.query_api.notices import Notices
+from services.query_api.problems import unavailable
+from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.contracts import DocumentSubmitted, Place, encode
+from shared.errors import Unavailable
+from shared.ids import document_id
+from shared.index import Index
+from shared.ledger import Accepted, Entry, Last, Ledger
+from shared.log import Publish
+from shared.topics import SUBMITTED
+
+log = structlog.get_logger(__name__)
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """The log has the submission."""
+
+    document_id: str
+    place: Place
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a submission ended."""
+
+    entry: Entry
+    chunk_count: int  # of the version that answers now
+
+
+class Door:
+    """Takes submissions in."""
+
+    def __init__(
+        self, *, publish: Publish, ledger: Ledger, index: Index, blobs: Blobs, notices: Notices, metrics: Metrics
+    ) -> None:
+        self._publish = publish
+        self._ledger = ledger
+        self._index = index
+        self._blobs = blobs
+        self._notices = notices
+        self._metrics = metrics
+
+    async def submit(self, document: DocumentSubmitted) -> Receipt:
+        """Return the receipt once the log has the submission.
+
+        Raises:
+            Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did.
+            Rejected: the record is too large even without its body.
+        """
+        id_ = document_id(document.tenant, document.source, document.path)
+        try:
+            value = await self._record(id_, document)
+            written = await self._publish(SUBMITTED, value, key=id_.encode())
+        except Unavailable as error:
+            log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
+            raise unavailable(
+                f"{error.sentence}; sending the document again is safe",
+                documentId=id_,
+            ) from error
+        place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+        await self._enter(id_, document, place)
+        log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
+        return Receipt(id_, place)
+
+    async def end(self, receipt: Receipt, wait_s: float) -> Ended | None:
+        """Return how the submission ended, or None when it hasn't within `wait_s` seconds."""
+
+        async def look() -> Ended | None:
+            try:
+                entry = await self._ledger.get(receipt.document_id)
+                if entry is None or not entry.ended(receipt.place):
+                    return None
+                return Ended(entry, await self._chunk_count(entry))
+            except Unavailable:
+                return None  # the log has the record: the answer is 'accepted', whatever the store says
+
+        ended = await self._notices.until(receipt.document_id, look, wait_s)
+        self._metrics.ingests.labels(ended.entry.last.status if ended else "accepted").inc()
+        return ended
+
+    async def _record(self, id_: str, document: DocumentSubmitted) -> bytes:
+        body = document.text.encode() if document.text is not None else document.content
+        if body is None or len(body) <= CLAIM_CHECK_BYTES:
+            value = encode(document)
+            if body is None or len(value) <= CLAIM_CHECK_BYTES:
+                return value
+        blob = await self._blobs.put(document.tenant, id_, body)
+        # A text says what it is by its field; as a blob it has to say so by its type.
+        kind = document.media_type or ("text/markdown" if document.text is not None else None)
+        return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))
+
+    async def _enter(self, id_: str, document: DocumentSubmitted, place: Place) -> None:
+        """Make the document known before the first stage has seen it, so that its status can be asked."""
+
+        def first(entry: Entry | None) -> Entry | None:
+            if entry is not None:
+                return None
+            return Entry(
+                document_id=id_,
+                tenant=document.tenant,
+                source=document.source,
+                path=document.path,
+                rev=0,
+                writer="",
+                accepted=Accepted(),
+                last=Last(version=0, place=place, status="accepted", at=place.time),
+                created_at=place.time,
+                updated_at=place.time,
+                title=document.title,
+                url=document.url,
+                tags=document.tags,
+            )
+
+        try:
+            await self._ledger.update(id_, first)
+        except Unavailable as error:
+            log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=error.sentence)
+
+    async def _chunk_count(self, entry: Entry) -> int:
+        if entry.last.chunk_count is not None:
+            return entry.last.chunk_count
+        head = await self._index.head(entry.document_id)
+        return head.chunk_count if head is not None and not head.deleted else 0
