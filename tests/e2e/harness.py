@@ -1,0 +1,123 @@
+"""Starts the product as a user would, as processes of its own, and talks HTTP to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+START_GUARD_S = 60.0  # a hang guard: ten times what a start may take
+
+
+class Server:
+    """One standalone Sluice on a data folder; it may be killed and started again."""
+
+    def __init__(self, data: Path, **settings: str) -> None:
+        self.data = data
+        self._settings = {"SAMPLES": "off", "LOG_LEVEL": "warning", "PORT": "0", **settings}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+        self.log = data.parent / f"{data.name}.log"
+
+    def start(self) -> "Server":
+        """Return self when it is ready to answer."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
+        environment |= {"SLUICE_DATA": str(self.data)}
+        environment |= {f"SLUICE_{key}": value for key, value in self._settings.items()}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "services.operator_cli", "serve"],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_GUARD_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise AssertionError(f"the server ended with {self._process.returncode}: {self.tail()}")
+            if self._ready():
+                return self
+            time.sleep(0.05)  # polling another process; there is nothing to await
+        raise AssertionError(f"the server was not ready in {START_GUARD_S:.0f} s: {self.tail()}")
+
+    def _ready(self) -> bool:
+        try:
+            state = json.loads((self.data / "serve.json").read_text())
+            if state["pid"] != self.pid:
+                return False
+            self.url = state["url"]
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as reply:
+                return bool(reply.status == 200)
+        except (OSError, ValueError, HTTPException):
+            return False
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def family(self) -> list[psutil.Process]:
+        """Return the main process and all its descendants."""
+        try:
+            main = psutil.Process(self.pid)
+            return [main, *main.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def kill(self, *, everything: bool = True) -> None:
+        """SIGKILL the main process, and its children or not; return when all of them are gone."""
+        family = self.family()
+        for process in family if everything else family[:1]:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        assert self._process is not None
+        self._process.wait(30)
+        _gone, alive = psutil.wait_procs(family[1:], timeout=30)
+        assert not alive, f"children outlived their parent: {alive}"
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Return the exit code after a polite signal."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        return self._process.wait(60)
+
+    def tail(self, lines: int = 20) -> str:
+        """Return the end of what it wrote."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+
+    def client(self, **options: Any) -> httpx.Client:
+        """Return a client whose base address is this server."""
+        # verify: reading the machine's certificates takes longer than a request, and there is no TLS here.
+        return httpx.Client(**({"base_url": self.url, "timeout": 60, "verify": False} | options))
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric's samples."""
+        with self.client() as client:
+            lines = client.get("/metrics").text.splitlines()
+        values = [line.rsplit(" ", 1)[1] for line in lines if line.startswith(name) and not line.startswith("#")]
+        assert values, f"/metrics has no {name}"
+        return sum(map(float, values))
+
+
+@contextmanager
+def served(data: Path, **settings: str) -> Iterator[Server]:
+    """Give a started server, and stop it whatever happens."""
+    server = Server(data, **settings).start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,74 @@
+"""Compares all points of a stopped-down system with what an oracle expects: both directions, vectors too."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared.embedder.minilm import MiniLm
+from shared.store import Point
+from shared.store.edge import EdgeStore
+
+QUIET_GUARD_S = 60.0
+
+
+async def all_points(store: EdgeStore, kind: str) -> list[Point]:
+    """Return every point of the collections whose name begins with `kind`."""
+    points = []
+    for name in await store.collections():
+        if not name.startswith(kind):
+            continue
+        after: str | None = None
+        while True:
+            page = await store.scroll(name, after=after, vectors=True, limit=500)
+            points += page.points
+            if page.after is None:
+                break
+            after = page.after
+    return points
+
+
+async def differences(folder: Path, expected: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return what is wrong, as sentences: the store in `folder` against {document id: paragraphs}."""
+    store = EdgeStore(folder, attach=True)
+    embedder = MiniLm()
+    await store.start()
+    await embedder.start()
+    try:
+        deadline = time.monotonic() + QUIET_GUARD_S
+        while True:
+            found = await _differences(store, embedder, expected)
+            # A sweep may still be at work; only what stays is a difference.
+            if not found or time.monotonic() > deadline:
+                return found
+            await asyncio.sleep(0.5)
+    finally:
+        await embedder.close()
+        await store.close()
+
+
+async def _differences(store: EdgeStore, embedder: MiniLm, expected: Mapping[str, tuple[str, ...]]) -> list[str]:
+    found: list[str] = []
+    points = await all_points(store, "chunks.")
+    keys = Counter((p.payload["metadata"]["documentId"], p.payload["metadata"]["chunkOrder"]) for p in points)
+    found += [f"duplicate or stale: {key} stands {count} times" for key, count in keys.items() if count > 1]
+    actual = {(p.payload["metadata"]["documentId"], p.payload["metadata"]["chunkOrder"]): p for p in points}
+    wanted = {(document, order): text for document, texts in expected.items() for order, text in enumerate(texts)}
+    found += [f"lost: {key}" for key in wanted.keys() - actual.keys()]
+    found += [f"stale: {key}" for key in actual.keys() - wanted.keys()]
+    texts = sorted(set(wanted.values()))
+    vectors = dict(zip(texts, await embedder.embed_documents(texts), strict=True))
+    for key in wanted.keys() & actual.keys():
+        point = actual[key]
+        if point.payload["text"] != wanted[key]:
+            found.append(f"wrong text: {key}")
+        elif point.dense is None or point.dense.tobytes() != vectors[wanted[key]].tobytes():
+            found.append(f"wrong vector: {key}")
+    heads = {p.id: p.payload for p in await all_points(store, "heads.")}
+    for document, texts_ in expected.items():
+        head = heads.get(document)
+        versions = {p.payload["metadata"]["version"] for p in points if p.payload["metadata"]["documentId"] == document}
+        if texts_ and (head is None or versions != {head["version"]} or head.get("chunkCount") != len(texts_)):
+            found.append(f"head and points disagree: {document}")
+    return found
