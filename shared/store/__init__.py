@@ -1,0 +1,205 @@
+"""Port: points in collections, as Qdrant keeps them, in the few shapes the pipeline needs.
+
+Two adapters speak it: `edge` (Qdrant's engine in a child process) and `qdrant` (a server). What the
+points mean is not known here: see `shared.index` and `shared.ledger`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+Scalar = str | int | bool
+IndexKind = Literal["keyword", "tenant", "integer"]  # tenant: keyword, told to the engine as the tenant
+Payload = dict[str, Any]
+
+
+class Match(msgspec.Struct, frozen=True, tag=True):
+    """The field (or one element of a list field) equals one of `any_of`; an empty tuple matches nothing."""
+
+    field: str  # dotted path
+    any_of: tuple[Scalar, ...]
+
+
+class Range(msgspec.Struct, frozen=True, tag=True):
+    """The numeric field lies within the bounds; a point without the field doesn't match."""
+
+    field: str
+    gt: int | None = None
+    gte: int | None = None
+    lt: int | None = None
+    lte: int | None = None
+
+
+class Ids(msgspec.Struct, frozen=True, tag=True):
+    """The point's id is one of these; an empty tuple matches nothing."""
+
+    ids: tuple[str, ...]
+
+
+Condition = Match | Range | Ids
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """All of `must` and none of `must_not`; the empty filter matches every point."""
+
+    must: tuple[Condition, ...] = ()
+    must_not: tuple[Condition, ...] = ()
+
+
+EVERYTHING = Filter()
+
+
+class Sparse(msgspec.Struct, frozen=True):
+    """A sparse vector: parallel lists, indices unique."""
+
+    indices: list[int]
+    values: list[float]
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A point. `dense` has the collection's length and is finite, or the adapter raises ValueError."""
+
+    id: str  # UUID
+    payload: Payload
+    dense: Vector | None = None
+    sparse: Sparse | None = None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A piece of a scroll; `after` goes into the next call, None at the end."""
+
+    points: list[Point]
+    after: str | None
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A point found, with the leg's own score (cosine, or BM25 by the collection's IDF)."""
+
+    id: str
+    score: float
+    payload: Payload
+
+
+class Leg(msgspec.Struct, frozen=True):
+    """One ranking to ask for: exactly one of the two is set."""
+
+    dense: Vector | None = None
+    sparse: Sparse | None = None
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """How `search` tells a current point from a stale one.
+
+    A point counts when the payload's `document` field (dotted path) names a point of `collection` whose
+    payload `version` equals the point's own `version` field and whose payload `deleted` is not true.
+    """
+
+    collection: str
+    document: str = "metadata.documentId"
+    version: str = "metadata.version"
+
+
+class Store(Protocol):
+    """A vector store. Every method may raise Unavailable; nothing is applied in part when it does or,
+    for a batch, applying it again is harmless. Collection names match `[A-Za-z0-9._-]{1,100}`.
+    """
+
+    async def start(self) -> None:
+        """Reach the store, or start it."""
+        ...
+
+    async def close(self) -> None:
+        """Flush and let go."""
+        ...
+
+    async def create_collection(
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+    ) -> None:
+        """Make the collection with its payload indexes unless it is there. `size` None: no dense vector.
+
+        The dense vector is unnamed, cosine; the sparse one is named `bm25`, with IDF by the store.
+        Raises ConfigurationError when it is there with another vector size.
+        """
+        ...
+
+    async def drop_collection(self, name: str) -> None:
+        """Delete the collection and all in it, if it is there."""
+        ...
+
+    async def collections(self) -> list[str]:
+        """Return the names of all collections, sorted."""
+        ...
+
+    async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
+        """Write whole points. With `only_if`, a point that exists is replaced only when what is stored
+        matches; one that doesn't exist is inserted. A refused write gives no error: read it back.
+        """
+        ...
+
+    async def insert(self, name: str, points: Sequence[Point]) -> None:
+        """Write those points whose id isn't there; leave the others as they are."""
+        ...
+
+    async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
+        """Merge the top-level keys of `payload` into every matching point."""
+        ...
+
+    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+        """Return those of the points that exist, in no particular order."""
+        ...
+
+    async def scroll(
+        self,
+        name: str,
+        where: Filter = EVERYTHING,
+        *,
+        limit: int = 256,
+        after: str | None = None,
+        vectors: bool = False,
+        fields: Sequence[str] | None = None,
+    ) -> Page:
+        """Return matching points in id order; `fields` keeps only these (dotted) payload keys."""
+        ...
+
+    async def ordered(
+        self,
+        name: str,
+        where: Filter,
+        *,
+        by: str,
+        descending: bool = False,
+        limit: int = 256,
+        start: int | None = None,
+    ) -> list[Point]:
+        """Return matching points ordered by the integer-indexed field `by`, from value `start` on (inclusive)."""
+        ...
+
+    async def count(self, name: str, where: Filter = EVERYTHING) -> int:
+        """Return the exact number of matching points."""
+        ...
+
+    async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
+        """Return exact counts of the keyword field's values among matching points."""
+        ...
+
+    async def delete(self, name: str, where: Filter) -> None:
+        """Delete all matching points. The empty filter is refused with ValueError: drop the collection."""
+        ...
+
+    async def search(
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+    ) -> list[list[Hit]]:
+        """Return each leg's hits, best first, at most `limit`, all of them current by `heads`.
+
+        Fewer than `limit` come back only when there are no more: the adapter asks wider where stale
+        points took places.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Return when all that was written before survives a loss of power (as far as the store can say)."""
+        ...

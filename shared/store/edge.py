@@ -1,0 +1,405 @@
+"""`Store` on Qdrant's embedded engine, in a child process that owns it.
+
+A child, because the engine holds Python's lock for as long as it works: a large flush would stop an
+event loop for 150 ms, an `optimize` for seconds. Here the loop only packs and unpacks frames.
+"""
+
+import asyncio
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+import shared
+from shared.errors import Unavailable
+from shared.settings import ConfigurationError
+from shared.store import EVERYTHING, Filter, Heads, Hit, IndexKind, Leg, Page, Payload, Point, wire
+from shared.store.checks import check_legs, check_limit, check_name, check_narrow, check_payload, check_points, is_id
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+_SLICE = 64  # points in one frame: some milliseconds of the engine's time, then others have their turn
+_READ_SLICE = 256
+_STOP_S = 3.0  # for flushing what was written
+_LEAVE_S = 1.5  # for going afterwards; then it is killed, and its log has everything
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
+_STEADY_S = 30.0  # a child that lived this long starts the delays anew
+_IMPATIENT_S = 5.0
+
+_nothing = wire.body_decoder(None)
+_names = wire.body_decoder(list[str])
+_points = wire.body_decoder(list[Point])
+_page = wire.body_decoder(Page)
+_number = wire.body_decoder(int)
+_counts = wire.body_decoder(dict[str, int])
+_rankings = wire.body_decoder(list[list[Hit]])
+
+
+class EdgeStore:
+    """The store of a folder, for one event loop. See `shared.store.Store` for the methods.
+
+    It runs the process that owns the folder, starts it again when it dies, and ends it in `close`.
+    With `attach` it uses the one that another process runs, and finds it again after its restart.
+    """
+
+    def __init__(
+        self, folder: Path, *, attach: bool = False, timeout_s: float = 60.0, lock_wait_s: float = 20.0
+    ) -> None:
+        """Prepare; nothing is started or reached yet.
+
+        `timeout_s` is for each frame of a call; `lock_wait_s` for an earlier owner's process to be gone.
+        """
+        self.folder = folder
+        self._path = wire.socket_path(folder)
+        self._timeout_s = timeout_s
+        self._child = None if attach else _Child(folder, lock_wait_s)
+        self._connection: _Connection | None = None
+        self._dialling = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process that holds the engine, None when it is down or somebody else's."""
+        return None if self._child is None else self._child.pid
+
+    async def start(self) -> None:
+        """Run the process, or reach it with `attach`, and wait until all collections are open.
+
+        Raises:
+            Unavailable: another process keeps the folder, or a collection can't be opened; or nobody serves it.
+        """
+        if self._child is not None:
+            await self._child.start()
+        await self._connected()
+
+    async def close(self) -> None:
+        """Flush, end the process unless attached, and let go. Calls after it raise Unavailable."""
+        if self._closed:
+            return
+        if self._child is not None:
+            self._child.ending()
+            if self._child.pid is not None:  # else it could be another owner's process that answers
+                with suppress(Unavailable, TimeoutError):
+                    async with asyncio.timeout(_STOP_S):
+                        await self._ask(wire.Stop(), _nothing)
+            await self._child.stop()
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    async def create_collection(
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+    ) -> None:
+        await self._ask(wire.Create(check_name(name), size, sparse, dict(indexes)), _nothing)
+
+    async def drop_collection(self, name: str) -> None:
+        await self._ask(wire.Drop(check_name(name)), _nothing)
+
+    async def collections(self) -> list[str]:
+        return await self._ask(wire.Collections(), _names)
+
+    async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
+        await self._write(name, points, only_if=only_if)
+
+    async def insert(self, name: str, points: Sequence[Point]) -> None:
+        await self._write(name, points, only_new=True)
+
+    async def _write(
+        self, name: str, points: Sequence[Point], *, only_if: Filter | None = None, only_new: bool = False
+    ) -> None:
+        check_name(name)
+        for number, some in enumerate(_slices(points, _SLICE)):
+            if number:
+                await asyncio.sleep(0)  # checking a large batch takes long enough to let others go first
+            check_points(some)
+        for some in _slices(points, _SLICE):
+            await self._ask(wire.Upsert(name, list(some), only_if, only_new), _nothing)
+
+    async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
+        check_payload(payload, f"payload for {name}")
+        await self._ask(wire.SetPayload(check_name(name), payload, where), _nothing)
+
+    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+        check_name(name)
+        found: list[Point] = []
+        for some in _slices(ids, _READ_SLICE):
+            found += await self._ask(wire.Retrieve(name, list(some), vectors), _points)
+        return found
+
+    async def scroll(
+        self,
+        name: str,
+        where: Filter = EVERYTHING,
+        *,
+        limit: int = 256,
+        after: str | None = None,
+        vectors: bool = False,
+        fields: Sequence[str] | None = None,
+    ) -> Page:
+        if after is not None and not is_id(after):
+            raise ValueError(f"after={after!r} is not what an earlier page gave")
+        keep = None if fields is None else list(fields)
+        request = wire.Scroll(check_name(name), where, check_limit(limit), after, vectors, keep)
+        return await self._ask(request, _page)
+
+    async def ordered(
+        self,
+        name: str,
+        where: Filter,
+        *,
+        by: str,
+        descending: bool = False,
+        limit: int = 256,
+        start: int | None = None,
+    ) -> list[Point]:
+        request = wire.Ordered(check_name(name), where, by, descending, check_limit(limit), start)
+        return await self._ask(request, _points)
+
+    async def count(self, name: str, where: Filter = EVERYTHING) -> int:
+        return await self._ask(wire.Count(check_name(name), where), _number)
+
+    async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
+        return await self._ask(wire.Facet(check_name(name), field, where, check_limit(limit)), _counts)
+
+    async def delete(self, name: str, where: Filter) -> None:
+        await self._ask(wire.Delete(check_name(name), check_narrow(where)), _nothing)
+
+    async def search(
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+    ) -> list[list[Hit]]:
+        check_legs(legs)
+        request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
+        return await self._ask(request, _rankings)
+
+    async def flush(self) -> None:
+        await self._ask(wire.Flush(), _nothing)
+
+    async def _ask(self, request: wire.AnyRequest, decoder: "msgspec.msgpack.Decoder[T]") -> T:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                connection = self._connection
+                if connection is None or connection.lost:
+                    connection = await self._connected()
+                reply = await connection.ask(request)
+        except TimeoutError:
+            what = type(request).__name__.lower()
+            raise Unavailable(f"the store gave no answer to {what} within {self._timeout_s:g} s") from None
+        if isinstance(reply, wire.Failed):
+            raise _error(reply)
+        return decoder.decode(reply.body)
+
+    async def _connected(self) -> "_Connection":
+        async with self._dialling:
+            if self._connection is None or self._connection.lost:
+                self._connection = await self._dial()
+            return self._connection
+
+    async def _dial(self) -> "_Connection":
+        if self._closed:
+            raise Unavailable(f"the store of {self.folder} is closed")
+        try:
+            if not wire.is_private(self._path.parent):
+                raise Unavailable(f"{self._path.parent} must be a folder of this user alone (mode 0700)")
+            _, connection = await asyncio.get_running_loop().create_unix_connection(_Connection, str(self._path))
+        except OSError as error:
+            raise Unavailable(f"the store of {self.folder} is not running: {error.strerror}") from error
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """Calls under way on one socket. What is asked within a turn of the loop goes out in one write."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._frames = wire.Frames()
+        self._numbers = itertools.count()
+        self._waiting: dict[int, asyncio.Future[wire.Reply]] = {}
+        self._unsent: list[bytes] = []
+        self.lost = False
+
+    async def ask(self, request: wire.AnyRequest) -> wire.Reply:
+        number = next(self._numbers)
+        frame = wire.call_frame(number, request)
+        if self.lost:
+            raise Unavailable("the connection to the store was lost")
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(frame)
+        reply: asyncio.Future[wire.Reply] = self._loop.create_future()
+        self._waiting[number] = reply
+        try:
+            return await reply
+        finally:
+            self._waiting.pop(number, None)
+
+    def _send(self) -> None:
+        if not self.lost:
+            self._transport.write(b"".join(self._unsent))
+        self._unsent.clear()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                reply = wire.read_reply(frame)
+                waiting = self._waiting.get(reply.number)  # None: given up meanwhile
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(reply)
+        except (ValueError, msgspec.DecodeError):
+            log.exception("store_answer_unreadable")
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio.Protocol's signature
+        self.lost = True
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(Unavailable("the connection to the store was lost"))
+
+
+class _Child:
+    """The process that owns the folder: one at any time, started again when it ends by itself."""
+
+    def __init__(self, folder: Path, lock_wait_s: float) -> None:
+        self._folder = folder
+        self._lock_wait_s = lock_wait_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._last_words = ""
+        self._ending = False
+
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def start(self) -> None:
+        """Return when it is ready. Raises Unavailable with the reason it gave for going."""
+        await self._run()
+        self._keeper = asyncio.create_task(self._keep(), name="store-keeper")
+
+    def ending(self) -> None:
+        """Expect it to go: from now on it is not started again."""
+        self._ending = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+
+    async def stop(self) -> None:
+        self.ending()
+        if self._keeper is not None:
+            await asyncio.wait([self._keeper])
+        await self._end(_LEAVE_S)
+
+    async def _run(self) -> None:
+        root = str(Path(shared.__file__).parent.parent)
+        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "shared.store.edge_server",
+            str(self._folder.resolve()),
+            str(self._lock_wait_s),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=2**20,  # bytes of a line
+            env={**os.environ, "PYTHONPATH": path, "RUST_BACKTRACE": "0"},
+            start_new_session=True,  # Ctrl-C in a terminal goes to its whole process group
+        )
+        self._listener = asyncio.create_task(self._listen(self._process), name="store-listener")
+        ready = asyncio.create_task(self._ready(self._process))
+        try:
+            while not (await asyncio.wait([ready], timeout=_IMPATIENT_S))[0]:
+                log.info("store_opening", folder=str(self._folder))
+            if not await ready:
+                await self._end(0.0)
+                raise Unavailable(self._last_words or f"the store of {self._folder} ended before it was ready")
+        except asyncio.CancelledError:
+            ready.cancel()
+            await self._end(0.0)
+            raise
+
+    @staticmethod
+    async def _ready(process: asyncio.subprocess.Process) -> bool:
+        assert process.stdout is not None
+        return await process.stdout.readline() == b"ready\n"
+
+    async def _keep(self) -> None:
+        delay = _FIRST_DELAY_S
+        while True:
+            began = time.monotonic()
+            assert self._process is not None
+            code = await self._process.wait()
+            if time.monotonic() - began > _STEADY_S:
+                delay = _FIRST_DELAY_S
+            log.warning("store_ended", code=code, restart_in_s=delay)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY_S)
+            try:
+                await self._run()
+            except (Unavailable, OSError) as error:
+                log.error("store_not_restarted", reason=str(error))  # noqa: TRY400 - the sentence says it all
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        """Put its lines into our log, to the last: a full pipe would stop it."""
+        assert process.stderr is not None
+        while True:
+            try:
+                line = await process.stderr.readline()
+            except ValueError:  # a line beyond the limit
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").strip()
+            try:
+                fields = msgspec.json.decode(text, type=dict[str, Any])
+            except msgspec.DecodeError:
+                fields = {"text": text}
+            self._last_words = str(fields.get("reason", text))
+            log.warning(fields.pop("event", "store_says"), **fields)
+
+    async def _end(self, patience_s: float) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), patience_s)
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if self._listener is not None:
+            await self._listener
+
+
+def _error(failed: wire.Failed) -> Exception:
+    match failed.kind:
+        case "value":
+            return ValueError(failed.sentence)
+        case "settings":
+            return ConfigurationError(f"SLUICE_STORE: {failed.sentence}")
+        case "missing":
+            return Unavailable(failed.sentence, "no_collection")
+        case "unavailable":
+            return Unavailable(failed.sentence, "store_failed")
+
+
+def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[at : at + size] for at in range(0, len(items), size))

@@ -1,0 +1,231 @@
+"""The process that owns the embedded engine: `python -m shared.store.edge_server FOLDER LOCK_WAIT_S`.
+
+It lives as long as whoever holds the other end of its standard input. It writes `ready` to standard
+output once every collection is open and the socket answers, and a JSON line to standard error when
+something is worth telling. Ctrl-C and SIGTERM are its parent's affair: the parent may still have to write.
+"""
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from shared.store import wire
+from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
+
+LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
+_FLUSH_S = 10.0  # between flushes of what was written: bounds the write-ahead logs, and the time to open them
+_WATCH_S = 0.5  # between looks whether the parent is alive
+_LONG_LOAD_S = 1.0
+
+
+def tell(event: str, **fields: object) -> None:
+    """Write a line that the parent puts into its own log."""
+    with suppress(OSError):  # the parent may be gone
+        sys.stderr.write(msgspec.json.encode({"event": event, **fields}).decode() + "\n")
+        sys.stderr.flush()
+
+
+class _Server:
+    """Answers every connection from one engine, one request at a time: the engine has no more to give."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.ended = asyncio.Event()
+        self.flushed = False  # everything is in its place, at the owner's wish
+        self.code = 0
+        self._syncs: list[tuple[int, Callable[[bytes], None]]] = []  # call number, where its reply goes
+        self._to_sync = asyncio.Event()
+
+    def end(self, code: int = 0) -> None:
+        self.code = self.code or code
+        self.ended.set()
+
+    def hear(self) -> None:
+        """End when standard input does: nobody writes to it."""
+        if not os.read(sys.stdin.fileno(), 4096):
+            self.end()
+
+    def answer(self, frame: bytes, send: Callable[[bytes], None]) -> None:
+        """Send the reply to one request: at once, or for a flush when the disk has it."""
+        call = wire.read_call(frame)
+        try:
+            request = wire.read_request(call)
+            if isinstance(request, wire.Flush):
+                self._syncs.append((call.number, send))
+                self._to_sync.set()
+                return
+            reply = wire.done_frame(call.number, self._engine.answer(request))
+            if isinstance(request, wire.Stop):
+                self.flushed = True
+                self.end()
+        except msgspec.DecodeError as error:
+            reply = wire.failed_frame(call.number, "value", f"not a request: {error}")
+        except ValueError as error:
+            reply = wire.failed_frame(call.number, "value", str(error))
+        except Mismatch as error:
+            reply = wire.failed_frame(call.number, "settings", str(error))
+        except NoCollection as error:
+            reply = wire.failed_frame(call.number, "missing", str(error))
+        except Unserved as error:
+            tell("store_request_failed", reason=str(error))
+            if isinstance(error, Broken):
+                self.end(BROKEN)
+            reply = wire.failed_frame(call.number, "unavailable", str(error))
+        send(reply)
+
+    async def sync(self) -> None:
+        """Bring the write-ahead logs to the disk whenever a flush is asked for; one sync answers all who wait.
+
+        In a thread, so that searches go on meanwhile: the engine's own flush would hold them up.
+        """
+        while True:
+            await self._to_sync.wait()
+            self._to_sync.clear()
+            waiting, self._syncs = self._syncs, []
+            logs = self._engine.unsynced()
+            try:
+                await asyncio.to_thread(sync_logs, logs)
+            except OSError as error:
+                self._engine.resync(logs)
+                tell("store_sync_failed", reason=str(error))
+                for number, send in waiting:
+                    send(wire.failed_frame(number, "unavailable", f"the disk did not take the writes: {error}"))
+            else:
+                for number, send in waiting:
+                    send(wire.done_frame(number, None))
+
+    async def keep(self, parent: int) -> None:
+        """Flush now and then; end when the parent is gone and its pipe is held open by some other child of it."""
+        flushed = time.monotonic()
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if os.getppid() != parent:
+                self.end()
+            if time.monotonic() - flushed >= _FLUSH_S:
+                try:
+                    self._engine.answer(wire.Flush())
+                except Unserved as error:
+                    tell("store_flush_failed", reason=str(error))
+                    self.end(BROKEN)
+                flushed = time.monotonic()
+
+
+class _Session(asyncio.Protocol):
+    """One connection."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, server: _Server) -> None:
+        self._server = server
+        self._frames = wire.Frames()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                if self._server.ended.is_set():
+                    return
+                self._server.answer(frame, self._transport.write)
+        except (ValueError, msgspec.DecodeError) as error:
+            tell("store_connection_refused", reason=str(error))
+            self._transport.abort()
+
+    def pause_writing(self) -> None:
+        self._transport.pause_reading()  # who doesn't read answers gets to ask nothing more
+
+    def resume_writing(self) -> None:
+        self._transport.resume_reading()
+
+
+def lock(folder: Path, wait_s: float, parent: int) -> BinaryIO | None:
+    """Return the folder's lock, held until the file is closed, or None when another process keeps it that long.
+
+    It must be held before a shard is opened: a second opener is refused by the engine, and yet breaks the first.
+    """
+    file = (folder / "lock").open("a+b")
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline or os.getppid() != parent:
+                file.close()
+                return None
+            time.sleep(0.02)
+        else:
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+            file.flush()
+            return file
+
+
+async def _serve(engine: Engine, path: Path, parent: int) -> tuple[int, bool]:
+    """Return the exit code, and whether the engine was flushed."""
+    loop = asyncio.get_running_loop()
+    server = _Server(engine)
+    listener = await loop.create_unix_server(lambda: _Session(server), path)
+    loop.add_reader(sys.stdin.fileno(), server.hear)
+    keepers = [asyncio.create_task(server.keep(parent)), asyncio.create_task(server.sync())]
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await server.ended.wait()
+    for keeper in keepers:
+        keeper.cancel()
+    listener.close()
+    return server.code, server.flushed
+
+
+def main(folder: Path, lock_wait_s: float, parent: int) -> int:
+    """Return the exit code, when the parent is gone or asked for it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = lock(folder, lock_wait_s, parent)
+    if held is None:
+        tell("store_not_started", reason=f"{folder} is in use by process {(folder / 'lock').read_text()}")
+        return LOCKED
+    path = wire.socket_path(folder)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if not wire.is_private(path.parent):
+        tell("store_not_started", reason=f"{path.parent} must be a folder of this user alone (mode 0700)")
+        return FAILED
+    engine = Engine(folder)
+    with held:
+        try:
+            engine.load(_tell_long_load)
+        except BaseException as error:  # noqa: BLE001 - a Rust panic too: the parent should hear the reason
+            tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
+            return FAILED
+        path.unlink(missing_ok=True)  # of an owner that was killed; the lock says that there is none now
+        code, flushed = asyncio.run(_serve(engine, path, parent))
+        path.unlink(missing_ok=True)
+        # Without its owner's goodbye it leaves at once, for the next one waits for the lock: the logs have it all.
+        if flushed:
+            engine.close()
+        return code
+
+
+def _tell_long_load(name: str, seconds: float) -> None:
+    if seconds > _LONG_LOAD_S:
+        tell("store_collection_opened", collection=name, seconds=round(seconds, 1))
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    _ignore_signals()
+    # At once, and not by sys.exit: there is nothing left to finalise, and the engine's threads need no goodbye.
+    os._exit(main(Path(sys.argv[1]), float(sys.argv[2]), os.getppid()))

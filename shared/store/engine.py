@@ -1,0 +1,508 @@
+"""Qdrant's embedded engine as an answerer of `wire` requests: no sockets, no loop, one thread.
+
+A collection is a folder with a shard and a small description; it is made elsewhere and renamed, so
+it is there whole or not at all. Whoever opens an `Engine` must hold the folder's lock: a second
+`load` of a shard is refused by the engine, and yet breaks the first one's `flush` for good.
+"""
+
+import itertools
+import os
+import shutil
+import time
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+import qdrant_edge as qdrant
+
+from shared.store import (
+    Condition,
+    Filter,
+    Hit,
+    IndexKind,
+    Leg,
+    Match,
+    Page,
+    Payload,
+    Point,
+    Range,
+    Scalar,
+    Sparse,
+    wire,
+)
+from shared.store.checks import is_id, json_path, value_at
+
+DENSE, SPARSE = "", "bm25"
+_HEAD_FIELDS = ("version", "deleted")
+_EVERY = 2**31  # as a limit: all of them
+_SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
+_WIDER = 4
+_WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Flush, wire.Stop)
+_update = qdrant.UpdateOperation
+
+# What the engine says, as bare exceptions, of a request that no retry can help.
+_REFUSALS = ("Vector dimension error", "Not existing vector name", "No appropriate index", "No range index", "Wrong")
+
+
+class NoCollection(Exception):  # noqa: N818 - reads as what is the case
+    """There is no collection of that name."""
+
+
+class Mismatch(Exception):  # noqa: N818 - reads as what is the case
+    """The collection is there and is another one."""
+
+
+class Unserved(Exception):  # noqa: N818 - reads as what is the case
+    """The engine or the disk could not, for reasons of its own."""
+
+
+class Broken(Unserved):
+    """A write failed within the engine: what it holds in memory can't be trusted any more, its log can."""
+
+
+class _Description(msgspec.Struct, frozen=True):
+    """What a collection was made as, in `collection.json`."""
+
+    size: int | None
+    sparse: bool
+
+
+class _Collection:
+    """An open shard and what we keep beside it."""
+
+    def __init__(self, folder: Path, description: _Description) -> None:
+        self.folder = folder
+        self.description = description
+        self.shard = qdrant.EdgeShard.load(str(folder / "shard"))
+        self.unflushed = False
+        self.unsynced = False
+        self.heads: dict[str, int] | None = None  # id -> version of all that aren't deleted, once asked for
+
+    def write(self, operation: Any) -> None:
+        self.unflushed = self.unsynced = True
+        self.shard.update(operation)
+
+    def ids(self, where: Filter) -> list[str]:
+        return [str(record.id) for record in self._all(self.filter(where), payload=False)]
+
+    def filter(self, where: Filter) -> Any:
+        plain = [condition for condition in where.must if not _has_flags(condition)]
+        return qdrant.Filter(
+            must=[self._condition(condition, plain) for condition in where.must],
+            must_not=[self._condition(condition, plain) for condition in where.must_not],
+        )
+
+    def _condition(self, condition: Condition, plain: Sequence[Condition]) -> Any:
+        """Return the engine's condition, which needs to hold only where all of `plain` do."""
+        if not isinstance(condition, Match) or not _has_flags(condition):
+            return _condition(condition)
+        # The binding takes True for 1, so nothing could match it: look the points up ourselves.
+        flags = {value for value in condition.any_of if isinstance(value, bool)}
+        others = tuple(value for value in condition.any_of if not isinstance(value, bool))
+        having: list[Any] = [qdrant.FieldCondition(json_path(condition.field), is_empty=False)]
+        having += [_condition(other) for other in plain]
+        records = self._all(qdrant.Filter(must=having), payload=_only([condition.field]))
+        path = condition.field.split(".")
+        ids = {record.id for record in records if not flags.isdisjoint(_flags(value_at(record.payload or {}, path)))}
+        return qdrant.Filter(should=[_match(condition.field, others), qdrant.HasIdCondition(ids)])
+
+    def _all(self, where: Any, *, payload: Any) -> list[Any]:
+        request = qdrant.ScrollRequest(limit=_EVERY, filter=where, with_payload=payload, with_vector=False)
+        return self.shard.scroll(request)[0]
+
+    def read_heads(self) -> dict[str, int]:
+        if self.heads is None:
+            records = self._all(None, payload=_only(_HEAD_FIELDS))
+            self.heads = {}
+            self._keep(records)
+        return self.heads
+
+    def renew_heads(self, ids: Sequence[str]) -> None:
+        """Read these again after a write: the engine doesn't say which ones a condition refused."""
+        if self.heads is not None:
+            for identifier in ids:
+                self.heads.pop(identifier, None)
+            self._keep(self.shard.retrieve(list(ids), _only(_HEAD_FIELDS), False))
+
+    def _keep(self, records: Iterable[Any]) -> None:
+        assert self.heads is not None
+        for record in records:
+            payload = record.payload or {}
+            version = payload.get("version")
+            if isinstance(version, int) and payload.get("deleted") is not True:
+                self.heads[str(record.id)] = version
+
+
+class Engine:
+    """All collections of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "collections"
+        self._making = folder / "making"
+        self._open: dict[str, _Collection] = {}
+
+    def load(self, loaded: Callable[[str, float], None]) -> None:
+        """Open every collection; `loaded` hears each one's name and how many seconds it took."""
+        shutil.rmtree(self._making, ignore_errors=True)
+        for folder in (self._folder, self._making):
+            folder.mkdir(parents=True, exist_ok=True)
+        for folder in sorted(self._folder.iterdir()):
+            began = time.monotonic()
+            self._load(folder.name)
+            loaded(folder.name, time.monotonic() - began)
+
+    def _load(self, name: str) -> None:
+        folder = self._folder / name
+        description = msgspec.json.decode((folder / "collection.json").read_bytes(), type=_Description)
+        self._open[name] = _Collection(folder, description)
+
+    def answer(self, request: wire.AnyRequest) -> Any:
+        """Return what `request` is answered by.
+
+        Raises:
+            ValueError: the request can't be served and never will be.
+            Mismatch, NoCollection, Unserved: see there.
+            Broken: an Unserved after which the engine must be opened again.
+        """
+        try:
+            return self._answer(request)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(str(error)) from error
+        except OSError as error:
+            raise Unserved(f"{type(request).__name__} failed: {error}") from error
+        except (Mismatch, NoCollection, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # a Rust panic's PanicException is no Exception
+            text = str(error)
+            if text.startswith(_REFUSALS):
+                raise ValueError(text) from error
+            kind = Broken if isinstance(request, _WRITES) else Unserved
+            raise kind(f"{type(request).__name__} failed in the engine: {text}") from error
+
+    def _answer(self, request: wire.AnyRequest) -> Any:  # noqa: C901, PLR0912 - one line a request
+        match request:
+            case wire.Create():
+                return self._create(request)
+            case wire.Drop():
+                return self._drop(request.name)
+            case wire.Collections():
+                return sorted(self._open)
+            case wire.Upsert():
+                return self._upsert(request)
+            case wire.SetPayload():
+                return self._change(request.name, request.where, _update.set_payload_by_filter, request.payload)
+            case wire.Retrieve():
+                ids: list[Any] = [identifier for identifier in request.ids if is_id(identifier)]
+                return _points(self._at(request.name).shard.retrieve(ids, True, request.vectors), request.vectors)
+            case wire.Scroll():
+                return self._scroll(request)
+            case wire.Ordered():
+                return self._ordered(request)
+            case wire.Count():
+                at = self._at(request.name)
+                return at.shard.count(qdrant.CountRequest(exact=True, filter=at.filter(request.where)))
+            case wire.Facet():
+                return self._facet(request)
+            case wire.Delete():
+                return self._change(request.name, request.where, _update.delete_points_by_filter)
+            case wire.Search():
+                return self._search(request)
+            case wire.Flush() | wire.Stop():
+                return self.flush()
+
+    def unsynced(self) -> list[Path]:
+        """Return the write-ahead logs that hold writes the disk may not have; they count as synced from now on.
+
+        Give them to `sync_logs`, or call `resync` with them when that failed.
+        """
+        found = [collection for collection in self._open.values() if collection.unsynced]
+        for collection in found:
+            collection.unsynced = False
+        return [collection.folder / "shard" / "wal" for collection in found]
+
+    def resync(self, logs: Sequence[Path]) -> None:
+        """Take back that these logs are synced."""
+        for collection in self._open.values():
+            if collection.folder / "shard" / "wal" in logs:
+                collection.unsynced = True
+
+    def flush(self) -> None:
+        """Return when every write is in its place on the disk, and the write-ahead logs are cut.
+
+        It holds up everything else for tens of milliseconds and more; `sync_logs` is as safe and doesn't.
+        """
+        for collection in self._open.values():
+            if collection.unflushed:
+                collection.shard.flush()
+                collection.unflushed = False
+
+    def close(self) -> None:
+        """Flush and let go of every shard."""
+        self.flush()
+        for collection in self._open.values():
+            collection.shard.close()
+        self._open.clear()
+
+    def _at(self, name: str) -> _Collection:
+        try:
+            return self._open[name]
+        except KeyError:
+            raise NoCollection(f"there is no collection {name!r}") from None
+
+    def _create(self, request: wire.Create) -> None:
+        wanted = _Description(request.size, request.sparse)
+        if request.name not in self._open:
+            self._make(request.name, wanted, request.indexes)
+            return
+        collection = self._open[request.name]
+        if collection.description != wanted:
+            raise Mismatch(
+                f"collection {request.name!r} has {_vectors(collection.description)}; asked for were {_vectors(wanted)}"
+            )
+        there = collection.shard.info().payload_schema
+        for field, kind in sorted(request.indexes.items()):
+            if json_path(field) not in there:
+                collection.write(_index(field, kind))
+
+    def _make(self, name: str, description: _Description, indexes: dict[str, IndexKind]) -> None:
+        folder = self._making / uuid4().hex
+        (folder / "shard").mkdir(parents=True)
+        shard = qdrant.EdgeShard.create(str(folder / "shard"), _config(description))
+        for field, kind in sorted(indexes.items()):
+            shard.update(_index(field, kind))
+        shard.flush()
+        shard.close()
+        (folder / "collection.json").write_bytes(msgspec.json.encode(description))
+        for path in folder.rglob("*"):
+            _sync(path)
+        folder.rename(self._folder / name)
+        _sync(self._folder)
+        self._load(name)
+
+    def _drop(self, name: str) -> None:
+        collection = self._open.pop(name, None)
+        if collection is None:
+            return
+        collection.shard.close()
+        gone = collection.folder.rename(self._making / uuid4().hex)
+        _sync(self._folder)
+        shutil.rmtree(gone)
+
+    def _upsert(self, request: wire.Upsert) -> None:
+        collection = self._at(request.name)
+        description = collection.description
+        points = [_engine_point(point, request.name, description) for point in request.points]
+        condition = None if request.only_if is None else collection.filter(request.only_if)
+        mode = qdrant.UpdateMode.InsertOnly if request.only_new else None
+        collection.write(_update.upsert_points(points, condition, mode))
+        collection.renew_heads([point.id for point in request.points])
+
+    def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
+        collection = self._at(name)
+        touched = [] if collection.heads is None else collection.ids(where)
+        collection.write(operation(collection.filter(where), *arguments))
+        collection.renew_heads(touched)
+
+    def _scroll(self, request: wire.Scroll) -> Page:
+        collection = self._at(request.name)
+        payload = True if request.fields is None else _only(request.fields)
+        records, after = collection.shard.scroll(
+            qdrant.ScrollRequest(
+                offset=request.after,
+                limit=request.limit,
+                filter=collection.filter(request.where),
+                with_payload=payload,
+                with_vector=request.vectors,
+            )
+        )
+        return Page(_points(records, request.vectors), None if after is None else str(after))
+
+    def _ordered(self, request: wire.Ordered) -> list[Point]:
+        direction = qdrant.Direction.Desc if request.descending else qdrant.Direction.Asc
+        collection = self._at(request.name)
+        records, _ = collection.shard.scroll(
+            qdrant.ScrollRequest(
+                limit=request.limit,
+                filter=collection.filter(request.where),
+                with_payload=True,
+                with_vector=False,
+                order_by=qdrant.OrderBy(json_path(request.by), direction, request.start),
+            )
+        )
+        return _points(records, vectors=False)
+
+    def _facet(self, request: wire.Facet) -> dict[str, int]:
+        collection = self._at(request.name)
+        facet = qdrant.FacetRequest(
+            json_path(request.field), request.limit, exact=True, filter=collection.filter(request.where)
+        )
+        return {str(hit.value): hit.count for hit in collection.shard.facet(facet)}
+
+    def _search(self, request: wire.Search) -> list[list[Hit]]:
+        collection = self._at(request.name)
+        heads = self._at(request.heads.collection).read_heads()
+        document, version = request.heads.document.split("."), request.heads.version.split(".")
+        where = collection.filter(request.where)
+        queries = [_query(leg, request.name, collection.description) for leg in request.legs]
+        hits: list[list[Hit]] = [[] for _ in queries]
+        short = [number for number, query in enumerate(queries) if query is not None]
+        asked = request.limit + _SPARE
+        while short:
+            batch = qdrant.QueryBatchRequest(
+                [
+                    qdrant.QueryRequest(limit=asked, query=queries[number], filter=where, with_payload=True)
+                    for number in short
+                ]
+            )
+            found = dict(zip(short, collection.shard.query_batch(batch), strict=True))
+            for number, scored in found.items():
+                current = (
+                    Hit(str(hit.id), hit.score, payload)
+                    for hit, payload in ((hit, hit.payload or {}) for hit in scored)
+                    if _is_current(payload, document, version, heads)
+                )
+                hits[number] = list(itertools.islice(current, request.limit))
+            short = [number for number in short if len(hits[number]) < request.limit and len(found[number]) == asked]
+            asked *= _WIDER
+        return hits
+
+
+def _is_current(payload: Payload, document: Sequence[str], version: Sequence[str], heads: dict[str, int]) -> bool:
+    head = heads.get(value_at(payload, document))
+    return head is not None and head == value_at(payload, version)
+
+
+def _vectors(description: _Description) -> str:
+    dense = "no dense vectors" if description.size is None else f"dense vectors of {description.size}"
+    return f"{dense} and {'' if description.sparse else 'no '}sparse ones"
+
+
+def _config(description: _Description) -> Any:
+    dense = None
+    if description.size is not None:
+        dense = qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine)
+    # A shard must have some vector; where none is wanted the sparse one stays empty.
+    sparse = {SPARSE: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
+    return qdrant.EdgeConfig(vectors=dense, sparse_vectors=sparse if description.sparse or dense is None else None)
+
+
+def _index(field: str, kind: IndexKind) -> Any:
+    schema: Any = {
+        "keyword": qdrant.PayloadSchemaType.Keyword,
+        "integer": qdrant.PayloadSchemaType.Integer,
+        "tenant": qdrant.KeywordIndexParams(is_tenant=True),
+    }[kind]
+    return _update.create_field_index(json_path(field), schema)
+
+
+def _only(fields: Sequence[str]) -> Any:
+    return qdrant.PayloadSelector.Include([json_path(field) for field in fields]) if fields else False
+
+
+def _engine_point(point: Point, name: str, description: _Description) -> Any:
+    vectors: dict[str, Any] = {}
+    if point.dense is not None:
+        vectors[DENSE] = _dense(point.dense, f"point {point.id}", name, description)
+    if point.sparse is not None:
+        if not description.sparse:
+            raise ValueError(f"point {point.id} has a sparse vector; collection {name!r} has none")
+        vectors[SPARSE] = qdrant.SparseVector(point.sparse.indices, point.sparse.values)
+    return qdrant.Point(point.id, vectors, point.payload)
+
+
+def _query(leg: Leg, name: str, description: _Description) -> Any | None:
+    """Return the leg's query, None where it can't find anything."""
+    if leg.dense is not None:
+        return qdrant.Query.Nearest(_dense(leg.dense, "the leg", name, description), using=DENSE)
+    assert leg.sparse is not None
+    if not description.sparse:
+        raise ValueError(f"the leg has a sparse vector; collection {name!r} has none")
+    if not leg.sparse.indices:
+        return None
+    return qdrant.Query.Nearest(qdrant.SparseVector(leg.sparse.indices, leg.sparse.values), using=SPARSE)
+
+
+def _dense(vector: Any, owner: str, name: str, description: _Description) -> Any:
+    if description.size != len(vector):
+        wants = "none" if description.size is None else f"vectors of {description.size}"
+        raise ValueError(f"{owner} has a dense vector of {len(vector)}; collection {name!r} has {wants}")
+    return array("f", vector.tobytes())  # the engine reads it more than twice as fast as numpy's
+
+
+def _points(records: Iterable[Any], vectors: bool) -> list[Point]:
+    return [_point(record, vectors) for record in records]
+
+
+def _point(record: Any, vectors: bool) -> Point:
+    stored = (record.vector or {}) if vectors else {}
+    # A shard with one unnamed vector alone gives it without its empty name.
+    named = stored if isinstance(stored, dict) else {DENSE: stored}
+    dense, sparse = named.get(DENSE), named.get(SPARSE)
+    return Point(
+        id=str(record.id),
+        payload=record.payload or {},
+        dense=None if dense is None else np.array(dense, dtype=np.float32),
+        sparse=None if sparse is None else Sparse(sparse.indices, sparse.values),
+    )
+
+
+def _has_flags(condition: Condition) -> bool:
+    return isinstance(condition, Match) and any(isinstance(value, bool) for value in condition.any_of)
+
+
+def _flags(value: Any) -> set[bool]:
+    """Return the booleans of a field's value, which may be a list."""
+    return {part for part in (value if isinstance(value, list) else [value]) if isinstance(part, bool)}
+
+
+def _condition(condition: Condition) -> Any:
+    match condition:
+        case Match():
+            return _match(condition.field, condition.any_of)
+        case Range():
+            bounds = qdrant.RangeFloat(condition.gte, condition.gt, condition.lte, condition.lt)
+            return qdrant.FieldCondition(json_path(condition.field), range=bounds)
+        case _:
+            return qdrant.HasIdCondition({identifier for identifier in condition.ids if is_id(identifier)})
+
+
+def _match(field: str, any_of: Sequence[Scalar]) -> Any:
+    """Return one condition, or a disjunction: the engine's own `any` takes values of one kind only."""
+    texts = [value for value in any_of if isinstance(value, str)]
+    numbers = [value for value in any_of if not isinstance(value, str)]
+    matches = [qdrant.MatchAny(values) for values in (texts, numbers) if values]
+    conditions: list[Any] = [qdrant.FieldCondition(json_path(field), match=match) for match in matches]
+    if not conditions:
+        return qdrant.HasIdCondition(set())
+    return conditions[0] if len(conditions) == 1 else qdrant.Filter(should=conditions)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_logs(logs: Sequence[Path]) -> None:
+    """Return when the write-ahead logs are on the disk: what they hold survives a loss of power.
+
+    The engine writes them through a memory map and never syncs them itself; a sync of the file takes the map's
+    pages along. Run it in a thread: it needs no lock of the engine's.
+    """
+    for log in logs:
+        while True:
+            try:
+                for segment in sorted(log.iterdir()):
+                    _sync(segment)
+                _sync(log)
+            except FileNotFoundError:
+                if not log.exists():  # the collection was dropped
+                    break
+                continue  # the engine closed a segment or cut the log meanwhile: look again
+            break

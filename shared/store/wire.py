@@ -1,0 +1,287 @@
+"""What the two ends of the store's socket say to each other, and where they meet.
+
+A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call is a number
+and a request; its reply carries the number, so many calls are under way on one connection. The
+port's own structs travel as they are; dense vectors as raw little-endian float32.
+"""
+
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import numpy as np
+
+from shared.store import Filter, Heads, IndexKind, Leg, Payload, Point
+
+MAX_FRAME = 256 * 1024 * 1024  # bytes; larger means that the other end speaks something else
+_MAX_SOCKET_PATH = 103  # bytes: macOS allows 104 with the final zero, Linux 108
+_HEADER = 4
+
+
+class Request(msgspec.Struct, frozen=True, tag=True):
+    """Base of what can be asked."""
+
+
+class Create(Request, frozen=True):
+    """Answered by None."""
+
+    name: str
+    size: int | None
+    sparse: bool
+    indexes: dict[str, IndexKind]
+
+
+class Drop(Request, frozen=True):
+    """Answered by None."""
+
+    name: str
+
+
+class Collections(Request, frozen=True):
+    """Answered by list[str]."""
+
+
+class Upsert(Request, frozen=True):
+    """Answered by None."""
+
+    name: str
+    points: list[Point]
+    only_if: Filter | None = None
+    only_new: bool = False
+
+
+class SetPayload(Request, frozen=True):
+    """Answered by None."""
+
+    name: str
+    payload: Payload
+    where: Filter
+
+
+class Retrieve(Request, frozen=True):
+    """Answered by list[Point]."""
+
+    name: str
+    ids: list[str]
+    vectors: bool
+
+
+class Scroll(Request, frozen=True):
+    """Answered by Page."""
+
+    name: str
+    where: Filter
+    limit: int
+    after: str | None
+    vectors: bool
+    fields: list[str] | None
+
+
+class Ordered(Request, frozen=True):
+    """Answered by list[Point]."""
+
+    name: str
+    where: Filter
+    by: str
+    descending: bool
+    limit: int
+    start: int | None
+
+
+class Count(Request, frozen=True):
+    """Answered by int."""
+
+    name: str
+    where: Filter
+
+
+class Facet(Request, frozen=True):
+    """Answered by dict[str, int]."""
+
+    name: str
+    field: str
+    where: Filter
+    limit: int
+
+
+class Delete(Request, frozen=True):
+    """Answered by None."""
+
+    name: str
+    where: Filter
+
+
+class Search(Request, frozen=True):
+    """Answered by list[list[Hit]]."""
+
+    name: str
+    legs: list[Leg]
+    where: Filter
+    limit: int
+    heads: Heads
+
+
+class Flush(Request, frozen=True):
+    """Answered by None."""
+
+
+class Stop(Request, frozen=True):
+    """Answered by None once everything is flushed; then the process ends."""
+
+
+AnyRequest = (
+    Create
+    | Drop
+    | Collections
+    | Upsert
+    | SetPayload
+    | Retrieve
+    | Scroll
+    | Ordered
+    | Count
+    | Facet
+    | Delete
+    | Search
+    | Flush
+    | Stop
+)
+
+# value: ValueError at the caller; settings: ConfigurationError; unavailable, missing: Unavailable.
+FailureKind = Literal["value", "settings", "unavailable", "missing"]
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """A request, decoded in a second step so that a bad one can be answered by its number."""
+
+    number: int
+    request: msgspec.Raw
+
+
+class Done(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The answer, decoded by whoever knows what was asked."""
+
+    number: int
+    body: msgspec.Raw
+
+
+class Failed(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Why there is no answer."""
+
+    number: int
+    kind: FailureKind
+    sentence: str
+
+
+Reply = Done | Failed
+T = TypeVar("T")
+
+
+def _encode_vector(value: Any) -> bytes:
+    if isinstance(value, np.ndarray):
+        return value.astype("<f4", copy=False).tobytes()
+    raise NotImplementedError(f"{type(value).__name__} doesn't travel")
+
+
+def _decode_vector(_kind: type, value: Any) -> Any:
+    return np.frombuffer(value, dtype="<f4")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_vector)
+_calls = msgspec.msgpack.Decoder(Call)
+_requests: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest, dec_hook=_decode_vector)
+_replies: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
+
+
+def call_frame(number: int, request: AnyRequest) -> bytes:
+    """Return the frame of a call.
+
+    Raises:
+        ValueError: it would be larger than a frame may be.
+    """
+    return _frame(Call(number, msgspec.Raw(_encoder.encode(request))))
+
+
+def done_frame(number: int, body: Any) -> bytes:
+    """Return the frame of an answer. Raises ValueError as `call_frame`."""
+    return _frame(Done(number, msgspec.Raw(_encoder.encode(body))))
+
+
+def failed_frame(number: int, kind: FailureKind, sentence: str) -> bytes:
+    """Return the frame of a refusal."""
+    return _frame(Failed(number, kind, sentence))
+
+
+def _frame(message: Call | Reply) -> bytes:
+    body = _encoder.encode(message)
+    if len(body) > MAX_FRAME:
+        raise ValueError(f"a message of {len(body)} bytes is larger than {MAX_FRAME}")
+    return len(body).to_bytes(_HEADER, "little") + body
+
+
+def read_call(frame: bytes) -> Call:
+    """Return the call. Raises msgspec.DecodeError."""
+    return _calls.decode(frame)
+
+
+def read_request(call: Call) -> AnyRequest:
+    """Return what a call asks for. Raises msgspec.DecodeError."""
+    return _requests.decode(call.request)
+
+
+def read_reply(frame: bytes) -> Reply:
+    """Return the reply. Raises msgspec.DecodeError."""
+    return _replies.decode(frame)
+
+
+def body_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Return a decoder of `Done.body` for answers of this type."""
+    return msgspec.msgpack.Decoder(kind, dec_hook=_decode_vector)
+
+
+class Frames:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the bodies of the frames that `data` completes, in order.
+
+        Raises:
+            ValueError: a frame is announced as larger than any may be.
+        """
+        buffer = self._buffer
+        buffer += data
+        frames, position = [], 0
+        while len(buffer) - position >= _HEADER:
+            start = position + _HEADER
+            end = start + int.from_bytes(buffer[position:start], "little")
+            if end - start > MAX_FRAME:
+                raise ValueError(f"a frame of {end - start} bytes is larger than {MAX_FRAME}")
+            if end > len(buffer):
+                break
+            frames.append(bytes(buffer[start:end]))
+            position = end
+        del buffer[:position]
+        return frames
+
+
+def socket_path(folder: Path) -> Path:
+    """Return where the store of `folder` is served: the same for every process of this user.
+
+    The name is a hash, because a socket's path must be short and a folder's needn't be.
+    """
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32] + ".sock"
+    place = f"sluice-{os.getuid()}"
+    path = Path(tempfile.gettempdir()) / place / name
+    return path if len(os.fsencode(path)) <= _MAX_SOCKET_PATH else Path("/tmp") / place / name  # noqa: S108 - checked below
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether the folder is this user's own and nobody else's to enter. Raises FileNotFoundError."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077

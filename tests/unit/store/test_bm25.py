@@ -1,0 +1,73 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.store import Sparse
+from shared.store.bm25 import Bm25
+
+ENGLISH = Bm25()
+
+
+@given(st.text())
+def test_every_text_has_a_vector_the_store_takes(text: str) -> None:
+    for vector in (ENGLISH.document(text), ENGLISH.query(text)):
+        assert len(vector.indices) == len(vector.values) == len(set(vector.indices))
+        assert all(0 <= index < 2**31 for index in vector.indices)
+        assert all(value > 0 for value in vector.values)
+
+
+def test_a_query_meets_the_document_by_its_stem() -> None:
+    assert set(ENGLISH.query("running").indices) <= set(ENGLISH.document("She runs a mile").indices)
+
+
+def test_a_word_weighs_more_the_oftener_it_is_there_but_ever_less() -> None:
+    once, twice, thrice = (ENGLISH.document("apple " * n).values[0] for n in (1, 2, 3))
+
+    assert once < twice < thrice
+    assert thrice - twice < twice - once
+
+
+def test_stop_words_weigh_nothing() -> None:
+    assert ENGLISH.document("the of and") == Sparse([], [])
+
+
+def test_a_lone_surrogate_does_no_harm() -> None:
+    assert ENGLISH.document("apple \ud800") == ENGLISH.document("apple ?")
+
+
+def test_languages_differ_and_have_their_fingerprints() -> None:
+    german = Bm25("german")
+
+    assert german.document("die Häuser") == german.document("Häuser")
+    assert german.fingerprint != ENGLISH.fingerprint
+    assert Bm25().fingerprint == ENGLISH.fingerprint
+
+
+def test_a_language_without_blanks_is_cut_into_words() -> None:
+    assert len(Bm25("japanese").document("私は東京タワーに行きました").indices) > 2
+
+
+def test_an_unknown_language_is_named() -> None:
+    with pytest.raises(ValueError, match="klingon"):
+        Bm25("klingon")
+
+
+async def test_many_documents_leave_the_loop_running() -> None:
+    texts = [f"document {n} of apples and pears" for n in range(100)]
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    vectors = await ENGLISH.documents(texts)
+    ticking.cancel()
+
+    assert vectors == [ENGLISH.document(text) for text in texts]
+    assert ticks >= 100 // 16
+    assert await ENGLISH.documents([]) == []

@@ -1,0 +1,171 @@
+"""The engine in this process, for what the socket doesn't matter to. What a call answers is in the contract suite."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from shared.store import EVERYTHING, Filter, Heads, IndexKind, Leg, Match, Point, Range, Sparse, wire
+from shared.store.engine import Engine, Mismatch, NoCollection
+
+
+def an_id(number: int) -> str:
+    return str(UUID(int=number))
+
+
+def opened(folder: Path) -> Engine:
+    engine = Engine(folder)
+    engine.load(lambda _name, _seconds: None)
+    return engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def engine(folder: Path) -> Iterator[Engine]:
+    engine = opened(folder)
+    yield engine
+    engine.close()
+
+
+def make(engine: Engine, name: str, size: int | None = None, indexes: dict[str, IndexKind] | None = None) -> None:
+    engine.answer(wire.Create(name, size, sparse=False, indexes=indexes or {}))
+
+
+def count(engine: Engine, name: str, *must: Any) -> int:
+    answer = engine.answer(wire.Count(name, Filter(must=must)))
+    assert isinstance(answer, int)
+    return answer
+
+
+def test_everything_is_there_again_after_a_restart(folder: Path) -> None:
+    first = opened(folder)
+    make(first, "b", 2, {"version": "integer"})
+    make(first, "a")
+    point = Point(id=an_id(1), payload={"version": 7}, dense=np.array([0.6, 0.8], np.float32))
+    first.answer(wire.Upsert("b", [point]))
+    first.close()
+
+    again = opened(folder)
+
+    assert again.answer(wire.Collections()) == ["a", "b"]
+    ordered = again.answer(wire.Ordered("b", EVERYTHING, "version", descending=False, limit=5, start=None))
+    assert [found.payload for found in ordered] == [point.payload]
+    with pytest.raises(Mismatch, match=r"'b' has dense vectors of 2 and no sparse ones; asked for were .* 3"):
+        make(again, "b", 3)
+    again.close()
+
+
+def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> None:
+    first = opened(folder)
+    make(first, "whole")
+    make(first, "half")
+    first.close()
+    # What a crash leaves in the middle of either: a folder under `making`, with files missing or not.
+    (folder / "collections" / "half").rename(folder / "making" / "x")
+    (folder / "making" / "y" / "shard").mkdir(parents=True)
+
+    again = opened(folder)
+
+    assert again.answer(wire.Collections()) == ["whole"]
+    assert list((folder / "making").iterdir()) == []
+    make(again, "half")
+    again.close()
+
+
+def test_indexes_are_added_to_a_collection_that_lacks_them(engine: Engine) -> None:
+    make(engine, "a")
+    engine.answer(wire.Upsert("a", [Point(id=an_id(1), payload={"n": 1, "mit leer": "x"})]))
+
+    make(engine, "a", indexes={"n": "integer", "mit leer": "keyword"})
+    make(engine, "a", indexes={"n": "integer", "mit leer": "keyword"})
+
+    ordered = engine.answer(wire.Ordered("a", EVERYTHING, "n", descending=True, limit=5, start=None))
+    assert [point.id for point in ordered] == [an_id(1)]
+    assert engine.answer(wire.Facet("a", "mit leer", EVERYTHING, 5)) == {"x": 1}
+
+
+def test_booleans_are_found_though_the_binding_takes_them_for_numbers(engine: Engine) -> None:
+    make(engine, "a", indexes={"group": "keyword"})
+    payloads: list[dict[str, Any]] = [
+        {"group": "g", "flag": True},
+        {"group": "g", "flag": False},
+        {"group": "h", "flag": [True, "x"]},
+        {"group": "h", "flag": 1},
+        {"group": "h", "flag": {"flag": True}},
+        {"group": "h"},
+    ]
+    engine.answer(wire.Upsert("a", [Point(id=an_id(n), payload=payload) for n, payload in enumerate(payloads)]))
+
+    true = Match("flag", (True,))
+    assert count(engine, "a", true) == 2
+    assert count(engine, "a", true, Match("group", ("h",))) == 1
+    assert count(engine, "a", Match("flag", (False, 1, "x"))) == 3
+    assert count(engine, "a", Match("flag.flag", (True,))) == 1
+    assert engine.answer(wire.Count("a", Filter(must_not=(true,)))) == 4
+    engine.answer(wire.Delete("a", Filter(must=(true,))))
+    assert count(engine, "a") == 4
+
+
+def test_any_number_of_stale_points_may_stand_in_front(engine: Engine) -> None:
+    make(engine, "heads")
+    make(engine, "chunks", 2)
+    engine.answer(wire.Upsert("heads", [Point(id=an_id(9), payload={"version": 2})]))
+    front, behind = np.array([1, 0], np.float32), np.array([0.6, 0.8], np.float32)
+    stale = {"metadata": {"documentId": an_id(9), "version": 1}}
+    current = {"metadata": {"documentId": an_id(9), "version": 2}}
+    engine.answer(wire.Upsert("chunks", [Point(id=an_id(n), payload=stale, dense=front) for n in range(3000)]))
+    engine.answer(wire.Upsert("chunks", [Point(id=an_id(n), payload=current, dense=behind) for n in range(4000, 4007)]))
+
+    ((*hits,),) = engine.answer(wire.Search("chunks", [Leg(dense=front)], EVERYTHING, 5, Heads("heads")))
+
+    assert len(hits) == 5
+    assert {hit.payload["metadata"]["version"] for hit in hits} == {2}
+
+
+def test_a_dropped_collection_of_heads_is_forgotten(engine: Engine) -> None:
+    make(engine, "heads")
+    make(engine, "chunks", 2)
+    vector = np.array([1, 0], np.float32)
+    payload = {"metadata": {"documentId": an_id(9), "version": 2}}
+    engine.answer(wire.Upsert("chunks", [Point(id=an_id(1), payload=payload, dense=vector)]))
+    engine.answer(wire.Upsert("heads", [Point(id=an_id(9), payload={"version": 2})]))
+    search = wire.Search("chunks", [Leg(dense=vector)], EVERYTHING, 5, Heads("heads"))
+    before = engine.answer(search)
+
+    engine.answer(wire.Drop("heads"))
+    with pytest.raises(NoCollection, match="heads"):
+        engine.answer(search)
+    make(engine, "heads")
+
+    assert [hit.id for hit in before[0]] == [an_id(1)]
+    assert engine.answer(search) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (wire.Ordered("a", EVERYTHING, "n", descending=False, limit=5, start=None), "No range index"),
+        (wire.Facet("a", "n", EVERYTHING, 5), "No appropriate index"),
+        (wire.Count("a", Filter(must=(Match("x", (2**63,)),))), "int"),
+        (wire.Count("a", Filter(must=(Range("x..y", gt=1),))), r"x\.\.y"),
+        (wire.Upsert("a", [Point(id=an_id(1), payload={}, dense=np.ones(3, np.float32))]), "dense vector of 3"),
+        (wire.Upsert("a", [Point(id="not a uuid", payload={})]), "UUID"),
+        (wire.Upsert("a", [Point(id=an_id(1), payload={}, sparse=Sparse([1], [1.0]))]), "'a' has none"),
+    ],
+)
+def test_a_request_that_can_never_be_served_is_a_value_error(
+    engine: Engine, request_: wire.AnyRequest, message: str
+) -> None:
+    make(engine, "a", 2)
+
+    with pytest.raises(ValueError, match=message):
+        engine.answer(request_)
+
+    assert count(engine, "a") == 0
