@@ -127,6 +127,7 @@ class Chunk(Message, frozen=True):
     section: str | None = None  # path of headings, " > " between
     page: int | None = None  # 1-based, where the chunk starts
     type: ChunkType = "paragraph"
+    context_before: str | None = None  # what stands before it, where an overlap is set; not embedded, not hashed
 
 
 class DocumentChunked(Message, frozen=True):

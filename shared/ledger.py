@@ -5,6 +5,7 @@ in between; then read back, because a store gives no error for a refused write. 
 again on what is there now, so transitions must be safe to repeat.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
@@ -23,6 +24,8 @@ INDEXES: dict[str, IndexKind] = {
     "rev": "integer",
     "updatedAt": "integer",
 }
+_PROCESS = uuid4().hex
+_writes = itertools.count()  # a random name for each write would cost a system call each
 NOWHERE = Place(partition=-1, offset=-1, time=-1)  # earlier than every place
 
 
@@ -136,7 +139,8 @@ class Ledger:
             wanted = transition(seen)
             if wanted is None:
                 return seen
-            wanted = msgspec.structs.replace(wanted, rev=seen.rev + 1 if seen else 1, writer=uuid4().hex)
+            writer = f"{_PROCESS}-{next(_writes)}"
+            wanted = msgspec.structs.replace(wanted, rev=seen.rev + 1 if seen else 1, writer=writer)
             point = Point(id=document_id, payload=_payload(wanted))
             if seen is None:
                 await self._store.insert(COLLECTION, [point])

@@ -33,25 +33,25 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SLUICE_", frozen=True, extra="ignore")
 
     data: Path = Path("data")  # folder of everything that is kept
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # address to listen on; any but loopback needs api_keys
     port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
-    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,…
+    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with the roles ingest, query, admin
 
-    log: str = "sqlite:"
-    store: str = "edge:"
-    embedder: str = "minilm:"
-    chat: str = "auto:"
-    blobs: str = "file:"
+    log: str = "sqlite:"  # the log: sqlite:
+    store: str = "edge:"  # the index: edge:, or qdrant+http://host:6333
+    embedder: str = "minilm:"  # the model: minilm:, or ollama://host:11434/model
+    chat: str = "auto:"  # answers: auto: (Ollama here, else extractive), extractive:, or ollama://host:11434/model
+    blobs: str = "file:"  # large bodies: file:, or file:/another/folder
 
     samples: Literal["on", "off"] = "on"  # load the sample library once per data folder
-    chunk_size: int = Field(default=800, ge=100, le=2000)  # characters
+    chunk_size: int = Field(default=800, ge=100, le=2000)  # characters of a chunk, at most
     chunk_overlap: int = Field(default=0, ge=0)  # characters, at most half of the size
     min_score: float = Field(default=0.0, ge=0.0, le=1.0)  # hits below are not used in answers
     history: int = Field(default=5, ge=0, le=100)  # earlier turns an answer may see
     max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request
     parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
-    log_format: Literal["auto", "json", "console"] = "auto"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
+    log_level: Literal["debug", "info", "warning", "error"] = "info"  # on a terminal warning, unless set
 
     @field_validator("chunk_overlap")
     @classmethod

@@ -7,7 +7,6 @@ from functools import partial
 import structlog
 from faststream.kafka import KafkaBroker
 from prometheus_client import CollectorRegistry
-from shared.store.bm25 import Bm25
 
 from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
@@ -22,6 +21,7 @@ from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import publish
 from shared.statuses import Statuses, set_aside
+from shared.store.bm25 import Bm25
 from shared.topics import chunks_topic
 
 log = structlog.get_logger(__name__)

@@ -1,7 +1,5 @@
 """Does what `switch.advance` says: points, head, older points, status."""
 
-from shared.store.bm25 import Bm25
-
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.embed_worker.switch import Step, advance
 from services.embed_worker.vectors import Vectors
@@ -10,6 +8,7 @@ from shared.ids import point_id
 from shared.index import Index
 from shared.log import Publish
 from shared.statuses import Statuses
+from shared.store.bm25 import Bm25
 from shared.topics import EXTRACTED
 
 SLICE = 64  # chunks embedded and written at a time: a crash keeps what was written
@@ -63,13 +62,13 @@ class Apply:
             step = advance(step, document.version, head)
 
     async def _put(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
-        ids = [point_id(document.document_id, document.version, chunk.order) for chunk in chunks]
         for start in range(0, len(chunks), SLICE):
             slice_ = slice(start, start + SLICE)
-            # A point never changes, so one that is there is right: a crash costs no second embedding.
-            if len(await self._index.present(ids[slice_])) == len(ids[slice_]):
-                continue
             part = chunks[slice_]
+            ids = [point_id(document.document_id, document.version, chunk.order) for chunk in part]
+            # A point never changes, so one that is there is right: a crash costs no second embedding.
+            if len(await self._index.present(ids)) == len(ids):
+                continue
             dense = await self._vectors.of(document.tenant, part)
             sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
             await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))

@@ -35,6 +35,8 @@ def chunk_points(
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),
             "vectorHash": vector_hash(dense),
         }
+        if chunk.context_before is not None:
+            metadata["contextBefore"] = chunk.context_before
         occurrences[chunk.hash] += 1
         point = point_id(document.document_id, document.version, chunk.order)
         points.append(Point(id=point, payload={"text": chunk.text, "metadata": metadata}, dense=dense, sparse=bm25))

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from services.ingest_worker.chunk import context_before
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.contracts import BlobRef, Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
@@ -38,13 +39,19 @@ class Chunking:
         document = event.document
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
+            text, overlap = await self._text(event), self._generation.chunk_overlap
             chunks = await self._parsers.chunk(
-                await self._text(event),
+                text,
                 size=self._generation.chunk_size,
-                overlap=self._generation.chunk_overlap,
+                overlap=overlap,
                 pages=event.pages,
                 document_type=document.document_type,
             )
+            if overlap:
+                chunks = tuple(
+                    msgspec.structs.replace(chunk, context_before=context_before(text, chunk.start, overlap) or None)
+                    for chunk in chunks
+                )
             if not chunks:
                 raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
         await self._announce(document, chunks)

@@ -2,10 +2,12 @@
 
 import asyncio
 import fcntl
+import gc
 import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
@@ -16,8 +18,6 @@ import httpx
 import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
-from shared.store.bm25 import Bm25
-from shared.store.open import open_store
 
 from services.embed_worker import app as embed_worker
 from services.ingest_worker import app as ingest_worker
@@ -38,6 +38,8 @@ from shared.log.open import open_log
 from shared.log.publish import publish
 from shared.settings import ConfigurationError, Settings
 from shared.store import Store
+from shared.store.bm25 import Bm25
+from shared.store.open import open_store
 from shared.topics import pipeline_topics
 from shared.version import VERSION
 
@@ -45,6 +47,7 @@ log = structlog.get_logger(__name__)
 
 STATE_FILE = "serve.json"  # {"pid", "url"}: where the running server is
 PROBE_S = 2.0
+SWITCH_S = 0.0005
 STOP_S = 3  # requests still running get this long
 
 
@@ -77,6 +80,9 @@ def serve(settings: Settings, announce: Announce) -> int:
         ConfigurationError: the folder is in use, the port is taken, or a setting can't work.
     """
     settings.data.mkdir(parents=True, exist_ok=True)
+    # A thread that embeds or chunks gives way to the event loop after this long, instead of 5 ms: every system
+    # call of the loop hands the interpreter's lock over, and waits for it again.
+    sys.setswitchinterval(SWITCH_S)
     with _own(settings.data), _bound(settings.host, settings.port) as listener:
         return asyncio.run(_serve(settings, listener, announce))
 
@@ -129,6 +135,9 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
         if not await _done_before(stop, starting):
             return 0
         parts = starting.result()
+        # What the start has made stays; left to the collector, it would be walked through for 50 ms again and again.
+        gc.collect()
+        gc.freeze()
         server = _Server(
             uvicorn.Config(
                 make_api(parts),

@@ -102,7 +102,8 @@ class Server:
     def client(self, **options: Any) -> httpx.Client:
         """Return a client whose base address is this server."""
         # verify: reading the machine's certificates takes longer than a request, and there is no TLS here.
-        return httpx.Client(**({"base_url": self.url, "timeout": 60, "verify": False} | options))
+        settings: dict[str, Any] = {"base_url": self.url, "timeout": 60, "verify": False}
+        return httpx.Client(**(settings | options))
 
     def metric(self, name: str) -> float:
         """Return the sum of a metric's samples."""

@@ -91,7 +91,7 @@ async def pipeline(tmp_path: Path) -> AsyncIterator[Pipeline]:
         yield Pipeline(await start(settings, stack), settings)
 
 
-def a_document(text: str = "A lantern on the pier.", **fields: Any) -> DocumentSubmitted:
+def a_document(text: str | None = "A lantern on the pier.", **fields: Any) -> DocumentSubmitted:
     return DocumentSubmitted(**({"source": "s", "path": "a.md", "text": text} | fields))
 
 
@@ -213,6 +213,20 @@ async def test_a_large_body_travels_by_reference(pipeline: Pipeline) -> None:
     assert entry.last.status == "created"
     assert len(await pipeline.texts(name)) > 500
     assert max(len(record.value or b"") for record in await pipeline.records(EXTRACTED)) < 256 * 1024
+
+
+async def test_an_overlap_is_shown_and_not_embedded(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data", samples="off", chat="extractive:", chunk_overlap=100)
+    settings.data.mkdir()
+    async with AsyncExitStack() as stack:
+        pipeline = Pipeline(await start(settings, stack), settings)
+        entry = await pipeline.send(a_document("\n\n".join(paragraphs(1, 2))))
+        first, second = await pipeline.parts.index.chunks_page(NAME, entry.accepted.version, start=0, limit=10)
+
+    assert "contextBefore" not in first["metadata"]
+    context = second["metadata"]["contextBefore"].strip()
+    assert 0 < len(context) <= 100
+    assert first["text"].endswith(context)
 
 
 async def test_a_missing_body_is_a_failure_not_an_outage(pipeline: Pipeline) -> None:

@@ -1,3 +1,4 @@
+import msgspec
 import numpy as np
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
@@ -62,6 +63,20 @@ def test_a_point_tells_where_it_comes_from_and_what_its_vector_was() -> None:
     assert metadata["origin"] == {"topic": "documents.submitted", "partition": 3, "offset": 7}
     assert metadata["vectorHash"] == vector_hash(np.array([0, 1], np.float32))
     assert metadata["updatedAt"] == "2023-11-14T22:13:20.001Z"
+
+
+def test_what_stands_before_a_chunk_rides_along_and_changes_neither_id_nor_text() -> None:
+    [chunk] = chunks_of("a")
+    with_context = msgspec.structs.replace(chunk, context_before="before")
+    vector = [np.array([0, 1], np.float32)]
+    plain, more = (
+        chunk_points(a_version(), [each], slice(0, 1), vector, [Sparse([1], [1.0])])[0]
+        for each in (chunk, with_context)
+    )
+
+    assert more.payload["metadata"]["contextBefore"] == "before"
+    assert "contextBefore" not in plain.payload["metadata"]
+    assert (more.id, more.payload["text"]) == (plain.id, plain.payload["text"])
 
 
 def test_the_title_is_searched_by_words_and_never_embedded() -> None:

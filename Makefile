@@ -1,0 +1,89 @@
+# Needs Python 3.11 or newer with venv, and nothing else. `make` alone lists the targets.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# The first one that is new enough; another one: make PYTHON=/path/to/python
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
+
+# A set-up is as old as the list it was made from: its stamp bears the list's checksum.
+stamp = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr ' ' '-')
+BASE := $(call stamp,base)
+DEV := $(call stamp,dev)
+
+# Runs a command and shows what it wrote only if it failed.
+quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$written"; exit 1; }
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test unit lint types bench eval lock clean
+.SUFFIXES:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+run: $(BASE) ## set up, start Sluice, and load the sample library once
+	@exec $(PY) -m services.operator_cli serve
+
+demo: $(BASE) ## load, search, ask, change, delete: the whole system on a temporary folder
+	@exec $(PY) -m services.operator_cli demo
+
+test: lint types ## the one check: lint, types, import contracts, all tests
+	@exec $(PY) -m pytest $(PYTEST)
+
+unit: $(DEV) ## the fast part of the tests
+	@exec $(PY) -m pytest -m "not slow" tests/unit tests/property $(PYTEST)
+
+lint: $(DEV) ## ruff and the import contracts
+	$(call quietly,ruff,$(PY) -m ruff check . && $(PY) -m ruff format --check .)
+	$(call quietly,import contracts,$(VENV)/bin/lint-imports)
+
+types: $(DEV) ## mypy, strict
+	$(call quietly,mypy,$(PY) -m mypy)
+
+bench: $(DEV) ## measure, and print the figures beside their bars
+	@exec $(PY) -m tests.bench
+
+eval: $(DEV) ## score retrieval: make eval DATA=folder
+	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements"; exit 2; }
+	@exec $(PY) -m tests.bench.eval "$(DATA)"
+
+lock: ## pin everything anew from pyproject.toml (the only target that needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		pyproject.toml -o requirements/base.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--group dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
+
+clean: ## remove what can be made again; SLUICE_DATA stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find services shared tests deploy -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# dev.txt holds all of base.txt, so whoever has the first has the second.
+$(DEV): | $(PY)
+	$(call install,dev)
+	@touch $@ $(BASE)
+
+$(BASE): | $(PY)
+	$(call install,base)
+	@touch $@
+
+# Not compiled: Python does that for what is used, at its first use, and the rest is 70 MB and a third of the time.
+define install
+@echo "installing requirements/$(1).txt into $(VENV), once" >&2
+@rm -f $(VENV)/.base-* $(VENV)/.dev-*
+@$(PY) -m pip --disable-pip-version-check --no-input --quiet install --no-compile --no-deps --require-hashes \
+	--only-binary :all: -r requirements/$(1).txt
+@$(PY) -P -c 'import pathlib, sys, sysconfig; \
+	(pathlib.Path(sysconfig.get_path("purelib")) / "sluice.pth").write_text(sys.argv[1] + "\n", "utf-8")' "$(CURDIR)"
+@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -P -m services.operator_cli "$$@"\n' > $(VENV)/bin/sluice
+@chmod +x $(VENV)/bin/sluice
+endef
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Sluice needs Python 3.11 or newer, and no python3 here is:" \
+		"install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c '' 2>/dev/null || { echo "PYTHON=$(PYTHON) does not run as a Python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v < (3, 11) and sys.exit("Sluice needs Python 3.11 or newer; $(PYTHON) is %d.%d" % v[:2])'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) comes without venv:" \
+		"install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

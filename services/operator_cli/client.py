@@ -1,0 +1,215 @@
+"""A running Sluice, as the commands see it: replies, or one of two errors."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import httpx
+
+from shared.settings import ConfigurationError, load_settings
+from shared.version import VERSION
+
+WAIT_S: Final = 300  # the longest the server lets a submission wait for its end
+TRIES: Final = 4  # of a request the server answers 503
+RETRY_CAP_S: Final = 10.0  # however long the server asks to wait
+_EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
+
+
+class CommandError(Exception):
+    """A command can't do what it was asked: one sentence for the terminal, and the exit code."""
+
+    exit_code = 1
+
+
+class Refused(CommandError):  # noqa: N818 - reads as what happened to the request
+    """One request failed; another may not. The sentence is the server's own where it gave one."""
+
+
+class Away(CommandError):  # noqa: N818 - reads as where the server is
+    """Nobody answered as a Sluice would."""
+
+    exit_code = 2
+
+
+def address(url: str | None = None) -> str:
+    """Return the server's base address: `url`, else SLUICE_URL, else SLUICE_HOST and SLUICE_PORT.
+
+    Raises:
+        ConfigurationError: the address is no http one, or the port is 0, which only the server knows.
+    """
+    if url := url or os.environ.get("SLUICE_URL"):
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise ConfigurationError(f"SLUICE_URL={url} is not an address: {error}") from None
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise ConfigurationError(f"SLUICE_URL={url} must be http://host:port or https://host")
+        return url.rstrip("/")
+    settings = load_settings()
+    if settings.port == 0:
+        raise ConfigurationError("SLUICE_PORT=0 is any free port; say which by SLUICE_URL=http://host:port")
+    host = _EVERY_ADDRESS.get(settings.host, settings.host)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+class Client:
+    """Talks to one server; usable from many threads. Every method raises Away or Refused."""
+
+    def __init__(self, url: str | None = None) -> None:
+        """Take the server's address and SLUICE_API_KEY from the environment unless `url` is given."""
+        self.url = address(url)
+        headers = {"User-Agent": f"sluice/{VERSION}"}
+        if key := os.environ.get("SLUICE_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        timeout = httpx.Timeout(60, connect=5)
+        # trust_env off: a proxy of the environment is for the web, not for this machine's own server.
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def search(self, query: str, *, top_k: int, filters: Mapping[str, Any], explain: bool = False) -> dict[str, Any]:
+        """Return `{results[{text, score, metadata}]}`, best first."""
+        body = {"query": query, "topK": top_k, "filters": dict(filters), "explain": explain}
+        return self._object("POST", "/rag/search", json=body)
+
+    def ask(self, question: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the reply of `POST /chat` with retrieval on: `response`, `ragUsed`, `ragSources[]`, `data.model`."""
+        body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": dict(filters)}
+        return self._object("POST", "/chat", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
+
+    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
+        """Return `{status, documentId, chunkCount}` when the document is done, or `accepted` after WAIT_S."""
+        data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags)}
+        content = file.read_bytes()
+        return self._object(
+            "POST",
+            "/rag/ingest/upload",
+            data=data,
+            files={"file": (file.name, content)},
+            headers={"Prefer": f"wait={WAIT_S}"},
+            timeout=httpx.Timeout(WAIT_S + 30, connect=5),
+        )
+
+    def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
+        """Return `{items[], nextCursor}`, at most `limit` items, newest first, over as many pages as it takes."""
+        items: list[Any] = []
+        cursor: str | None = None
+        while True:
+            known = {"source": source, "status": status, "cursor": cursor, "tags": list(tags) or None}
+            params: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+            page = self._object("GET", "/rag/documents", params={**params, "limit": min(1000, limit - len(items))})
+            items += page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None or len(items) >= limit:
+                return {"items": items, "nextCursor": cursor}
+
+    def document(self, document_id: str) -> dict[str, Any]:
+        """Return how the document stands."""
+        return self._object("GET", f"/rag/documents/{_segment(document_id)}")
+
+    def text(self, document_id: str) -> str:
+        """Return the document's extracted text."""
+        return self._send("GET", f"/rag/documents/{_segment(document_id)}/text").text
+
+    def delete(self, document_id: str) -> dict[str, Any]:
+        """Return `{status: "deleted", documentId}` when nothing of it answers any more."""
+        return self._object(
+            "DELETE",
+            f"/rag/documents/{_segment(document_id)}",
+            headers={"Prefer": f"wait={WAIT_S}"},
+            timeout=httpx.Timeout(WAIT_S + 30, connect=5),
+        )
+
+    def landing(self) -> dict[str, Any]:
+        """Return what `/` says: name and version."""
+        return self._object("GET", "/")
+
+    def readiness(self) -> dict[str, Any]:
+        """Return `/readyz` as it is, ready or not: `{status, checks}`."""
+        return _json(self._once("GET", "/readyz"), self.url)
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a Prometheus metric's samples; 0 where there is none yet."""
+        lines = self._send("GET", "/metrics").text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+
+    def _object(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        return _json(self._send(method, path, **options), self.url)
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Send, again where the server says that it can't now: every request here is safe to repeat."""
+        reply = self._once(method, path, **options)
+        for _ in range(TRIES - 1):
+            if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE or "retry-after" not in reply.headers:
+                break
+            if _code(reply) not in ("", "UNAVAILABLE"):  # NO_MODEL and its like don't pass by waiting
+                break
+            time.sleep(_seconds(reply.headers["retry-after"]))
+            reply = self._once(method, path, **options)
+        if reply.is_success:
+            return reply
+        raise Refused(_sentence(reply))
+
+    def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            return self._http.request(method, path, **options)
+        except httpx.ConnectError:
+            raise Away(f"no Sluice answers at {self.url}; start it by `make run` or `sluice serve`") from None
+        except httpx.TimeoutException:
+            raise Away(f"the Sluice at {self.url} gave no answer in time") from None
+        except httpx.HTTPError as error:
+            raise Refused(f"the Sluice at {self.url} broke off: {error}") from None
+
+
+def _segment(name: str) -> str:
+    """Return the id as one segment of a path, so that no id can name another route."""
+    return quote(name, safe="")
+
+
+def _json(reply: httpx.Response, url: str) -> dict[str, Any]:
+    try:
+        body = reply.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise Away(f"what answers at {url} is no Sluice: {reply.status_code} without a JSON object")
+    return body
+
+
+def _problem(reply: httpx.Response) -> dict[str, Any]:
+    try:
+        body = reply.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _code(reply: httpx.Response) -> str:
+    return str(_problem(reply).get("code", ""))
+
+
+def _sentence(reply: httpx.Response) -> str:
+    problem = _problem(reply)
+    said = problem.get("detail") or problem.get("message")
+    if not isinstance(said, str):
+        return f"{reply.request.method} {reply.request.url.path} was answered {reply.status_code} {reply.reason_phrase}"
+    if reply.status_code == httpx.codes.UNAUTHORIZED:
+        return f"{said} (the command takes its key from SLUICE_API_KEY)"
+    return said
+
+
+def _seconds(retry_after: str) -> float:
+    try:
+        return min(max(float(retry_after), 0.0), RETRY_CAP_S)
+    except ValueError:  # a date
+        return RETRY_CAP_S

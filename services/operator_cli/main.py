@@ -1,0 +1,330 @@
+"""The `sluice` command. `serve` is the server; everything else talks HTTP to one that runs.
+
+Exit codes: 0 done; 1 the server refused, or a file or check failed; 2 no server, or settings that can't work.
+"""
+
+import io
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+from shared.version import VERSION
+
+# Everything slow to import is imported by the command that needs it: `sluice --help` answers at once.
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
+
+app = typer.Typer(
+    name="sluice",
+    help="Documents in, an index that is always right out.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+documents = typer.Typer(help="List, show and remove documents.", no_args_is_help=True)
+app.add_typer(documents, name="documents")
+
+LISTED: Final = 100
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="How many passages.")]
+Source = Annotated[str | None, typer.Option("--source", "-s", help="Only documents of this source.")]
+Tags = Annotated[list[str] | None, typer.Option("--tags", "-t", help="Only documents with one of these; repeatable.")]
+Url = Annotated[
+    str | None, typer.Option("--url", help="The server's address; else SLUICE_URL, else SLUICE_HOST and SLUICE_PORT.")
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit with its code; what went wrong is one line on stderr."""
+    from shared.settings import ConfigurationError  # noqa: PLC0415 - see above
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a title that this terminal can't show must not end a list
+    try:
+        app(arguments)
+    except ConfigurationError as error:
+        _fail(str(error), 2)
+    except BrokenPipeError:
+        # The reader has seen enough, as `head` does; nothing more can be said to it.
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        from services.operator_cli.client import CommandError  # noqa: PLC0415 - see above
+
+        if not isinstance(error, CommandError):
+            raise
+        _fail(str(error), error.exit_code)
+    sys.exit(0)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    print(f"sluice: {sentence}", file=sys.stderr)  # noqa: T201 - the command's output
+    sys.exit(code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"sluice {VERSION}")  # noqa: T201 - the command's output
+        raise typer.Exit
+
+
+def _client(context: typer.Context) -> "Client":
+    from services.operator_cli.client import Client  # noqa: PLC0415 - see above
+
+    return context.with_resource(Client(context.obj))
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    url: Url = None,
+    version: Annotated[  # noqa: ARG001 - its callback does it
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Keep what all commands share."""
+    context.obj = url
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Else SLUICE_HOST, else 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Else SLUICE_PORT, else 3000; 0 is any free one.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of what is kept; else SLUICE_DATA, else ./data.")] = None,
+) -> None:
+    """Run all of Sluice in this process until Ctrl-C."""
+    from services.operator_cli.serving import serve_here  # noqa: PLC0415 - see above
+
+    given = {"host": host, "port": port, "data": data}
+    raise typer.Exit(serve_here({name: value for name, value in given.items() if value is not None}))
+
+
+@app.command()
+def demo() -> None:
+    """Load, search, ask, change, delete: on a temporary folder and a free port."""
+    from services.operator_cli.demo import run  # noqa: PLC0415 - see above
+
+    run()
+
+
+@app.command()
+def ingest(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(help="Files, and folders with all in them but hidden files.")],
+    *,
+    source: Annotated[str, typer.Option("--source", "-s", help="The name the documents stand under.")] = "files",
+    tags: Annotated[list[str] | None, typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Only files that match a glob, such as '*.md'.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="No files that match a glob.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Load files. The same file again changes nothing; a changed one replaces its earlier version."""
+    from services.operator_cli.files import found  # noqa: PLC0415 - see above
+    from services.operator_cli.loading import Outcome, load  # noqa: PLC0415
+    from services.operator_cli.terminal import console, print_json, progress  # noqa: PLC0415
+
+    try:
+        files = found(paths, include=include or (), exclude=exclude or ())
+    except (FileNotFoundError, ValueError) as error:
+        _fail(str(error), 2)
+    if not files:
+        _fail(f"nothing to load in {', '.join(map(str, paths))}", 1)
+    client, err = _client(context), console(stderr=True)
+
+    with progress(len(files), "loading") as step:
+
+        def done(outcome: Outcome) -> None:
+            step(outcome.path)
+            if outcome.error and not as_json:
+                err.print(f"{outcome.path}: {outcome.error}", markup=False)
+
+        outcomes = load(files, client.upload, source=source, tags=tags or (), done=done)
+
+    counts = dict(sorted(Counter(each.status for each in outcomes).items()))
+    if as_json:
+        print_json({"source": source, "counts": counts, "items": outcomes})
+    else:
+        console().print(
+            f"{len(outcomes)} {'document' if len(outcomes) == 1 else 'documents'} in {source}: "
+            + ", ".join(f"{count} {status}" for status, count in counts.items()),
+            markup=False,
+        )
+    raise typer.Exit(1 if "failed" in counts else 0)
+
+
+@app.command()
+def search(
+    context: typer.Context,
+    query: str,
+    *,
+    top_k: TopK = 5,
+    source: Source = None,
+    tags: Tags = None,
+    explain: Annotated[bool, typer.Option(help="With --json: each leg's scores and ranks.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Find passages."""
+    from services.operator_cli.terminal import console, hit_lines, print_json  # noqa: PLC0415 - see above
+
+    reply = _client(context).search(query, top_k=top_k, filters=_filters(source, tags), explain=explain)
+    if as_json:
+        print_json(reply)
+        return
+    out = console()
+    if not reply["results"]:
+        out.print("nothing found")
+    for line in hit_lines(reply["results"]):
+        out.print(line)
+
+
+@app.command()
+def ask(
+    context: typer.Context,
+    question: str,
+    *,
+    top_k: TopK = 5,
+    source: Source = None,
+    tags: Tags = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a question; the answer names its sources."""
+    from services.operator_cli.terminal import console, print_json, source_lines  # noqa: PLC0415 - see above
+
+    reply = _client(context).ask(question, top_k=top_k, filters=_filters(source, tags))
+    if as_json:
+        print_json(reply)
+        return
+    out = console()
+    out.print(reply["response"], markup=False)
+    for line in source_lines(reply):
+        out.print(f"  {line}", markup=False, style="dim")
+
+
+@documents.command("ls")
+def documents_ls(
+    context: typer.Context,
+    *,
+    source: Source = None,
+    status: Annotated[str | None, typer.Option(help="Only documents that stand so, such as failed.")] = None,
+    tags: Tags = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = LISTED,
+    as_json: Json = False,
+) -> None:
+    """List documents, last changed first. In a pipe: tab-separated lines."""
+    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+
+    page = _client(context).documents(source=source, status=status, tags=tags or (), limit=limit)
+    if as_json:
+        print_json(page)
+        return
+    columns = ("documentId", "status", "chunkCount", "source", "path")
+    print_rows(page["items"], columns, right=("chunkCount",))
+    if page["nextCursor"]:
+        console(stderr=True).print(f"there are more than {limit}: raise --limit")
+
+
+@documents.command("show")
+def documents_show(
+    context: typer.Context,
+    document_id: str,
+    text: Annotated[bool, typer.Option("--text", help="Print the extracted text instead.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show how a document stands, or what was read of it."""
+    from services.operator_cli.terminal import print_json, print_rows  # noqa: PLC0415 - see above
+
+    client = _client(context)
+    if text:
+        shown = client.text(document_id)
+        if as_json:
+            print_json({"documentId": document_id, "text": shown})
+        else:
+            print(shown)  # noqa: T201 - the command's output
+        return
+    document = client.document(document_id)
+    if as_json:
+        print_json(document)
+        return
+    rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], "")]
+    print_rows(rows, ("field", "value"))
+
+
+@documents.command("rm")
+def documents_rm(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
+    *,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove documents and all that was made from them."""
+    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+
+    if bool(ids) == bool(source):
+        _fail("name document ids, or a --source, and not both", 2)
+    client = _client(context)
+    if source:
+        chosen: list[dict[str, Any]] = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    else:
+        chosen = [client.document(each) for each in dict.fromkeys(ids or ())]
+    if as_json and dry_run:
+        print_json({"dryRun": True, "items": chosen})
+    elif not as_json:
+        print_rows(chosen, ("documentId", "source", "path"))
+    if dry_run or not chosen:
+        return
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            _fail(f"confirm by --yes that {len(chosen)} should be removed", 2)
+        typer.confirm(f"Remove {len(chosen)}?", abort=True)
+
+    removed = [_removed(client, each) for each in chosen]
+    failed = [each for each in removed if each["status"] == "failed"]
+    if as_json:
+        print_json({"items": removed})
+    else:
+        for each in failed:
+            console(stderr=True).print(f"{each['documentId']}: {each['error']}", markup=False)
+        console().print(f"{len(removed) - len(failed)} of {len(removed)} removed")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
+    from services.operator_cli.client import Refused  # noqa: PLC0415 - see above
+
+    try:
+        return client.delete(document["documentId"])
+    except Refused as error:
+        return {"status": "failed", "documentId": document["documentId"], "error": str(error)}
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check all that a Sluice here needs, and say how to mend what it lacks."""
+    from services.operator_cli.doctor import Check, examine  # noqa: PLC0415 - see above
+    from services.operator_cli.terminal import console, print_json  # noqa: PLC0415
+
+    out, checks, colour = console(), list[Check](), {"ok": "green", "warning": "yellow", "failed": "red"}
+    for check in examine():
+        checks.append(check)
+        if as_json:
+            continue
+        out.print(f"{check.verdict:8}", style=colour[check.verdict], end="")
+        out.print(f"{check.name:10}{check.found}", markup=False)
+        if check.fix:
+            out.print(f"{'':18}fix: {check.fix}", markup=False)
+    if as_json:
+        print_json({"version": VERSION, "checks": checks})
+    raise typer.Exit(1 if any(check.verdict == "failed" for check in checks) else 0)
+
+
+def _filters(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]:
+    known = {"source": source, "tags": list(tags) if tags else None}
+    return {name: value for name, value in known.items() if value is not None}

@@ -1,0 +1,98 @@
+"""How the commands print: tables and colours on a terminal, plain lines in a pipe, JSON when asked."""
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+SNIPPET: Final = 240  # characters of a passage
+
+
+class Step(Protocol):
+    """Moves a progress bar on by one."""
+
+    def __call__(self, name: str) -> None:
+        """Show the name of what was just done."""
+        ...
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that never wraps or colours what goes into a pipe."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.soft_wrap = True
+    return made
+
+
+def print_json(value: Any) -> None:
+    """Print the value as one JSON document."""
+    print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=2))  # noqa: T201 - the command's output
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, right: Sequence[str] = ()) -> None:
+    """Print a table; in a pipe, tab-separated lines without a heading."""
+    out = console()
+    if not out.is_terminal:
+        for row in rows:
+            print("\t".join(_cell(row.get(column)) for column in columns))  # noqa: T201 - the command's output
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(_cell(row.get(column))) for column in columns))
+    out.print(table)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else " ".join(str(value).split())
+
+
+def hit_lines(hits: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    """Yield search hits as lines: rank, score, place, and the beginning of the passage."""
+    for number, hit in enumerate(hits, start=1):
+        place = where(hit["metadata"])
+        yield Text.assemble(f"{number:2}. ", (place, "bold"), ("  score ", "dim"), (f"{hit['score']:.2f}", "green"))
+        for line in textwrap.wrap(snippet(hit["text"]), 96):
+            yield Text(f"    {line}")
+
+
+def source_lines(reply: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sources that a chat reply cites as `[n] place`; all of them where it cites none."""
+    numbered = [(f"[{number}]", each["metadata"]) for number, each in enumerate(reply["ragSources"], start=1)]
+    cited = [each for each in numbered if each[0] in reply["response"]]
+    for label, metadata in cited or numbered:
+        yield f"{label} {where(metadata)}"
+
+
+def where(metadata: Mapping[str, Any]) -> str:
+    """Return where a passage stands: path, page, section."""
+    page, section = metadata.get("pageNumber"), metadata.get("sectionTitle")
+    return str(metadata.get("path", "")) + (f", page {page}" if page else "") + (f" – {section}" if section else "")
+
+
+def snippet(text: str) -> str:
+    """Return the beginning of a passage on one line, cut between words."""
+    return textwrap.shorten(text, SNIPPET, placeholder=" …")
+
+
+@contextmanager
+def progress(total: int, what: str) -> Iterator[Step]:
+    """Give a step that moves a bar on stderr; in a pipe, nothing is drawn."""
+    err = console(stderr=True)
+    if not err.is_terminal:
+        yield lambda name: None  # noqa: ARG005 - the shape of a Step
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415 - only drawn here
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}", markup=False))
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(what, total=total, name="")
+        yield lambda name: bar.update(task, advance=1, name=name)

@@ -1,0 +1,195 @@
+"""Logs: one JSON object a line on stderr, or readable lines on a terminal; ours and the libraries' alike.
+
+What a line may hold: names, numbers, states, reasons. Secrets are masked wherever they stand, and an exception is told
+by its type, its message cut short, and the places it came through, never by source lines or local variables, which
+hold what a user sent.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, MutableMapping, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final, Literal, TextIO
+from urllib.parse import quote
+
+import structlog
+
+LogFormat = Literal["auto", "json", "console"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+EventDict = MutableMapping[str, Any]
+
+MASK: Final = "[redacted]"
+MESSAGE_LIMIT: Final = 200  # characters of an exception's message
+FRAME_LIMIT: Final = 40  # innermost frames of each exception
+CAUSE_LIMIT: Final = 8  # exceptions of one chain
+
+# What these say at INFO is either said better by ours or said for every record and request.
+QUIET: Final = (
+    "aiokafka",
+    "asyncio",
+    "docker",
+    "faststream",
+    "htmldate",
+    "httpcore",
+    "httpx",
+    "litestar",
+    "markdown_it",
+    "pypdf",
+    "sluice.log.broker",  # FastStream's voice, on the logger that shared.log gives it
+    "trafilatura",
+    "urllib3",
+    "uvicorn",
+)
+
+_SECRET_NAME = re.compile(
+    r"(?:.*[^a-z])?(?:authorization|api[-_ ]?keys?|access[-_]?token|secret|password|cookie)", re.IGNORECASE
+)
+_SECRET_TEXT = re.compile(
+    r"(?P<keep>\b(?:bearer|basic)\s+|(?<![a-z])api[-_]?keys?[\"']?\s*[=:]\s*[\"']?)[^\s\"'&]+"
+    r"|(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@]+@",
+    re.IGNORECASE,
+)
+
+
+def configure_logging(
+    log_format: LogFormat = "auto",
+    level: LogLevel = "info",
+    *,
+    secrets: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> None:
+    """Send structlog's and the standard library's events to `stream` (stderr), one line each.
+
+    `auto` is `console` where the stream is a terminal, else `json`. Each of `secrets` is masked wherever it appears.
+    Calling it again replaces what was set before.
+    """
+    stream = stream or sys.stderr
+    on_terminal = stream.isatty()
+    readable = log_format == "console" or (log_format == "auto" and on_terminal)
+    chain: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        brief_exception,
+        Redact(secrets),
+    ]
+    renderer: structlog.typing.Processor
+    if readable:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=on_terminal, timestamp_key="time", exception_formatter=structlog.dev.plain_traceback
+        )
+    else:
+        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=chain,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+    for name in QUIET:
+        library = logging.getLogger(name)
+        library.handlers.clear()
+        library.propagate = True
+        library.setLevel(max(logging.WARNING, root.level))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *chain,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,  # loggers are made at import, before this is called
+    )
+
+
+class Redact:
+    """Masks secrets: fields named as one, credentials in texts and addresses, and the values it is told of."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        # Longest first: where one secret is the beginning of another, nothing of the longer one is left.
+        values = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""))}
+        known = sorted(values, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def __call__(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
+        """Return the event without secrets."""
+        for name, value in event.items():
+            event[name] = value if name.startswith("_") else self._of(name, value)
+        return event
+
+    def _of(self, name: str, value: Any) -> Any:
+        if _SECRET_NAME.fullmatch(name) and value is not None:
+            return MASK
+        if isinstance(value, str):
+            masked = _SECRET_TEXT.sub(_masked, value)
+            return self._known.sub(MASK, masked) if self._known else masked
+        if isinstance(value, dict):
+            return {key: self._of(str(key), each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._of("", each) for each in value]
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        return self._of("", str(value) if not isinstance(value, bytes) else f"<{len(value)} bytes>")
+
+
+def _masked(match: re.Match[str]) -> str:
+    return f"{match['scheme']}{MASK}@" if match["scheme"] else f"{match['keep']}{MASK}"
+
+
+def brief_exception(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """Return the event with `exc_info` told as `exception`: type, short message, and places, newest call last."""
+    info = event.pop("exc_info", None)
+    if info is True:
+        info = sys.exc_info()
+    error = info[1] if isinstance(info, tuple) else info
+    if isinstance(error, BaseException):
+        event["exception"] = "\n".join(_told(error))
+    return event
+
+
+def _told(error: BaseException) -> Sequence[str]:
+    lines: list[str] = []
+    for number, each in enumerate(islice(_chain(error), CAUSE_LIMIT)):
+        message = str(each)
+        short = message if len(message) <= MESSAGE_LIMIT else message[:MESSAGE_LIMIT] + "…"
+        lines.append(f"{'from ' if number else ''}{type(each).__qualname__}: {short}")
+        lines += [f"  {place}" for place in _places(each.__traceback__)[-FRAME_LIMIT:]]
+    return lines
+
+
+def _chain(error: BaseException) -> Iterable[BaseException]:
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        each = waiting.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+        if each.__cause__ is not None:
+            waiting.append(each.__cause__)
+        elif each.__context__ is not None and not each.__suppress_context__:
+            waiting.append(each.__context__)
+
+
+def _places(traceback: TracebackType | None) -> list[str]:
+    places = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{code.co_filename}:{traceback.tb_lineno} in {code.co_qualname}")
+        traceback = traceback.tb_next
+    return places

@@ -1,0 +1,114 @@
+"""The parts of README.md that are made from the code, between `<!-- begin: name -->` and `<!-- end: name -->`.
+
+Run after a change of settings, targets, samples or what the commands print: python -m tests.docs.readme
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from shared import settings
+from shared.settings import Settings
+from tests.e2e.harness import Server, served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+HANG_S = 240
+LOADED = "The sample library is loaded"
+SHOWN_URL = "http://127.0.0.1:3000"
+_BLOCK = r"(<!-- begin: {name} -->\n)(.*?)(<!-- end: {name} -->)"
+_FIELD = re.compile(r"^    (\w+): .*? = .*?(?:  # (.*))?$", re.MULTILINE)
+_VARYING = re.compile(r"\d+\.\d s|score \d\.\d\d")
+
+
+def block(text: str, name: str) -> str:
+    """Return what stands between the marks."""
+    match = re.search(_BLOCK.format(name=name), text, re.DOTALL)
+    assert match, f"README.md has no block {name}"
+    return match[2]
+
+
+def settings_table() -> str:
+    """Return the table of variables: names and defaults as the class has them, meanings as its comments have them."""
+    meanings = dict(_FIELD.findall(Path(settings.__file__).read_text(encoding="utf-8")))
+    rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    for name, field in Settings.model_fields.items():
+        default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else str(field.default)
+        shown = f"`{default}`" if default else "none"
+        rows.append(f"| `SLUICE_{name.upper()}` | {shown} | {meanings[name]} |")
+    return "\n".join(rows) + "\n"
+
+
+def targets() -> str:
+    """Return what `make` alone prints."""
+    ran = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return f"```console\n$ make\n{ran.stdout}```\n"
+
+
+def demo() -> str:
+    """Return the transcript of `make demo`."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "services.operator_cli", "demo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return f"```console\n$ make demo\n{ran.stdout}```\n"
+
+
+def run(data: Path) -> str:
+    """Return what `make run` prints on its first start, with the usual port."""
+    with served(data, SAMPLES="on", LOG_LEVEL="error") as server:
+        return f"```console\n$ make run\n{printed(server, LOADED).replace(server.url, SHOWN_URL)}```\n"
+
+
+def printed(server: Server, until: str) -> str:
+    """Return what the server has written once `until` is in it."""
+    deadline = time.monotonic() + HANG_S
+    while until not in (text := server.log.read_text(encoding="utf-8")):
+        assert time.monotonic() < deadline, f"no {until!r} in: {text}"
+        time.sleep(0.05)  # another process writes it; there is nothing to wait on
+    return text
+
+
+def steady(text: str) -> str:
+    """Return the text without what another machine would print otherwise: durations, and scores' last digits."""
+    return _VARYING.sub("…", text)
+
+
+def main() -> None:
+    """Write all blocks anew."""
+    text = README.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        parts: dict[str, Callable[[], str]] = {
+            "settings": settings_table,
+            "targets": targets,
+            "demo": demo,
+            "run": partial(run, Path(folder, "data")),
+        }
+        for name, made in parts.items():
+            content = made()
+            pattern = _BLOCK.format(name=name)
+            text = re.sub(pattern, partial(_replaced, content), text, flags=re.DOTALL)
+    README.write_text(text, encoding="utf-8")
+
+
+def _replaced(content: str, match: re.Match[str]) -> str:
+    return match[1] + content + match[3]
+
+
+if __name__ == "__main__":
+    main()

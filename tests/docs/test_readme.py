@@ -1,0 +1,97 @@
+"""The first page is true: its links lead somewhere, its output is what comes out, its lines work when pasted."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs import readme
+from tests.e2e.harness import Server, served
+
+TEXT = readme.README.read_text(encoding="utf-8")
+PAGES = [readme.README, *sorted(readme.ROOT.glob("docs/**/*.md")), readme.ROOT / "deploy/samples/README.md"]
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)[^)]*\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_decision_is_linked_from_the_first_page() -> None:
+    linked = set(LINK.findall(TEXT))
+
+    assert {f"docs/adr/{page.name}" for page in (readme.ROOT / "docs/adr").glob("*.md")} <= linked
+
+
+@pytest.mark.parametrize("page", sorted((readme.ROOT / "docs/adr").glob("*.md")), ids=lambda page: page.name)
+def test_a_decision_says_why_what_follows_and_what_was_rejected(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    assert text.startswith(f"# {page.name[:4]} ")
+    order = [text.index(f"**{part}.**") for part in ("Context", "Decision", "Consequences", "Rejected")]
+    assert order == sorted(order)
+
+
+def test_the_table_of_settings_is_the_class() -> None:
+    assert readme.block(TEXT, "settings") == readme.settings_table()
+
+
+def test_the_targets_are_the_makefile_s() -> None:
+    assert readme.block(TEXT, "targets") == readme.targets()
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_the_page_shows() -> None:
+    assert readme.steady(readme.block(TEXT, "demo")) == readme.steady(readme.demo())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("readme") / "data", SAMPLES="on", LOG_LEVEL="error") as started:
+        readme.printed(started, readme.LOADED)
+        yield started
+
+
+def curl(line: str, server: Server) -> Any:
+    arguments = shlex.split(line.replace(readme.SHOWN_URL, server.url))
+    ran = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.slow
+def test_the_first_start_prints_what_the_page_shows(server: Server) -> None:
+    printed = readme.printed(server, readme.LOADED).replace(server.url, readme.SHOWN_URL)
+
+    assert readme.block(TEXT, "run") == f"```console\n$ make run\n{printed}```\n"
+
+
+@pytest.mark.slow
+def test_the_curl_lines_work_when_pasted(server: Server) -> None:
+    lines = re.findall(r"^ *(curl .*)$", TEXT, re.MULTILINE)
+
+    search, question, ingest, own_question = (curl(line, server) for line in lines)
+
+    assert search["results"][0]["metadata"]["path"] == "prices.md"
+    assert "weekends only, 11:00 to 15:00" in question["response"]
+    assert (ingest["status"], ingest["chunkCount"]) == ("created", 1)
+    assert "blue tin" in own_question["response"]
+
+
+@pytest.mark.slow
+def test_the_commands_the_page_names_exist() -> None:
+    named = set(re.findall(r"sluice (ingest|search|ask|doctor|serve|demo)\b", TEXT))
+    help_ = subprocess.run(
+        [sys.executable, "-m", "services.operator_cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert {"ingest", "search", "ask", "doctor"} <= named
+    assert [name for name in named if name not in help_] == []
