@@ -83,8 +83,10 @@ class Chunking:
         return (await self._blobs.get(document.tenant, document.document_id, ref)).decode()
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
-        value = encode(DocumentChunked(document=document, chunks=chunks))
-        if len(value) > CLAIM_CHECK_BYTES:
-            blob = await self._blobs.put(document.tenant, document.document_id, msgspec.json.encode(chunks))
+        many = msgspec.json.encode(chunks)
+        if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
+            blob = await self._blobs.put(document.tenant, document.document_id, many)
             value = encode(DocumentChunked(document=document, blob=blob))
+        else:
+            value = encode(DocumentChunked(document=document, chunks=chunks))
         await self._publish(chunks_topic(self._generation.id), value, key=document.document_id.encode())

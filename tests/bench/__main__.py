@@ -148,7 +148,7 @@ def main() -> int:
             seconds = ingest(server, texts, "bench")
             chunks = chunks_of(server, "bench")
             row("pipeline", f"{len(chunks) / seconds:.1f} chunks/s, {len(texts) / seconds:.2f} documents/s", "")
-            raw = raw_embedding(chunks)
+            raw = min(raw_embedding(chunks) for _ in range(2))  # its best: it is the yardstick
             row("embedder alone, same chunks", f"{len(chunks) / raw:.1f} chunks/s", "")
             row("pipeline over embedder", f"{raw / seconds:.3f}", "≥ 0.85, aim 0.95")
             seconds = ingest(server, texts, "again")
