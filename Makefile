@@ -14,8 +14,11 @@ DEV := $(call stamp,dev)
 # Runs a command and shows what it wrote only if it failed.
 quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$written"; exit 1; }
 
+# More for pytest: make test PYTEST="-k kill -x". A test waits for processes and disks most of its time.
+PYTEST ?= -n 2 --dist worksteal
+
 .DEFAULT_GOAL := help
-.PHONY: help run demo test unit lint types bench eval lock clean
+.PHONY: help run demo test unit lint types servers bench eval lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -39,6 +42,9 @@ lint: $(DEV) ## ruff and the import contracts
 
 types: $(DEV) ## mypy, strict
 	$(call quietly,mypy,$(PY) -m mypy)
+
+servers: $(DEV) ## build a real Kafka and Ollama for the tests, once (needs Maven, Java, Go)
+	@exec $(PY) -m tests.servers
 
 bench: $(DEV) ## measure, and print the figures beside their bars
 	@exec $(PY) -m tests.bench

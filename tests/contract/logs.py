@@ -6,10 +6,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
 from aiokafka import TopicPartition
 
 from shared.log import Log, Record
 from shared.log.sqlite import SqliteLog
+from tests.contract.kafka_harness import KafkaHarness
 
 HANG_S = 20
 
@@ -21,7 +23,9 @@ class Harness(Protocol):
         """Return the log as one more process would open it."""
         ...
 
-    async def compact(self, topic: str) -> None: ...
+    async def compact(self, topic: str) -> int:
+        """Return how many records it had to append to each partition; they are behind all others."""
+        ...
 
     async def forget(self, topic: str) -> None:
         """Let every record of the topic outlive its retention."""
@@ -41,8 +45,9 @@ class SqliteHarness:
         self._joined.append(log)
         return log
 
-    async def compact(self, topic: str) -> None:
+    async def compact(self, topic: str) -> int:
         await self._joined[0].compact(topic)
+        return 0
 
     async def forget(self, topic: str) -> None:
         await self._joined[0].retain(topic, 2**50)
@@ -52,7 +57,14 @@ class SqliteHarness:
             await log.stop()
 
 
-ADAPTERS: dict[str, Callable[[Path], Harness]] = {"sqlite": SqliteHarness}
+ADAPTERS = ("sqlite", pytest.param("kafka", marks=pytest.mark.server))
+
+
+def harness_of(request: pytest.FixtureRequest, folder: Path) -> Harness:
+    """Return the harness of one of ADAPTERS."""
+    if request.param == "kafka":
+        return KafkaHarness(request.getfixturevalue("kafka_address"))
+    return SqliteHarness(folder)
 
 
 async def reading(users: AsyncExitStack, consumer: Any, tps: Iterable[TopicPartition]) -> Any:

@@ -60,4 +60,3 @@ def run(command: Sequence[str | Path], **options: object) -> str:
     if done.returncode:
         raise RuntimeError(f"{command[0]} exited with {done.returncode}:\n{done.stdout[-3000:]}")
     return str(done.stdout)
-

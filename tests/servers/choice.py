@@ -1,5 +1,8 @@
 """Which server a test gets: given by an address, built, in a container, or none."""
 
+import os
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,11 +16,9 @@ def own(server: str, recipe: Recipe, missing: str | None) -> Path:
 
     Outside CI nothing is built while tests run: it takes minutes, and nobody asked for it.
     """
-    if recipe.ready:
-        return recipe.folder
-    if IN_CI and missing is None:
-        return recipe.made()
-    _none(server, missing or "python -m tests.servers builds it")
+    if not recipe.ready and not (IN_CI and missing is None):
+        _none(server, missing or "python -m tests.servers builds it")
+    return recipe.made()
 
 
 def chosen(server: str, recipe: Recipe, missing: str | None, variable: str) -> Path | None:
@@ -35,9 +36,13 @@ def _none(server: str, why: str) -> NoReturn:
 
 
 def _docker_answers() -> bool:
-    import docker  # noqa: PLC0415 - only where nothing else is at hand
-
-    try:
-        return bool(docker.from_env(timeout=5).ping())
-    except docker.errors.DockerException:
-        return False
+    # Docker's own client leaks a socket where no daemon listens, and warnings are errors here.
+    scheme, _, where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").partition("://")
+    family = socket.AF_UNIX if scheme == "unix" else socket.AF_INET
+    host, _, port = where.rpartition(":")
+    with suppress(OSError, ValueError), socket.socket(family) as connection:
+        connection.settimeout(5)
+        connection.connect(where if scheme == "unix" else (host, int(port)))
+        connection.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+        return b" 200 " in connection.recv(64)
+    return False

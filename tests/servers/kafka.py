@@ -1,7 +1,7 @@
 """A real Kafka node for tests: one JVM, broker and controller in one, from Maven's packages.
 
-`SLUICE_TEST_KAFKA` (host:port), else our own build, else a container, else none. Only a node of our own can be killed,
-paused and restarted.
+`SLUICE_TEST_KAFKA` (host:port of one that tests may empty), else our own build, else a container, else none. Only a
+node of our own can be killed, paused and restarted.
 """
 
 import base64
@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -99,8 +99,10 @@ def missing() -> str | None:
 class KafkaServer:
     """A node in a folder of its own. Its data outlives a kill; its ports stay the same."""
 
-    def __init__(self, built: Path, folder: Path, properties: Mapping[str, object] | None = None) -> None:
-        """Take what was built, an empty folder, and properties that differ from ours (`{port}` is the node's)."""
+    def __init__(
+        self, built: Path, folder: Path, properties: Mapping[str, object] | None = None, *, also: Sequence[str] = ()
+    ) -> None:
+        """Take what was built, an empty folder, properties that differ from ours, and listeners besides ours."""
         self.address = f"127.0.0.1:{free_port()}"
         self.classpath = ":".join(str(jar) for jar in sorted((built / "jars").glob("*.jar")))
         self._built = built
@@ -110,7 +112,7 @@ class KafkaServer:
             **PROPERTIES,
             "log.dirs": folder / "data",
             "controller.quorum.voters": f"1@{controller}",
-            "listeners": f"BROKER://{self.address},CONTROLLER://{controller}",
+            "listeners": ",".join((f"BROKER://{self.address}", f"CONTROLLER://{controller}", *also)),
             **(properties or {}),
         }
         self._process: ServerProcess | None = None

@@ -30,8 +30,8 @@ MODULE = "github.com/ollama/ollama"
 EMBEDDING_MODEL, CHAT_MODEL = "minilm", "tiny-chat"
 
 CHAT_TEMPLATE = (
-    "{{- range .Messages }}<|{{ .Role }}|>{{ if .Thinking }}<think>{{ .Thinking }}</think>{{ end }}{{ .Content }}<|end|>"
-    "{{ end }}{{ if and .IsThinkSet .Think }}<|think|>{{ else }}<|assistant|>{{ end }}"
+    "{{- range .Messages }}<|{{ .Role }}|>{{ if .Thinking }}<think>{{ .Thinking }}</think>{{ end }}"
+    "{{ .Content }}<|end|>{{ end }}{{ if and .IsThinkSet .Think }}<|think|>{{ else }}<|assistant|>{{ end }}"
 )
 ONE_THREAD = {"num_thread": 1}  # its default spins on a busy machine: 3.6 s for an answer of 5 ms
 
@@ -241,7 +241,7 @@ def _container() -> Iterator[str]:
     from testcontainers.community.ollama import OllamaContainer  # noqa: PLC0415 - only where Docker answers
 
     with OllamaContainer(IMAGE) as container:
-        url = container.get_endpoint()
+        url: str = container.get_endpoint()  # type: ignore[no-untyped-call]  # it has no types
         create_models(url)
         yield url
 

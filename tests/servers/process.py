@@ -15,7 +15,7 @@ class ServerProcess:
     def __init__(
         self, command: Sequence[str | Path], written: Path, *, cwd: Path, env: Mapping[str, str] | None = None
     ) -> None:
-        # However we end, the kernel ends it with us; it watches the thread that starts it, so that must be the main one.
+        # However we end, the kernel ends it with us. It watches the thread that starts it: that must be the main one.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         self._written = written
         with written.open("ab") as log:

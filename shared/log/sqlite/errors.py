@@ -1,20 +1,11 @@
-"""What can go wrong with the file, in words both sides understand."""
+"""What can go wrong with the file."""
 
 import sqlite3
 from pathlib import Path
 
-from aiokafka.errors import KafkaError
+from shared.log.errors import LogUnavailable
 
-from shared.errors import Unavailable
-
-
-class LogUnavailable(Unavailable, KafkaError):  # type: ignore[misc]  # noqa: N818 - aiokafka has no types; named as its base
-    """The file can't be read or written now; nothing of the request was stored, or all of it was.
-
-    It is both: our callers retry an Unavailable, FastStream's loop waits on a KafkaError and reads again.
-    """
-
-    retriable = True
+__all__ = ["LogUnavailable", "unavailable"]
 
 
 def unavailable(path: Path, error: sqlite3.Error) -> LogUnavailable:

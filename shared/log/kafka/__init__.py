@@ -1,0 +1,287 @@
+"""The log on a Kafka cluster: FastStream's KafkaBroker on aiokafka's clients.
+
+A send is answered when every in-sync replica has the record. Consumers never start, jump or commit where nobody told
+them to (docs/adr/0010-kafka-clients-under-guard.md).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from faststream.kafka import KafkaBroker
+
+from shared.log.errors import LogUnavailable
+from shared.log.kafka.address import KafkaAddress, kafka_address
+from shared.log.kafka.consumer import Consumer
+from shared.log.kafka.producer import Producer
+from shared.log.kafka.quiet import quieten
+from shared.log.kafka.topics import MAX_BYTES, Found, configs, conflict, remark
+from shared.log.seam import DriverBroker
+from shared.settings import ConfigurationError
+from shared.topics import Topic
+
+__all__ = ["KafkaAddress", "KafkaLog", "kafka_address"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_REQUEST_MS = 30_000
+_BATCH_BYTES = 256 * 1024
+
+
+class KafkaLog:
+    """`shared.log.Log` on Kafka.
+
+    `patience_s` is how long `start` and a question wait for a broker, and `delivery_s` how long a record may be on its
+    way; `heartbeat_ms` is how soon a member of a group hears that another came or went, and `metadata_age_ms` how late
+    everybody hears of added partitions.
+    """
+
+    def __init__(
+        self,
+        address: KafkaAddress,
+        *,
+        patience_s: float = 30.0,
+        delivery_s: float = 20.0,
+        heartbeat_ms: int = 1000,
+        metadata_age_ms: int = 60_000,
+    ) -> None:
+        self._address = address
+        self._patience_s = patience_s
+        self._delivery_s = delivery_s
+        self._heartbeat_ms = heartbeat_ms
+        self._metadata_age_ms = metadata_age_ms
+        self._connection: dict[str, Any] = {}
+        self._admin: AIOKafkaAdminClient | None = None
+        self._reader: AIOKafkaConsumer | None = None  # of offsets only
+        self._limits: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Reach the cluster.
+
+        Raises:
+            ConfigurationError: a certificate or a key can't be read.
+            LogUnavailable: no broker answered in `patience_s`.
+        """
+        quieten()
+        self._connection = {
+            **self._address.connection(),
+            "request_timeout_ms": _REQUEST_MS,
+            "metadata_max_age_ms": self._metadata_age_ms,
+        }
+        admin = AIOKafkaAdminClient(client_id="sluice-admin", **self._connection)
+        reader = AIOKafkaConsumer(client_id="sluice-offsets", enable_auto_commit=False, **self._connection)
+        try:
+            await self._persist(admin.start)
+            await self._persist(reader.start)
+        except BaseException:
+            await reader.stop()
+            await admin.close()
+            raise
+        self._admin, self._reader = admin, reader
+
+    async def stop(self) -> None:
+        """Let go; brokers made from it must have been stopped."""
+        if self._reader is not None and self._admin is not None:
+            await self._reader.stop()
+            await self._admin.close()
+        self._admin = self._reader = None
+
+    def broker(self, client_id: str) -> KafkaBroker:
+        """Return a new broker on this log: acks=all, idempotent, policy MANUAL. Its owner starts and stops it."""
+        return DriverBroker(_Driver(self, client_id), client_id)
+
+    def consumer(self, *, group_id: str | None = None, **options: Any) -> Consumer:
+        """Return an unstarted consumer with aiokafka's methods; `auto_offset_reset` is "none" unless given."""
+        static = self._address.group_instance_id if group_id is not None else None
+        return Consumer(
+            **{
+                **options,
+                **self._connection,
+                "group_id": group_id,
+                "group_instance_id": static,
+                "heartbeat_interval_ms": self._heartbeat_ms,
+            }
+        )
+
+    def producer(self, client_id: str) -> Producer:
+        """Return an unstarted producer with aiokafka's methods."""
+        return Producer(
+            lambda: AIOKafkaProducer(
+                client_id=client_id,
+                acks="all",
+                enable_idempotence=True,
+                compression_type=self._address.compression,
+                max_batch_size=_BATCH_BYTES,
+                max_request_size=2**31 - 1,  # each topic has its own limit, and we ask for it
+                **self._connection,
+            ),
+            self._limit,
+            self._delivery_s,
+        )
+
+    async def ping(self) -> dict[str, Any]:
+        """Return what the cluster says of itself.
+
+        Raises:
+            LogUnavailable: no broker answers.
+        """
+        described: dict[str, Any] = await self._ask(lambda admin: admin.describe_cluster(), patience_s=0)
+        return described
+
+    # Topics
+
+    async def ensure_topics(self, topics: Iterable[Topic]) -> None:
+        """Create what is missing. How long an existing topic keeps its records is its operator's choice, and logged.
+
+        Raises:
+            ConfigurationError: topics are there and unfit; the sentence says how each differs. None was made.
+            LogUnavailable: no broker answers, or it refuses.
+        """
+        wanted = {topic.name: topic for topic in topics}
+        found = await self._found(wanted)
+        _refuse_unfit(wanted, found)
+        if missing := [topic for name, topic in wanted.items() if name not in found]:
+            await self._create(missing)
+            # Another process may have been faster, with other settings.
+            _refuse_unfit(wanted, await self._all_found(wanted))
+        for name, there in found.items():
+            if text := remark(wanted[name], there):
+                log.warning("topic_differs: %s", text)
+
+    async def _create(self, topics: Iterable[Topic]) -> None:
+        copies = self._address.replication
+        # aiokafka takes "as the cluster likes" only with an (empty) plan of where each replica goes.
+        plan: dict[int, list[int]] | None = {} if copies < 0 else None
+        new = [NewTopic(topic.name, topic.partitions, copies, plan, configs(topic)) for topic in topics]
+        answer = await self._ask(lambda admin: admin.create_topics(new, timeout_ms=_REQUEST_MS))
+        for name, code, message in answer.topic_errors:
+            if code not in (0, TopicAlreadyExistsError.errno):
+                raise LogUnavailable(f"Kafka made no topic {name}: {message or for_code(code).__name__}")
+
+    async def _all_found(self, wanted: Iterable[str]) -> dict[str, Found]:
+        """Return the topics once every broker that we ask knows them: it hears of them after the controller."""
+
+        async def all_there(_: AIOKafkaAdminClient) -> dict[str, Found]:
+            found = await self._found(wanted)
+            if missing := set(wanted) - set(found):
+                raise UnknownTopicOrPartitionError(f"no topic {min(missing)} yet")
+            return found
+
+        return await self._ask(all_there)
+
+    async def _found(self, names: Iterable[str]) -> dict[str, Found]:
+        described = await self._ask(lambda admin: admin.describe_topics([*names]))
+        there = {
+            topic["topic"]: len(topic["partitions"])
+            for topic in described
+            if topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
+        }
+        settings = await self._settings(there)
+        return {name: Found(partitions, settings[name]) for name, partitions in there.items()}
+
+    async def _settings(self, names: Iterable[str], patience_s: float | None = None) -> dict[str, dict[str, str]]:
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        settings = {}
+        for answer in await self._ask(lambda admin: admin.describe_configs(resources), patience_s):
+            for code, message, _, name, entries in answer.resources:
+                if code:
+                    raise LogUnavailable(f"Kafka doesn't describe {name}: {message or for_code(code).__name__}")
+                settings[name] = {entry[0]: entry[1] for entry in entries}
+        return settings
+
+    async def _limit(self, topic: str) -> int | None:
+        """Return how many bytes a record of the topic may have; None where nobody says: then the broker decides."""
+        if topic not in self._limits:
+            try:
+                self._limits[topic] = int((await self._settings([topic], patience_s=0))[topic][MAX_BYTES])
+            except LogUnavailable:
+                return None
+        return self._limits[topic]
+
+    # Offsets
+
+    async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
+        """Return the group's committed offset of each partition, None where there is none.
+
+        Raises:
+            LogUnavailable: no broker answers, or there is no such topic.
+        """
+        tps = await self._partitions(topic)
+        found = await self._ask(lambda admin: admin.list_consumer_group_offsets(group_id, partitions=tps))
+        return {tp: found[tp].offset if tp in found and found[tp].offset >= 0 else None for tp in tps}
+
+    async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition; it never falls.
+
+        Raises:
+            LogUnavailable: no broker answers, or there is no such topic.
+        """
+        tps = await self._partitions(topic)
+        reader = self._started(self._reader)
+        ends: dict[TopicPartition, int] = await self._persist(lambda: reader.end_offsets(tps))
+        return ends
+
+    async def _partitions(self, topic: str) -> list[TopicPartition]:
+        for described in await self._ask(lambda admin: admin.describe_topics([topic])):
+            if described["error_code"] == 0:
+                return [TopicPartition(topic, number) for number in range(len(described["partitions"]))]
+        raise LogUnavailable(f"Kafka has no topic {topic}")
+
+    # Asking
+
+    async def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[T]], patience_s: float | None = None) -> T:
+        admin = self._started(self._admin)
+        return await self._persist(lambda: question(admin), patience_s)
+
+    async def _persist(self, attempt: Callable[[], Awaitable[T]], patience_s: float | None = None) -> T:
+        """Return the answer, asking again for as long as it may help.
+
+        Raises:
+            LogUnavailable: it didn't.
+        """
+        deadline = asyncio.get_running_loop().time() + (self._patience_s if patience_s is None else patience_s)
+        while True:
+            try:
+                async with asyncio.timeout_at(max(deadline, asyncio.get_running_loop().time() + 1)):
+                    return await attempt()
+            except (KafkaError, OSError) as error:  # TimeoutError is an OSError
+                retriable = isinstance(error, OSError) or error.retriable
+                if not retriable or asyncio.get_running_loop().time() >= deadline:
+                    raise LogUnavailable(f"{self._address!r} doesn't answer: {error!r}", "log_unavailable") from error
+            await asyncio.sleep(0.2)
+
+    @staticmethod
+    def _started(client: T | None) -> T:
+        if client is None:
+            raise LogUnavailable("the log is not started", "log_closed")
+        return client
+
+
+class _Driver:
+    def __init__(self, log: KafkaLog, client_id: str) -> None:
+        self._log = log
+        self._client_id = client_id
+
+    def producer(self) -> Producer:
+        return self._log.producer(self._client_id)
+
+    def consumer(self, **options: Any) -> Consumer:
+        return self._log.consumer(patient=True, **options)
+
+    async def describe_cluster(self) -> dict[str, Any]:
+        return await self._log.ping()
+
+
+def _refuse_unfit(wanted: dict[str, Topic], found: dict[str, Found]) -> None:
+    unfit = [text for name, there in found.items() if (text := conflict(wanted[name], there))]
+    if unfit:
+        raise ConfigurationError(f"{'; '.join(unfit)}: set it so, or let Sluice make its topics in another cluster")

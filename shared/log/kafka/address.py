@@ -1,0 +1,126 @@
+"""What `kafka://user:pass@host:9092,host2?option=value` says."""
+
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final, Literal, get_args
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from shared.settings import ConfigurationError
+
+SCHEME: Final = "kafka://"
+DEFAULT_PORT: Final = 9092
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Compression = Literal["gzip", "snappy", "lz4", "zstd"]
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+
+
+class KafkaAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster, and how to speak to it."""
+
+    servers: tuple[str, ...]  # host:port
+    username: str | None = None
+    password: str | None = None
+    security_protocol: SecurityProtocol = "PLAINTEXT"
+    sasl_mechanism: SaslMechanism = "PLAIN"
+    ssl_cafile: str | None = None  # by default the system's authorities
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_password: str | None = None  # of the key
+    group_instance_id: str | None = None  # this process's own; a restart within the session moves no partition
+    compression: Compression | None = None  # of what we write; all of them are read
+    replication: int = -1  # of topics that we make; -1: the cluster's default
+
+    def __repr__(self) -> str:
+        """Return where it is, and no secret."""
+        return f"kafka://{','.join(self.servers)} ({self.security_protocol})"
+
+    def connection(self) -> Mapping[str, Any]:
+        """Return what all of aiokafka's clients take.
+
+        Raises:
+            ConfigurationError: a certificate or a key can't be read.
+        """
+        return {
+            "bootstrap_servers": list(self.servers),
+            "security_protocol": self.security_protocol,
+            "ssl_context": self._ssl_context() if self.security_protocol.endswith("SSL") else None,
+            "sasl_mechanism": self.sasl_mechanism,
+            "sasl_plain_username": self.username,
+            "sasl_plain_password": self.password,
+        }
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_cafile)
+            if self.ssl_certfile is not None:
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, self.ssl_password)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(filter(None, (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile)))
+            raise ConfigurationError(f"SLUICE_LOG: {files} can't be used for TLS: {error}") from error
+        return context
+
+
+_OPTIONS: Final = tuple(
+    name for name in KafkaAddress.__struct_fields__ if name not in ("servers", "username", "password")
+)
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "security_protocol": get_args(SecurityProtocol),
+    "sasl_mechanism": get_args(SaslMechanism),
+    "compression": get_args(Compression),
+}
+
+
+def kafka_address(setting: str) -> KafkaAddress:
+    """Return the address that a setting names; user and password are percent-encoded, as in any URL.
+
+    Raises:
+        ConfigurationError: it has another shape; the sentence says what is wrong, and never the password.
+    """
+    authority, _, query = setting.removeprefix(SCHEME).partition("?")
+    if "@" in query:  # else it would be told as an option that nobody knows
+        raise ConfigurationError("SLUICE_LOG: user and password must be percent-encoded, %3F for a question mark")
+    credentials, _, hosts = authority.rpartition("@")
+    name, _, password = credentials.partition(":")
+    options = _options(query)
+    protocol = options.get("security_protocol", "SASL_PLAINTEXT" if credentials else "PLAINTEXT")
+    if str(protocol).startswith("SASL") and not (name and password):
+        raise ConfigurationError(f"SLUICE_LOG: {protocol} needs a user and a password: {SCHEME}user:password@…")
+    if credentials and not str(protocol).startswith("SASL"):
+        raise ConfigurationError(f"SLUICE_LOG: {protocol} takes no user; security_protocol=SASL_SSL would")
+    return KafkaAddress(
+        servers=tuple(_server(host) for host in hosts.rstrip("/").split(",")),
+        username=unquote(name) or None,
+        password=unquote(password) or None,
+        **{**options, "security_protocol": protocol},
+    )
+
+
+def _server(host: str) -> str:
+    found = _HOST.fullmatch(host)
+    if found is None or not 0 < int(found["port"] or DEFAULT_PORT) < 65536:
+        raise ConfigurationError(
+            f"SLUICE_LOG: {host!r} must be a host, or host:port, as in {SCHEME}host:{DEFAULT_PORT}"
+        )
+    return host if found["port"] else f"{host}:{DEFAULT_PORT}"
+
+
+def _options(query: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            raise ConfigurationError(f"SLUICE_LOG: unknown option {name!r}; there are {', '.join(_OPTIONS)}")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise ConfigurationError(f"SLUICE_LOG: {name}={value} must be one of {', '.join(_CHOICES[name])}")
+        options[name] = value
+    if "replication" in options:
+        value = options["replication"]
+        if not (value.isascii() and value.isdigit() and 0 < int(value) < 100):
+            raise ConfigurationError(f"SLUICE_LOG: replication={value} must be a number of brokers, 1 or more")
+        options["replication"] = int(value)
+    return options
