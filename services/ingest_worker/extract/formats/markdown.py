@@ -4,7 +4,7 @@ import re
 import tomllib
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # ships no types
+import yaml
 
 from services.ingest_worker.chunk.blocks import first_heading
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
