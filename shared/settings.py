@@ -37,7 +37,7 @@ class Settings(BaseSettings):
     port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with the roles ingest, query, admin
 
-    log: str = "sqlite:"  # the log: sqlite:
+    log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
     store: str = "edge:"  # the index: edge:, or qdrant+http://host:6333
     embedder: str = "minilm:"  # the model: minilm:, or ollama://host:11434/model
     chat: str = "auto:"  # answers: auto: (Ollama here, else extractive), extractive:, or ollama://host:11434/model

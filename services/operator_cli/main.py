@@ -41,6 +41,7 @@ Url = Annotated[
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code; what went wrong is one line on stderr."""
+    from shared.errors import Unavailable  # noqa: PLC0415 - see above
     from shared.settings import ConfigurationError  # noqa: PLC0415 - see above
 
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         app(arguments)
     except ConfigurationError as error:
         _fail(str(error), 2)
+    except Unavailable as error:  # at start; later the workers wait
+        _fail(f"{error.sentence}; start again when it is back", 2)
     except BrokenPipeError:
         # The reader has seen enough, as `head` does; nothing more can be said to it.
         sys.stderr.close()
