@@ -1,3 +1,10 @@
-"""Servers that tests of any folder may ask for."""
+"""Servers that tests of any folder may ask for, and the order in which tests run."""
+
+import pytest
 
 pytest_plugins = ("tests.servers.kafka", "tests.servers.ollama")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the slow ones first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
