@@ -23,7 +23,8 @@ from shared.embedder.minilm import MiniLm
 from tests.e2e.harness import Server
 from tests.e2e.text import WORDS
 
-DOCUMENTS, CHARACTERS = 60, 5_500
+DOCUMENTS, CHARACTERS = 90, 5_500
+TURNS = 3
 UNCHANGED = 1_500
 QUICK = {"documents": 12, "unchanged": 200}
 
@@ -145,12 +146,18 @@ def main() -> int:
             row("first start, exec to ready", f"{time.perf_counter() - begun:.1f} s", "≤ 5 s")
             texts = [document(number) for number in range(documents)]
             ingest(server, [document(10**6 + n) for n in range(2)], "warm")
-            seconds = ingest(server, texts, "bench")
-            chunks = chunks_of(server, "bench")
-            row("pipeline", f"{len(chunks) / seconds:.1f} chunks/s, {len(texts) / seconds:.2f} documents/s", "")
-            raw = min(raw_embedding(chunks) for _ in range(2))  # its best: it is the yardstick
-            row("embedder alone, same chunks", f"{len(chunks) / raw:.1f} chunks/s", "")
-            row("pipeline over embedder", f"{raw / seconds:.3f}", "≥ 0.85, aim 0.95")
+            pipeline, alone = [], []
+            for turn in range(TURNS):  # in turn, because the machine's own speed drifts
+                part = texts[turn::TURNS]
+                seconds = ingest(server, part, f"bench{turn}")
+                chunks = chunks_of(server, f"bench{turn}")
+                pipeline.append(len(chunks) / seconds)
+                alone.append(len(chunks) / raw_embedding(chunks))
+            row("pipeline", f"{statistics.median(pipeline):.1f} chunks/s", "")
+            row("embedder alone, same chunks", f"{statistics.median(alone):.1f} chunks/s", "")
+            ratios = sorted(ours / theirs for ours, theirs in zip(pipeline, alone, strict=True))
+            seen = f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
+            row("pipeline over embedder", seen, "≥ 0.85, aim 0.95")
             seconds = ingest(server, texts, "again")
             row("the same under another source, no embedding", f"{len(texts) / seconds:.0f} documents/s", "")
             small = [document(10**5 + n, 100) for n in range(unchanged)]
