@@ -69,9 +69,9 @@ class Apply:
             # A point never changes, so one that is there is right: a crash costs no second embedding.
             if len(await self._index.present(ids)) == len(ids):
                 continue
-            dense = await self._vectors.of(document.tenant, part)
             sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
-            await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))
+            async with self._vectors.of(document.tenant, part) as dense:
+                await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))
 
     async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
         # After a crash the head no longer tells what it replaced; points that are left do.

@@ -1,7 +1,8 @@
 """Vectors for chunks: copied where the index has them, computed once where it hasn't."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -16,56 +17,57 @@ class Vectors:
     def __init__(self, index: Index, embedder: Embedder, registry: CollectorRegistry) -> None:
         self._index = index
         self._embedder = embedder
-        # Equal text of documents that are under way at the same moment: the first one embeds for all.
-        self._under_way: dict[tuple[str, str], asyncio.Future[Vector]] = {}
+        # Texts that a document under way looks up or embeds: others with equal text take its vector.
+        self._claims: dict[tuple[str, str], asyncio.Future[Vector]] = {}
         self.embedded = Counter("sluice_embedded_texts", "Texts given to the embedding model.", registry=registry)
         self.reused = Counter("sluice_reused_vectors", "Vectors copied from points of equal text.", registry=registry)
 
-    async def of(self, tenant: str, chunks: Sequence[Chunk]) -> list[Vector]:
-        """Return one vector a chunk, in order.
+    @asynccontextmanager
+    async def of(self, tenant: str, chunks: Sequence[Chunk]) -> AsyncIterator[list[Vector]]:
+        """Give one vector a chunk, in order, to a block that writes their points.
 
-        Equality of text decides, the hash only finds; a vector never crosses tenants.
+        Equality of text decides, the hash only finds; a vector never crosses tenants. Until the block ends, equal
+        texts of other documents get these vectors: between a look-up and the writing, the index doesn't know them.
+
+        Raises:
+            Unavailable: the index or the model is away. Rejected: the model refuses a text.
         """
-        texts = {chunk.text: chunk.hash for chunk in chunks}
-        known = await self._index.known(tenant, sorted(set(texts.values())))
+        hashes = {chunk.text: chunk.hash for chunk in chunks}
         found: dict[str, Vector] = {}
-        for text, hash_ in texts.items():
+        mine: dict[str, asyncio.Future[Vector]] = {}
+        try:
+            while missing := [text for text in hashes if text not in found]:
+                theirs = {text: self._claims[tenant, text] for text in missing if (tenant, text) in self._claims}
+                claims = {text: asyncio.Future[Vector]() for text in missing if text not in theirs}
+                mine.update(claims)
+                self._claims.update({(tenant, text): claim for text, claim in claims.items()})
+                for text, vector in (await self._get(tenant, {text: hashes[text] for text in claims})).items():
+                    found[text] = vector
+                    claims[text].set_result(vector)
+                # Only now, with its own claims kept, may a document wait for others: two never wait for each other.
+                for text, claim in theirs.items():
+                    await asyncio.wait([claim])
+                    if not claim.cancelled():  # else that document failed, and this one claims the text
+                        found[text] = claim.result()
+                        self.reused.inc()
+            yield [found[chunk.text] for chunk in chunks]
+        finally:
+            for text, claim in mine.items():
+                del self._claims[tenant, text]
+                claim.cancel()  # does nothing where the vector is there
+
+    async def _get(self, tenant: str, hashes: Mapping[str, str]) -> dict[str, Vector]:
+        """Return the vector of each text: the index's, or a new one."""
+        if not hashes:
+            return {}
+        known = await self._index.known(tenant, sorted(set(hashes.values())))
+        found: dict[str, Vector] = {}
+        for text, hash_ in hashes.items():
             if (point := known.get(hash_)) is not None and point.text == text:
                 found[text] = point.vector
-        self.reused.inc(sum(chunk.text in found for chunk in chunks))
-        waiting = {
-            text: self._under_way[tenant, text] for text in texts.keys() - found if (tenant, text) in self._under_way
-        }
-        mine = [text for text in texts if text not in found and text not in waiting]
-        found.update(zip(mine, await self._embed(tenant, mine), strict=True))
-        for text, future in waiting.items():
-            found[text] = await self._shared(tenant, text, future)
-        return [found[chunk.text] for chunk in chunks]
-
-    async def _embed(self, tenant: str, texts: Sequence[str]) -> list[Vector]:
-        if not texts:
-            return []
-        loop = asyncio.get_running_loop()
-        futures = {text: loop.create_future() for text in texts}
-        self._under_way.update({(tenant, text): future for text, future in futures.items()})
-        try:
-            vectors = await self._embedder.embed_documents(texts)
-            self.embedded.inc(len(texts))
-            for text, vector in zip(texts, vectors, strict=True):
-                futures[text].set_result(vector)
-        finally:
-            for text, future in futures.items():
-                del self._under_way[tenant, text]
-                future.cancel()  # does nothing where the vector is there
-        return vectors
-
-    async def _shared(self, tenant: str, text: str, future: asyncio.Future[Vector]) -> Vector:
-        """Return what another document's embedding gives, or embed here when that one failed."""
-        try:
-            vector = await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if not future.cancelled():  # it is this task that was cancelled
-                raise
-            return (await self._embed(tenant, [text]))[0]
-        self.reused.inc()
-        return vector
+        self.reused.inc(len(found))
+        if new := [text for text in hashes if text not in found]:
+            vectors = await self._embedder.embed_documents(new)
+            self.embedded.inc(len(new))
+            found.update(zip(new, vectors, strict=True))
+        return found
