@@ -15,6 +15,7 @@ import xxhash
 from shared.batching import Batcher
 from shared.contracts import Message
 from shared.embedder import Model, Vector
+from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import (
     Filter,
@@ -81,26 +82,51 @@ async def serving(store: Store, wanted: Generation) -> Generation:
     Raises:
         ConfigurationError: the index was built with other settings than `wanted`; the sentence names them.
     """
-    await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={"state": "keyword"})
-    where = Filter(must=(Match("state", ("serving",)),))
-    found = (await store.scroll(GENERATIONS, where)).points
-    if not found:
+    registered = await _registered(store)
+    if registered is None:
         settings = msgspec.json.decode(msgspec.json.encode(wanted))
         point = Point(id=str(uuid5(NAMESPACE_OID, wanted.id)), payload={"state": "serving", "settings": settings})
         await store.insert(GENERATIONS, [point])
         await store.flush()
-        return wanted
-    registered = msgspec.convert(found[0].payload["settings"], Generation)
+        registered = await _registered(store) or wanted  # another process may have been first
     if registered != wanted:
-        differences = ", ".join(
-            f"{name} was {getattr(registered, name)!r} and is {getattr(wanted, name)!r}"
-            for name in registered.__struct_fields__
-            if getattr(registered, name) != getattr(wanted, name)
-        )
-        raise ConfigurationError(
-            f"the index was built with other settings: {differences}. Set them back, or choose another SLUICE_DATA"
-        )
+        raise _other(registered, wanted)
     return registered
+
+
+async def followed(store: Store, model: Model, bm25: str) -> Generation:
+    """Return the generation that answers, for a process that can't begin one: it has no chunker.
+
+    Raises:
+        Unavailable: there is none yet.
+        ConfigurationError: it was built with another model or other sparse vectors; the sentence names them.
+    """
+    registered = await _registered(store)
+    if registered is None:
+        raise Unavailable(
+            "the index has no generation yet; an ingest-worker makes it, or: sluice init", "no_generation"
+        )
+    wanted = msgspec.structs.replace(registered, model=model, bm25=bm25)
+    if registered != wanted:
+        raise _other(registered, wanted)
+    return registered
+
+
+async def _registered(store: Store) -> Generation | None:
+    await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={"state": "keyword"})
+    found = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
+    return msgspec.convert(found[0].payload["settings"], Generation) if found else None
+
+
+def _other(registered: Generation, wanted: Generation) -> ConfigurationError:
+    differences = ", ".join(
+        f"{name} was {getattr(registered, name)!r} and is {getattr(wanted, name)!r}"
+        for name in registered.__struct_fields__
+        if getattr(registered, name) != getattr(wanted, name)
+    )
+    return ConfigurationError(
+        f"the index was built with other settings: {differences}. Set them back, or choose another SLUICE_DATA"
+    )
 
 
 class Head(Message, frozen=True):

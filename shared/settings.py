@@ -13,6 +13,7 @@ from shared.contracts import DEFAULT_TENANT
 Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
 class ConfigurationError(Exception):
@@ -35,14 +36,21 @@ class Settings(BaseSettings):
     data: Path = Path("data")  # folder of everything that is kept
     host: str = "127.0.0.1"  # address to listen on; any but loopback needs api_keys
     port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
+    side_host: str = "127.0.0.1"  # of a worker's probes and metrics
+    side_port: int = Field(default=0, ge=0, le=65535)  # of a worker's probes and metrics; 0: any free port
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with the roles ingest, query, admin
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
-    store: str = "edge:"  # the index: edge:, or qdrant+http://host:6333
-    embedder: str = "minilm:"  # the model: minilm:, or ollama://host:11434/model
-    chat: str = "auto:"  # answers: auto: (Ollama here, else extractive), extractive:, or ollama://host:11434/model
+    store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
+    qdrant_api_key: SecretStr = SecretStr("")  # the key of a Qdrant server that asks for one
+    qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # begins each collection's name on a Qdrant server
+    embedder: str = "minilm:"  # the model: minilm:, ollama://host:11434/model, or openai+https://host/v1/model
+    chat: str = "auto:"  # auto: (Ollama here, else extractive:), ollama://host/model, or openai+https://host/v1/model
+    openai_api_key: SecretStr = SecretStr("")  # what embedder and chat send to a server of openai+https://
     blobs: str = "file:"  # large bodies: file:, or file:/another/folder
 
+    partitions: int = Field(default=8, ge=1, le=1000)  # of a new topic; one that is there keeps its own
+    replication: int = Field(default=0, ge=0, le=100)  # copies of a new topic on Kafka; 0: as the cluster does it
     samples: Literal["on", "off"] = "on"  # load the sample library once per data folder
     chunk_size: int = Field(default=800, ge=100, le=2000)  # characters of a chunk, at most
     chunk_overlap: int = Field(default=0, ge=0)  # characters, at most half of the size
@@ -65,6 +73,11 @@ class Settings(BaseSettings):
     def keys(self) -> tuple[ApiKey, ...]:
         """Return the API keys; empty means: tenant `default`, every role, loopback only."""
         return parse_api_keys(self.api_keys.get_secret_value())
+
+    @property
+    def keeps_data(self) -> bool:
+        """Return whether something of this process stands in the data folder."""
+        return self.log == "sqlite:" or self.store == "edge:" or self.blobs == "file:"
 
     def checked(self) -> "Settings":
         """Return self when its parts fit together.

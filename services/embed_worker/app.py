@@ -1,6 +1,7 @@
 """Wiring: chunks.<generation> -> embed -> the index."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,11 +16,14 @@ from services.embed_worker.vectors import Vectors
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.errors import Unavailable
+from shared.foundation import lay_foundation
 from shared.index import Index
 from shared.ledger import Ledger
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import publish
+from shared.process import Service
+from shared.settings import Settings
 from shared.statuses import Statuses, set_aside
 from shared.store.bm25 import Bm25
 from shared.topics import chunks_topic
@@ -76,3 +80,24 @@ async def sweep_for_ever(index: Index) -> None:
             await asyncio.sleep(SWEEP_AGAIN_S)
         else:
             await asyncio.sleep(SWEEP_EVERY_S)
+
+
+async def start(settings: Settings, stack: AsyncExitStack) -> Service:
+    """Return the worker, started, for a process of its own. Raises as `lay_foundation` does."""
+    base = await lay_foundation(settings, stack, chunker=None, attach=True)
+    broker = base.log.broker("embed-worker")
+    stage = join(
+        broker,
+        Parts(
+            ledger=base.ledger,
+            index=base.index,
+            embedder=base.embedder,
+            bm25=base.bm25,
+            blobs=base.blobs,
+            registry=base.registry,
+        ),
+    )
+    troubles = await base.begin(broker, [stage], stack)
+    sweeping = asyncio.create_task(sweep_for_ever(base.index))
+    stack.callback(sweeping.cancel)
+    return Service(troubles=troubles, registry=base.registry)

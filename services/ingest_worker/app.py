@@ -1,19 +1,24 @@
 """Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>."""
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
 from faststream.kafka import KafkaBroker
 
+from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
+from shared.foundation import lay_foundation
 from shared.index import Index
 from shared.ledger import Ledger
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import partition_for, publish
+from shared.process import Service
+from shared.settings import Settings
 from shared.statuses import Statuses, set_aside
 from shared.topics import EXTRACTED, SUBMITTED
 
@@ -66,3 +71,13 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
             on_dead=set_aside(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),
         ),
     ]
+
+
+async def start(settings: Settings, stack: AsyncExitStack) -> Service:
+    """Return the worker, started, for a process of its own. Raises as `lay_foundation` does."""
+    base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=True)
+    parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
+    stack.push_async_callback(parsers.close)
+    broker = base.log.broker("ingest-worker")
+    stages = join(broker, Parts(ledger=base.ledger, index=base.index, blobs=base.blobs, parsers=parsers))
+    return Service(troubles=await base.begin(broker, stages, stack), registry=base.registry)

@@ -34,6 +34,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="How many passages.")]
 Source = Annotated[str | None, typer.Option("--source", "-s", help="Only documents of this source.")]
 Tags = Annotated[list[str] | None, typer.Option("--tags", "-t", help="Only documents with one of these; repeatable.")]
+Host = Annotated[str | None, typer.Option(help="Else SLUICE_HOST, else 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option(help="Else SLUICE_PORT, else 3000; 0 is any free one.")]
+SidePort = Annotated[
+    int | None, typer.Option(help="For probes and metrics; else SLUICE_SIDE_PORT, else 0: any free one.")
+]
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; else SLUICE_URL, else SLUICE_HOST and SLUICE_PORT.")
 ]
@@ -96,8 +101,8 @@ def options(
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Else SLUICE_HOST, else 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="Else SLUICE_PORT, else 3000; 0 is any free one.")] = None,
+    host: Host = None,
+    port: Port = None,
     data: Annotated[Path | None, typer.Option(help="Folder of what is kept; else SLUICE_DATA, else ./data.")] = None,
 ) -> None:
     """Run all of Sluice in this process until Ctrl-C."""
@@ -105,6 +110,61 @@ def serve(
 
     given = {"host": host, "port": port, "data": data}
     raise typer.Exit(serve_here({name: value for name, value in given.items() if value is not None}))
+
+
+@app.command("ingest-worker")
+def ingest_worker(side_port: SidePort = None) -> None:
+    """Run an ingest worker: accept, fetch, extract, chunk. As many as there are partitions may run."""
+    from services.ingest_worker.app import start  # noqa: PLC0415 - see above
+    from services.operator_cli.processes import run_here  # noqa: PLC0415
+
+    raise typer.Exit(run_here("ingest-worker", start, side_port=side_port))
+
+
+@app.command("embed-worker")
+def embed_worker(side_port: SidePort = None) -> None:
+    """Run an embed worker: embed, write, switch. As many as there are partitions may run."""
+    from services.embed_worker.app import start  # noqa: PLC0415 - see above
+    from services.operator_cli.processes import run_here  # noqa: PLC0415
+
+    raise typer.Exit(run_here("embed-worker", start, side_port=side_port))
+
+
+@app.command("query-api")
+def query_api(host: Host = None, port: Port = None, side_port: SidePort = None) -> None:
+    """Run the API: search, chat, and the door for documents. Any number may run."""
+    from services.operator_cli.processes import run_here  # noqa: PLC0415 - see above
+    from services.query_api.process import start  # noqa: PLC0415
+
+    raise typer.Exit(run_here("query-api", start, door=True, host=host, port=port, side_port=side_port))
+
+
+@app.command("store")
+def store(side_port: SidePort = None) -> None:
+    """Run the embedded store of SLUICE_DATA for the workers and APIs of this machine."""
+    from services.operator_cli.processes import run_here  # noqa: PLC0415 - see above
+    from shared.store.process import start  # noqa: PLC0415
+
+    raise typer.Exit(run_here("store", start, side_port=side_port))
+
+
+@app.command()
+def init(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be made.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make the topics and collections that are missing, and say how the others differ. Exit code 1: one is unfit."""
+    from services.operator_cli.init import initialise_here, lines  # noqa: PLC0415 - see above
+    from services.operator_cli.terminal import console, print_json  # noqa: PLC0415
+
+    parts = initialise_here(dry_run=dry_run)
+    if as_json:
+        print_json({"dryRun": dry_run, "parts": parts})
+    else:
+        for line in lines(parts, dry_run=dry_run):
+            console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken in two
+    raise typer.Exit(1 if any(part.state == "unfit" for part in parts) else 0)
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Wiring: the parts a process has started become the HTTP API. Nothing here starts or stops them."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 from uuid import uuid4
@@ -17,8 +17,8 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api import chat, documents, ingest, probes, search
-from services.query_api.auth import OPEN, Authenticate, Keyring
+from services.query_api import chat, documents, ingest, landing, search
+from services.query_api.auth import Authenticate, Keyring
 from services.query_api.door import Door
 from services.query_api.metrics import Metrics
 from services.query_api.notices import Notices
@@ -30,6 +30,8 @@ from shared.embedder import Embedder
 from shared.index import Index
 from shared.ledger import Ledger
 from shared.log import Publish
+from shared.probes import OPEN, Probed, Troubles, livez, readyz
+from shared.probes import metrics as metrics_route
 from shared.settings import Settings
 from shared.store.bm25 import Bm25
 
@@ -53,7 +55,7 @@ class Parts:
     bm25: Bm25
     blobs: Blobs
     answers: Answers
-    readiness: Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, or what is wrong
+    readiness: Troubles
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -75,8 +77,8 @@ def make_api(parts: Parts) -> Litestar:
         ),
         "library": documents.Library(parts.ledger, parts.index, parts.blobs),
         "chat": chat.Chat(retriever, parts.answers, min_score=settings.min_score),
-        "readiness": probes.Readiness(parts.readiness),
-        "version": probes.Version(parts.version),
+        "probed": Probed(parts.readiness, parts.registry),
+        "version": landing.Version(parts.version),
     }
     routes = [
         ingest.rag_ingest,
@@ -90,15 +92,15 @@ def make_api(parts: Parts) -> Litestar:
         search.rag_search,
         chat.rag_query,
         chat.chat,
-        probes.livez,
-        probes.readyz,
-        probes.metrics,
-        probes.landing,
+        livez,
+        readyz,
+        metrics_route,
+        landing.landing,
     ]
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=routes),
-            Router("/api", route_handlers=[*routes, probes.openapi], include_in_schema=False),
+            Router("/api", route_handlers=[*routes, landing.openapi], include_in_schema=False),
         ],
         dependencies={name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
         middleware=[_Bound, DefineMiddleware(Authenticate, keyring=Keyring(settings.keys))],

@@ -13,9 +13,8 @@ from litestar.types import ASGIApp, Guard
 
 from services.query_api.problems import Problem
 from shared.contracts import DEFAULT_TENANT
+from shared.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
-
-OPEN = "exclude_from_auth"  # the framework's name for a route that needs no key
 
 
 class Caller(msgspec.Struct, frozen=True):

@@ -80,4 +80,4 @@ def listen(broker: KafkaBroker, notices: Notices) -> None:
     def seen(record: Record) -> None:
         notices.wake(decode(record.value, StatusNotice).document_id)
 
-    follow(broker, STATUS, seen)
+    notices.consumer = follow(broker, STATUS, seen)

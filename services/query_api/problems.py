@@ -16,8 +16,8 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
 from shared.errors import PipelineError, Unavailable
+from shared.probes import RETRY_AFTER_S
 
-RETRY_AFTER_S = 5
 _PROBLEM_JSON = "application/problem+json"
 _CODES = {
     400: "INVALID",

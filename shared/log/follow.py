@@ -1,6 +1,7 @@
 """Reading along: every partition of a topic, from its end, without a group. Nothing is committed."""
 
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from faststream import AckPolicy
@@ -13,8 +14,8 @@ from shared.log.consume import raw_records, readable_headers
 log = structlog.get_logger(__name__)
 
 
-def follow(broker: KafkaBroker, topic: str, seen: Callable[[Record], None]) -> None:
-    """Call `seen` with every record that comes after `broker.start()`.
+def follow(broker: KafkaBroker, topic: str, seen: Callable[[Record], None]) -> Callable[[], Any]:
+    """Call `seen` with every record that comes after `broker.start()`; return what gives the consumer from then on.
 
     A record it raises Rejected for is logged and passed.
     """
@@ -37,3 +38,5 @@ def follow(broker: KafkaBroker, topic: str, seen: Callable[[Record], None]) -> N
                 seen(record)
             except Rejected as error:
                 log.warning("record_passed", topic=topic, offset=record.offset, reason=error.sentence)
+
+    return lambda: subscriber.consumer

@@ -1,23 +1,23 @@
-"""Which store a setting means."""
+"""Which store the settings mean."""
 
-from pathlib import Path
-
-from shared.settings import ConfigurationError
+from shared.settings import Settings
 from shared.store import Store
 from shared.store.edge import EdgeStore
+from shared.store.qdrant.address import qdrant_address
 
 
-def open_store(setting: str, data: Path) -> Store:
+def open_store(settings: Settings, *, attach: bool = False) -> Store:
     """Return the store, not started: `edge:` in the data folder, or a server at `qdrant+http://host:6333`.
 
-    Raises:
-        ConfigurationError: the setting is neither.
-    """
-    if setting == "edge:":
-        return EdgeStore(data / "store")
-    scheme, _, rest = setting.partition("://")
-    if scheme in {"qdrant+http", "qdrant+https"} and rest:
-        from shared.store.qdrant import QdrantStore  # noqa: PLC0415 - half a second that the other size needn't spend
+    With `attach`, an embedded store is the one that another process runs.
 
-        return QdrantStore(setting.removeprefix("qdrant+"))
-    raise ConfigurationError(f"SLUICE_STORE={setting} must be edge: or qdrant+http://host:6333")
+    Raises:
+        ConfigurationError: SLUICE_STORE is neither, or an option of it is wrong.
+    """
+    setting = settings.store
+    if setting == "edge:":
+        return EdgeStore(settings.data / "store", attach=attach)
+    address = qdrant_address(setting)
+    from shared.store.qdrant.store import QdrantStore  # noqa: PLC0415 - half a second that the other size needn't spend
+
+    return QdrantStore(address, settings.qdrant_api_key.get_secret_value() or None, settings.qdrant_prefix)

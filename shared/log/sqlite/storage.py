@@ -133,10 +133,10 @@ class Storage:
             self._read_thread.shutdown()
             raise
         self._running = True
-        await self.refresh()
         self._writing = asyncio.create_task(self._write_for_ever(), name="log-write")
         self._polling = asyncio.create_task(self._poll_for_ever(), name="log-poll")
         self._beating = asyncio.create_task(self._beat_for_ever(), name="log-heartbeat")
+        await self.refresh()  # last: whoever is interrupted here can still stop it
 
     async def stop(self) -> None:
         """Write what is queued, then close."""

@@ -2,16 +2,16 @@ from pathlib import Path
 
 import pytest
 
-from shared.settings import ConfigurationError
+from shared.settings import ConfigurationError, Settings
 from shared.store.edge import EdgeStore
 from shared.store.open import open_store
-from shared.store.qdrant import QdrantStore
+from shared.store.qdrant.store import QdrantStore
 
 
 async def test_a_setting_means_a_store(tmp_path: Path) -> None:
-    assert isinstance(open_store("edge:", tmp_path), EdgeStore)
+    assert isinstance(open_store(Settings(data=tmp_path, store="edge:")), EdgeStore)
     for setting in ("qdrant+http://127.0.0.1:6333", "qdrant+https://qdrant.example:6333"):
-        server = open_store(setting, tmp_path)
+        server = open_store(Settings(data=tmp_path, store=setting))
         assert isinstance(server, QdrantStore)
         await server.close()
 
@@ -21,5 +21,5 @@ async def test_a_setting_means_a_store(tmp_path: Path) -> None:
 )
 def test_another_setting_is_refused_with_its_value(setting: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^SLUICE_STORE=") as caught:
-        open_store(setting, tmp_path)
+        open_store(Settings(data=tmp_path, store=setting))
     assert setting in str(caught.value)

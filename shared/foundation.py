@@ -1,0 +1,142 @@
+"""What every process stands on: log, store, model, blobs, and the generation that answers."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from faststream.kafka import KafkaBroker
+from prometheus_client import CollectorRegistry
+
+from shared.blobs import Blobs
+from shared.blobs.open import open_blobs
+from shared.embedder import Embedder, Model
+from shared.embedder.open import open_embedder
+from shared.errors import Unavailable
+from shared.index import Generation, Index, followed, serving
+from shared.ledger import Ledger
+from shared.log import Log
+from shared.log.consume import Consumption
+from shared.log.metrics import ConsumptionMetrics
+from shared.log.open import open_log
+from shared.loop_lag import LoopLag
+from shared.probes import Troubles
+from shared.settings import Settings
+from shared.store import Store
+from shared.store.bm25 import Bm25
+from shared.store.open import open_store
+from shared.topics import Topic, pipeline_topics
+
+PROBE_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foundation:
+    """Started parts; whoever laid it ends them."""
+
+    settings: Settings
+    registry: CollectorRegistry
+    log: Log
+    store: Store
+    embedder: Embedder
+    blobs: Blobs
+    bm25: Bm25
+    index: Index
+    ledger: Ledger
+
+    async def begin(self, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack) -> Troubles:
+        """Return what the process' readiness asks, once the stages run; `stack` ends them, what they do first."""
+        stack.push_async_callback(broker.stop)
+        await broker.start()
+        for consumption in consumptions:
+            stack.push_async_callback(consumption.stop)
+        ConsumptionMetrics(consumptions, self.registry)
+
+        async def troubles() -> dict[str, str | None]:
+            found = await store_troubles(self.store)
+            for consumption in consumptions:
+                found[consumption.name] = consumption.broken or next(iter(consumption.waiting.values()), None)
+            return found
+
+        return troubles
+
+
+def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generation:
+    """Return the generation that the settings ask for."""
+    return Generation(
+        chunker=chunker,
+        chunk_size=settings.chunk_size,
+        chunk_overlap=settings.chunk_overlap,
+        model=model,
+        bm25=Bm25().fingerprint,
+    )
+
+
+def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ...]:
+    """Return the topics of a pipeline with this generation, as the settings ask for them."""
+    return pipeline_topics(generation.id, partitions=settings.partitions, replication=settings.replication or None)
+
+
+async def lay_foundation(settings: Settings, stack: AsyncExitStack, *, chunker: str | None, attach: bool) -> Foundation:
+    """Return the parts, started, topics and collections made where they are missing; `stack` ends them.
+
+    Whoever knows the `chunker` begins the first generation; anyone else waits for it. With `attach`, an embedded
+    store is another process'.
+
+    Raises:
+        ConfigurationError: a setting can't work, or differs from what the index was built with.
+        Unavailable: a part is away, or there is no generation yet; ask again when `stack` is closed.
+    """
+    if settings.keeps_data:
+        settings.data.mkdir(parents=True, exist_ok=True)
+    log = open_log(settings.log, settings.data)
+    store = open_store(settings, attach=attach)
+    embedder = open_embedder(settings.embedder, settings.openai_api_key)
+    blobs = open_blobs(settings.blobs, settings.data)
+    for close in (log.stop, store.close, embedder.close):
+        stack.push_async_callback(close)
+    await _together(log.start(), store.start(), embedder.start())
+
+    bm25 = Bm25()
+    if chunker is None:
+        generation = await followed(store, embedder.model, bm25.fingerprint)
+    else:
+        generation = await serving(store, wanted_generation(settings, chunker, embedder.model))
+    ledger, index = Ledger(store), Index(store, generation)
+    await _together(ledger.create(), index.create(), log.ensure_topics(wanted_topics(settings, generation)))
+    registry = CollectorRegistry()
+    watching = asyncio.create_task(LoopLag(registry).watch())
+    stack.callback(watching.cancel)
+    return Foundation(
+        settings=settings,
+        registry=registry,
+        log=log,
+        store=store,
+        embedder=embedder,
+        blobs=blobs,
+        bm25=bm25,
+        index=index,
+        ledger=ledger,
+    )
+
+
+async def _together(*calls: Coroutine[Any, Any, None]) -> None:
+    """Do all of it at once; when one part fails, the others are not left running."""
+    tasks = [asyncio.create_task(call) for call in calls]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def store_troubles(store: Store) -> dict[str, str | None]:
+    """Return the store's check: None, or what is wrong."""
+    try:
+        async with asyncio.timeout(PROBE_S):
+            await store.collections()
+    except (TimeoutError, Unavailable) as error:
+        return {"store": str(error) or f"the store gave no answer in {PROBE_S:g} s"}
+    return {"store": None}
