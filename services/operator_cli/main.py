@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from services.operator_cli.dead_letters import dlq
 from shared.version import VERSION
 
 # Everything slow to import is imported by the command that needs it: `sluice --help` answers at once.
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 documents = typer.Typer(help="List, show and remove documents.", no_args_is_help=True)
 app.add_typer(documents, name="documents")
+app.add_typer(dlq, name="dlq")
 
 LISTED: Final = 100
 
@@ -168,11 +170,15 @@ def init(
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    processes: Annotated[
+        bool, typer.Option("--processes", help="As separate processes, on what SLUICE_LOG, _STORE, _EMBEDDER … name.")
+    ] = False,
+) -> None:
     """Load, search, ask, change, delete: on a temporary folder and a free port."""
     from services.operator_cli.demo import run  # noqa: PLC0415 - see above
 
-    run()
+    run(processes=processes)
 
 
 @app.command()
@@ -366,6 +372,35 @@ def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
         return client.delete(document["documentId"])
     except Refused as error:
         return {"status": "failed", "documentId": document["documentId"], "error": str(error)}
+
+
+@app.command()
+def verify(
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Publish what differs again, once it is counted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only say what would be done.")] = False,
+    embed: Annotated[
+        str, typer.Option(help="How many chunks are embedded anew and compared, chosen by chance; or all.")
+    ] = "32",
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for documents that are on their way.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Compare all of the index with the log. Exit code 1: something differs; 2: not all could be looked at."""
+    from services.operator_cli.terminal import console, print_json  # noqa: PLC0415 - see above
+    from services.operator_cli.verify.command import as_dict, lines, verify_here  # noqa: PLC0415
+
+    if dry_run and not repair:
+        _fail("--dry-run says what --repair would do: give both", 2)
+    if embed != "all" and not (embed.isascii() and embed.isdigit()):
+        _fail(f"--embed {embed} must be a number, or all", 2)
+    sample = None if embed == "all" else int(embed)
+    outcome = verify_here(repair=repair, dry_run=dry_run, sample=sample, patience_s=patience)
+    if as_json:
+        print_json(as_dict(outcome))
+    else:
+        for line in lines(outcome):
+            console().print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(outcome.exit_code)
 
 
 @app.command()

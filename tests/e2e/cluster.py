@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.servers.ollama import EMBEDDING_MODEL
 from tests.servers.ports import free_port
 
 START_GUARD_S = 90.0  # a hang guard: more than ten times what a start may take
@@ -217,3 +218,11 @@ def cluster(folder: Path, roles: Sequence[str] = ROLES, **settings: str) -> Iter
         made.stop()
     finally:
         made.kill()
+
+
+def servers(kafka: str, ollama: str) -> dict[str, str]:
+    """Return the settings for a Kafka at host:port and the tests' embedding model on the Ollama of a URL."""
+    return {
+        "LOG": f"kafka://{kafka}",
+        "EMBEDDER": f"{ollama.replace('http://', 'ollama://')}/{EMBEDDING_MODEL}",
+    }

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.cluster import Cluster, cluster, servers
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph, paragraphs
+from tests.servers.kafka import KafkaServer
 
 DOCUMENTS, PARAGRAPHS = 50 if os.environ.get("CI") else 14, 20  # a thousand embeddings take half a minute
 
 
-def ingest(server: Server, documents: dict[int, list[str]]) -> list[dict[str, object]]:
-    with server.client() as client, ThreadPoolExecutor(16) as pool:
+def ingest(server: Server | Cluster, documents: dict[int, list[str]]) -> list[dict[str, object]]:
+    with server.client(timeout=330) as client, ThreadPoolExecutor(16) as pool:
         bodies = [
             {"source": "passes", "path": f"{number}.md", "text": "\n\n".join(texts)}
             for number, texts in documents.items()
@@ -25,7 +27,7 @@ def ingest(server: Server, documents: dict[int, list[str]]) -> list[dict[str, ob
     return [reply.json() for reply in replies]
 
 
-def total_points(server: Server) -> int:
+def total_points(server: Server | Cluster) -> int:
     with server.client() as client:
         return sum(item["chunkCount"] for item in client.get("/rag/documents?limit=1000").json()["items"])
 
@@ -33,29 +35,42 @@ def total_points(server: Server) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_given_fifty_documents_when_they_change_then_only_what_changed_is_embedded(tmp_path: Path) -> None:
+    with served(tmp_path / "data") as server:
+        five_passes(server)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_same_through_kafka_ollama_and_separate_processes(
+    tmp_path: Path, kafka: KafkaServer, ollama_url: str
+) -> None:
+    with cluster(tmp_path, **servers(kafka.address, ollama_url)) as server:
+        five_passes(server)
+
+
+def five_passes(server: Server | Cluster) -> None:
     library = {number: paragraphs(number, PARAGRAPHS) for number in range(DOCUMENTS)}
     embedded = []
-    with served(tmp_path / "data") as server:
 
-        def measured(documents: dict[int, list[str]]) -> set[object]:
-            before = server.metric("sluice_embedded_texts_total")
-            statuses = {reply["status"] for reply in ingest(server, documents)}
-            embedded.append(server.metric("sluice_embedded_texts_total") - before)
-            return statuses
-
-        assert measured(library) == {"created"}
-        assert measured(library) == {"unchanged"}
-        library[7][11] = paragraph(7, 1, 11, of=PARAGRAPHS)
-        assert measured({7: library[7]}) == {"updated"}
-        library[9] = library[9][:5]
-        assert measured({9: library[9]}) == {"updated"}
+    def measured(documents: dict[int, list[str]]) -> set[object]:
         before = server.metric("sluice_embedded_texts_total")
-        with server.client() as client:
-            items = client.get("/rag/documents", params={"limit": 1000}).json()["items"]
-            [name] = [item["documentId"] for item in items if item["path"] == "13.md"]
-            reply = client.delete(f"/rag/documents/{name}").json()
+        statuses = {reply["status"] for reply in ingest(server, documents)}
         embedded.append(server.metric("sluice_embedded_texts_total") - before)
+        return statuses
 
-        assert reply["status"] == "deleted"
-        assert embedded == [DOCUMENTS * PARAGRAPHS, 0, 1, 0, 0]
-        assert total_points(server) == DOCUMENTS * PARAGRAPHS - 15 - 20
+    assert measured(library) == {"created"}
+    assert measured(library) == {"unchanged"}
+    library[7][11] = paragraph(7, 1, 11, of=PARAGRAPHS)
+    assert measured({7: library[7]}) == {"updated"}
+    library[9] = library[9][:5]
+    assert measured({9: library[9]}) == {"updated"}
+    before = server.metric("sluice_embedded_texts_total")
+    with server.client() as client:
+        items = client.get("/rag/documents", params={"limit": 1000}).json()["items"]
+        [name] = [item["documentId"] for item in items if item["path"] == "13.md"]
+        reply = client.delete(f"/rag/documents/{name}").json()
+    embedded.append(server.metric("sluice_embedded_texts_total") - before)
+
+    assert reply["status"] == "deleted"
+    assert embedded == [DOCUMENTS * PARAGRAPHS, 0, 1, 0, 0]
+    assert total_points(server) == DOCUMENTS * PARAGRAPHS - 15 - 20

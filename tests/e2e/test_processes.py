@@ -1,10 +1,15 @@
-"""Separate processes on the embedded adapters: all of it on one machine, without any server."""
+"""Separate processes: on the embedded adapters, without any server, and the demo's story on real ones."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, cluster, status
+from tests.docs import readme
+from tests.e2e.cluster import Cluster, cluster, servers, status
+from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -49,3 +54,27 @@ def test_what_waits_for_its_start_stops_at_once_when_asked(tmp_path: Path) -> No
         assert "Traceback" not in worker.tail(1000)
     finally:
         running.kill()
+
+
+def test_the_demo_tells_the_same_story_on_kafka_and_ollama(kafka: KafkaServer, ollama_url: str) -> None:
+    settings = {f"SLUICE_{name}": value for name, value in servers(kafka.address, ollama_url).items()}
+    ran = subprocess.run(
+        [sys.executable, "-m", "services.operator_cli", "demo", "--processes"],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=readme.HANG_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+    told, shown = ran.stdout, readme.block(readme.README.read_text("utf-8"), "demo")
+
+    assert "on kafka, edge, ollama" in told
+    assert steps(told) == steps(shown)
+
+
+def steps(transcript: str) -> list[str]:
+    """Return what the demo did; how it started and which words the passages have is the size's own."""
+    lines = readme.steady(transcript).splitlines()
+    return [line for line in lines if line and not line.startswith((" ", "`", "$", "Start"))]
