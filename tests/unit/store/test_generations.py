@@ -1,0 +1,51 @@
+"""Which generation a process works on, as the registry in the store has it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shared.embedder import Model
+from shared.errors import Unavailable
+from shared.index import Generation, followed, serving
+from shared.settings import ConfigurationError
+from shared.store.edge import EdgeStore
+
+MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
+FIRST = Generation(chunker="c1", chunk_size=800, chunk_overlap=0, model=MODEL, bm25="b")
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EdgeStore]:
+    made = EdgeStore(tmp_path / "store")
+    await made.start()
+    yield made
+    await made.close()
+
+
+async def test_whoever_has_a_chunker_begins_the_generation_and_all_others_follow(store: EdgeStore) -> None:
+    with pytest.raises(Unavailable, match="no generation yet"):
+        await followed(store, MODEL, "b")
+
+    assert await serving(store, FIRST) == FIRST
+    assert await serving(store, FIRST) == FIRST
+    assert await followed(store, MODEL, "b") == FIRST
+
+
+async def test_two_that_begin_at_the_same_moment_agree(store: EdgeStore) -> None:
+    assert await asyncio.gather(*(serving(store, FIRST) for _ in range(4))) == [FIRST] * 4
+
+
+async def test_another_setting_is_refused_by_name(store: EdgeStore) -> None:
+    await serving(store, FIRST)
+
+    with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
+        await serving(store, msgspec.structs.replace(FIRST, chunk_size=400))
+    with pytest.raises(ConfigurationError, match="digest='e'"):
+        await followed(store, msgspec.structs.replace(MODEL, digest="e"), "b")
+    with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'x'"):
+        await followed(store, MODEL, "x")
