@@ -9,6 +9,7 @@ from typing import Any
 from faststream.kafka import KafkaBroker
 from prometheus_client import CollectorRegistry
 
+from shared import verdict
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.embedder import Embedder, Model
@@ -103,8 +104,7 @@ async def lay_foundation(settings: Settings, stack: AsyncExitStack, *, chunker: 
         generation = await followed(store, embedder.model, bm25.fingerprint)
     else:
         generation = await serving(store, wanted_generation(settings, chunker, embedder.model))
-    ledger, index = Ledger(store), Index(store, generation)
-    await _together(ledger.create(), index.create(), log.ensure_topics(wanted_topics(settings, generation)))
+    ledger, index = await make_missing(settings, log, store, generation)
     registry = CollectorRegistry()
     watching = asyncio.create_task(LoopLag(registry).watch())
     stack.callback(watching.cancel)
@@ -121,6 +121,17 @@ async def lay_foundation(settings: Settings, stack: AsyncExitStack, *, chunker: 
     )
 
 
+async def make_missing(settings: Settings, log: Log, store: Store, generation: Generation) -> tuple[Ledger, Index]:
+    """Return the generation's index and the ledger, once their collections and all topics are there.
+
+    Raises:
+        ConfigurationError: one of them is there and unfit. Unavailable: a part is away.
+    """
+    ledger, index = Ledger(store), Index(store, generation)
+    await _together(ledger.create(), index.create(), log.ensure_topics(wanted_topics(settings, generation)))
+    return ledger, index
+
+
 async def _together(*calls: Coroutine[Any, Any, None]) -> None:
     """Do all of it at once; when one part fails, the others are not left running."""
     tasks = [asyncio.create_task(call) for call in calls]
@@ -133,10 +144,10 @@ async def _together(*calls: Coroutine[Any, Any, None]) -> None:
 
 
 async def store_troubles(store: Store) -> dict[str, str | None]:
-    """Return the store's check: None, or what is wrong."""
+    """Return the checks of the store, and of what the last `sluice verify` saw in it: None, or what is wrong."""
     try:
         async with asyncio.timeout(PROBE_S):
             await store.collections()
+            return {"store": None, "index": await verdict.trouble(store)}
     except (TimeoutError, Unavailable) as error:
         return {"store": str(error) or f"the store gave no answer in {PROBE_S:g} s"}
-    return {"store": None}

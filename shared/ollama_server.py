@@ -3,8 +3,9 @@
 import asyncio
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,10 +13,10 @@ import msgspec
 import ollama
 
 from shared.errors import Unavailable
+from shared.model_server import CONNECT_S, refusal, short, transport_named
 from shared.settings import ConfigurationError
 
 DEFAULT_PORT = 11434
-_CONNECT_S = 5.0
 _MODEL = re.compile(r"[A-Za-z0-9._/-]+(:[A-Za-z0-9._-]+)?")
 
 
@@ -29,6 +30,37 @@ class OllamaAddress(msgspec.Struct, frozen=True):
     def tagged(self) -> str:
         """Return the model's name as the server lists it: without a tag it means `latest`."""
         return self.model if ":" in self.model else f"{self.model}:latest"
+
+    @property
+    def server(self) -> str:
+        """Return how sentences name the server."""
+        return f"Ollama at {self.url}"
+
+
+class OllamaClient(ollama.AsyncClient):
+    """The package's client, and the two fields of /api/chat that it doesn't know."""
+
+    async def chat_uncut(
+        self, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]
+    ) -> AsyncIterator[ollama.ChatResponse]:
+        """Return the parts of an answer to all of `messages`.
+
+        Without `truncate` and `shift` set to false the server drops the beginning of what doesn't fit its window, or
+        of what no longer does while it answers, and says nothing.
+        """
+        body = {
+            "model": model,
+            "messages": messages,
+            "options": options,
+            "stream": True,
+            "think": False,
+            "truncate": False,
+            "shift": False,
+        }
+        parts: AsyncIterator[ollama.ChatResponse] = await self._request(
+            ollama.ChatResponse, "POST", "/api/chat", json=body, stream=True
+        )
+        return parts
 
 
 def ollama_address(variable: str, value: str) -> OllamaAddress:
@@ -50,11 +82,11 @@ def ollama_address(variable: str, value: str) -> OllamaAddress:
     return OllamaAddress(f"http://{f'[{host}]' if ':' in host else host}:{port}", model)
 
 
-def connect(url: str, timeout_s: float) -> ollama.AsyncClient:
+def connect(url: str, timeout_s: float) -> OllamaClient:
     """Return a client that gives up when nothing arrives for `timeout_s`; the package's own waits for ever."""
-    return ollama.AsyncClient(
+    return OllamaClient(
         url,
-        timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
+        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         follow_redirects=False,
         # Plain HTTP: an empty context spares 20 ms of reading certificates, and trusts nobody.
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
@@ -78,25 +110,24 @@ async def chat_model(url: str, timeout_s: float) -> str | None:
 
 @contextmanager
 def failures_named(address: OllamaAddress) -> Iterator[None]:
-    """Turn every way in which the server can fail into `Unavailable`, with a sentence for the operator."""
-    server = f"Ollama at {address.url}"
-    try:
-        yield
-    except ollama.ResponseError as error:
-        if error.status_code == 404:
-            raise Unavailable(
-                f"{server} has no model {address.model!r}; run: ollama pull {address.model}", "model_missing"
-            ) from error
-        status = "" if error.status_code < 0 else f" {error.status_code}"  # -1: an error inside a stream
-        raise Unavailable(f"{server} answered{status}: {_short(error.error)}") from error
-    except (TimeoutError, httpx.TimeoutException) as error:
-        raise Unavailable(f"{server} gave no answer in time") from error
-    except (ConnectionError, httpx.HTTPError) as error:
-        raise Unavailable(f"{server} can't be reached: {_short(error)}") from error
-    # What the client makes of a body that isn't Ollama's: no JSON, no object, other fields.
-    except (ValueError, TypeError, AttributeError) as error:
-        raise Unavailable(f"{server} answered nonsense: {_short(error)}") from error
+    """Turn every way in which the server can fail into `Unavailable`, with a sentence for the operator.
+
+    Raises:
+        TooLong: the server says that of what it was sent.
+    """
+    with transport_named(address.server):
+        try:
+            yield
+        except ollama.ResponseError as error:
+            if error.status_code == 404:
+                raise model_missing(address) from error
+            if error.status_code < 0:  # an error inside a stream
+                raise Unavailable(f"{address.server} answered: {short(error.error)}") from error
+            raise refusal(address.server, error.status_code, error.error) from error
 
 
-def _short(reason: object) -> str:
-    return " ".join(str(reason).split())[:200] or type(reason).__name__
+def model_missing(address: OllamaAddress) -> Unavailable:
+    """Return the error of a server that hasn't got the model, or has lost it."""
+    return Unavailable(
+        f"{address.server} has no model {address.model!r}; run: ollama pull {address.model}", "model_missing"
+    )

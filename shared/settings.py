@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     embedder: str = "minilm:"  # the model: minilm:, ollama://host:11434/model, or openai+https://host/v1/model
     chat: str = "auto:"  # auto: (Ollama here, else extractive:), ollama://host/model, or openai+https://host/v1/model
     openai_api_key: SecretStr = SecretStr("")  # what embedder and chat send to a server of openai+https://
-    blobs: str = "file:"  # large bodies: file:, or file:/another/folder
+    blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 
     partitions: int = Field(default=8, ge=1, le=1000)  # of a new topic; one that is there keeps its own
     replication: int = Field(default=0, ge=0, le=100)  # copies of a new topic on Kafka; 0: as the cluster does it

@@ -25,6 +25,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Service:
     parts = Parts(
         settings=settings,
         version=VERSION,
+        log=base.log,
         publish=partial(publish, broker),
         notices=notices,
         ledger=base.ledger,

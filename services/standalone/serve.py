@@ -119,6 +119,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
     return Parts(
         settings=settings,
         version=VERSION,
+        log=base.log,
         publish=partial(publish, broker),
         notices=notices,
         ledger=base.ledger,

@@ -55,5 +55,6 @@ class Answers(Protocol):
 
         Raises:
             Unavailable: the model is away, or its stream ended without a proper end.
+            Rejected: the question is longer than the model takes.
         """
         ...

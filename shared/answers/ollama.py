@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
-from shared.answers import Conversation
-from shared.answers.citations import KnownCitations
-from shared.answers.prompt import messages, shown
+from shared.answers import Conversation, Turn
+from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Unavailable
 from shared.ollama_server import OllamaAddress, connect, failures_named
 
@@ -18,7 +17,7 @@ class OllamaAnswers:
     """The answers of `ollama://host:port/model`.
 
     Its own model answers whatever model the caller wishes for; the reply shows `name`. With passages, a citation that
-    names none of them is dropped.
+    names none of them is dropped. An answer that reaches the model's limit ends with `…`.
     """
 
     def __init__(self, address: OllamaAddress, history: int = 5, timeout_s: float = 120.0) -> None:
@@ -42,34 +41,29 @@ class OllamaAnswers:
 
         Raises:
             Unavailable: the server is away, has no such model, fails, stalls, or stops before the answer's end.
+            Rejected: the question is longer than the model's window.
         """
-        known = {passage.number for passage in shown(conversation.passages)}
-        async with aclosing(self._pieces(conversation)) as pieces:
-            if not known:
-                async for piece in pieces:
-                    yield piece
-                return
-            citations = KnownCitations(known)
+        # Passages are to be quoted, not varied.
+        options: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
+        pieces = answered(conversation, self._history, lambda turns: self._pieces(turns, options))
+        async with aclosing(pieces):
             async for piece in pieces:
-                if passed := citations.feed(piece):
-                    yield passed
-            if rest := citations.rest():
-                yield rest
+                yield piece
 
-    async def _pieces(self, conversation: Conversation) -> AsyncGenerator[str, None]:
-        turns = [{"role": turn.role, "content": turn.content} for turn in messages(conversation, self._history)]
-        options = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
+    async def _pieces(self, turns: list[Turn], options: dict[str, Any]) -> AsyncGenerator[str, None]:
+        sent = [{"role": turn.role, "content": turn.content} for turn in turns]
         async with connect(self._address.url, self._timeout_s) as client:
-            with failures_named(self._address):
-                answer = await client.chat(self.name, turns, stream=True, think=False, options=options)
+            answer = await client.chat_uncut(self.name, sent, options)
             async with aclosing(answer) as parts:
                 while True:
                     with failures_named(self._address):
                         async with asyncio.timeout(self._timeout_s):
                             part = await anext(parts, None)
                     if part is None:
-                        raise Unavailable(f"Ollama at {self._address.url} stopped before the end of its answer")
+                        raise Unavailable(f"{self._address.server} stopped before the end of its answer")
                     if part.message.content:
                         yield part.message.content
                     if part.done:
+                        if part.done_reason == "length":
+                            yield CUT_SHORT
                         return

@@ -5,23 +5,27 @@ import os
 from typing import Final
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from shared.answers import Answers
 from shared.answers.extractive import Extractive
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 
-_LOOK_S: Final = 2.0  # for a server on this machine; the start waits no longer
+_LOOK_S: Final = 2.0  # for a server; the start waits no longer
 _DEFAULT_HOST: Final = "127.0.0.1:11434"
+_NO_KEY: Final = SecretStr("")
 
 
-async def open_answers(setting: str, history: int = 5) -> Answers:
-    """Return the answers of `auto:`, `extractive:` or `ollama://host:port/model`.
+async def open_answers(setting: str, history: int = 5, openai_api_key: SecretStr = _NO_KEY) -> Answers:
+    """Return the answers of `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`.
 
     `auto:` is the first chat model of the Ollama server at OLLAMA_HOST, or on this machine, when it is there now;
-    otherwise extractive answers. `history` is the number of earlier turns that a language model sees.
+    otherwise extractive answers. `history` is the number of earlier turns that a language model sees. A server that is
+    away now may come later.
 
     Raises:
-        ConfigurationError: the setting is none of them; the sentence names SLUICE_CHAT and the value.
+        ConfigurationError: the setting is none of them, or the server refuses the key; the sentence names SLUICE_CHAT.
     """
     if setting == "extractive:":
         return Extractive()
@@ -33,7 +37,16 @@ async def open_answers(setting: str, history: int = 5) -> Answers:
         from shared.ollama_server import ollama_address  # noqa: PLC0415
 
         return OllamaAnswers(ollama_address("SLUICE_CHAT", setting), history)
-    raise ConfigurationError(f"SLUICE_CHAT={setting} must be auto:, extractive: or ollama://host:11434/model")
+    if setting.startswith("openai+"):
+        from shared.answers.openai import OpenAiAnswers  # noqa: PLC0415
+        from shared.openai_server import openai_address  # noqa: PLC0415
+
+        answers = OpenAiAnswers(openai_address("SLUICE_CHAT", setting), openai_api_key, history)
+        await answers.check(_LOOK_S)
+        return answers
+    raise ConfigurationError(
+        f"SLUICE_CHAT={setting} must be auto:, extractive:, ollama://host:11434/model or openai+https://host/v1/model"
+    )
 
 
 async def _found(history: int) -> Answers | None:

@@ -19,7 +19,7 @@ INSTRUCTIONS: Final = (
     "Answer briefly, in the language of the question."
 )
 
-# Of UTF-8, some 4,000 tokens in any script: what doesn't fit the model's window it loses from the middle, in silence.
+# Of UTF-8, some 4,000 tokens in any script. A model with a smaller window gets a share of them.
 CONTEXT_BYTES: Final = 16_000
 HISTORY_BYTES: Final = 6_000
 
@@ -29,16 +29,17 @@ _DELIMITER: Final = re.compile(r"[\[［【]\s*(context\s*(?:start|end))\s*[\]］
 _TEMPLATE: Final = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?s>|(?:start|end)_of_turn>|</?SYS>>)|\[(?=/?INST\])")
 
 
-def messages(conversation: Conversation, history: int) -> list[Turn]:
+def messages(conversation: Conversation, history: int, *, share: int = 1) -> list[Turn]:
     """Return the turns to send: one of the system where there is something to say, the last `history`, the question.
 
+    Passages and earlier turns get 1/`share` of the room that there is for them.
     The passages stand in the question's turn, not the system's: a document has no more say than a user.
     """
     said = [turn for turn in conversation.turns if turn.role != "system"]
     asked = max((position for position, turn in enumerate(said) if turn.role == "user"), default=len(said))
     earlier = said[:asked][-history:] if history else []
-    kept = _fitting([turn.content for turn in reversed(earlier)], HISTORY_BYTES)
-    passages = shown(conversation.passages)
+    kept = _fitting([turn.content for turn in reversed(earlier)], HISTORY_BYTES // share)
+    passages = shown(conversation.passages, share=share)
 
     system = [conversation.system or "", *(turn.content for turn in conversation.turns if turn.role == "system")]
     if passages:
@@ -54,9 +55,10 @@ def messages(conversation: Conversation, history: int) -> list[Turn]:
     ]
 
 
-def shown(passages: Sequence[Passage]) -> Sequence[Passage]:
+def shown(passages: Sequence[Passage], *, share: int = 1) -> Sequence[Passage]:
     """Return the passages that go into the prompt: the first ones, as many as fit, and at least one."""
-    return passages[: max(1, _fitting([passage.title + passage.text for passage in passages], CONTEXT_BYTES))]
+    sizes = [passage.title + passage.text for passage in passages]
+    return passages[: max(1, _fitting(sizes, CONTEXT_BYTES // share))]
 
 
 def context_block(passages: Sequence[Passage]) -> str:

@@ -1,150 +1,101 @@
 """A model of an Ollama server, by /api/embed."""
 
 import asyncio
-import bisect
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import ollama
-
-from shared.embedder import Model, Vector
-from shared.embedder.vectors import refuse_unreadable, unit
-from shared.errors import Rejected, Unavailable
-from shared.ollama_server import OllamaAddress, connect, failures_named
+from shared.embedder.prefixes import prefixes_of
+from shared.embedder.served import Served, ServedEmbedder
+from shared.errors import Unavailable
+from shared.model_server import TooLong
+from shared.ollama_server import OllamaAddress, OllamaClient, connect, failures_named, model_missing
 from shared.settings import ConfigurationError
 
-BATCH: Final = 32  # texts of one call
-_CALLS: Final = 2  # at once: one works while the other's answer is read
 # Ollama's batch. A pooled input can't be split across batches, and a longer one has crashed the runner instead of
 # being refused (ollama/ollama#14186, #16687), whatever the context length.
 _LONGEST: Final = 512
-_RESERVE: Final = 16  # special tokens and the longest prefix
-# Before a document and before a query, for models trained with them.
-_PREFIXES: Final = {"nomic": ("search_document: ", "search_query: ")}
-_LETTERS: Final = re.compile(r"[A-Za-z\s]+")
+# Documents come minutes apart, and searches too; Ollama's own five minutes would make many of them wait for the model
+# to be read from disk. Not for ever: the memory may be wanted for another one at night.
+KEEP_ALIVE: Final = "30m"
 
 
-class EstimatedTokens:
-    """Counts without the model's tokenizer, and rather too many: a chunk that fits by this count fits.
-
-    Two letters a token (English has four), one for a digit or sign, two for a Chinese character. The estimate never
-    falls when a text grows.
-    """
-
-    def __init__(self, max_tokens: int) -> None:
-        self.max_tokens = max_tokens
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the estimated number of tokens of each text."""
-        return [_estimate(text) for text in texts]
-
-    def cut(self, text: str) -> str:
-        """Return the longest beginning of `text` that fits."""
-        longest = text[: 2 * self.max_tokens]
-        return longest[
-            : bisect.bisect_right(range(1, len(longest) + 1), self.max_tokens, key=lambda n: _estimate(longest[:n]))
-        ]
+def ollama_embedder(address: OllamaAddress, timeout_s: float = 60.0) -> ServedEmbedder:
+    """Return the embedder of `ollama://host:port/model`; every call is given up after `timeout_s`."""
+    return ServedEmbedder(OllamaModel(address, timeout_s))
 
 
-class OllamaEmbedder:
-    """The embedder of `ollama://host:port/model`."""
+class OllamaModel:
+    """An embedding model of an Ollama server. Its identity is the digest of its weights."""
 
-    def __init__(self, address: OllamaAddress, timeout_s: float = 60.0) -> None:
-        """Take the model's address; every call is given up after `timeout_s`."""
+    def __init__(self, address: OllamaAddress, timeout_s: float) -> None:
         self._address = address
         self._timeout_s = timeout_s
-        self._turn = asyncio.Semaphore(_CALLS)
-        self._before_document, self._before_query = next(
-            (prefixes for word, prefixes in _PREFIXES.items() if word in address.model.lower()), ("", "")
-        )
-        self._client: ollama.AsyncClient | None = None
-        self._model: Model | None = None
-        self._tokens: EstimatedTokens | None = None
+        self._client: OllamaClient | None = None
+        self._digest: str | None = None
 
     @property
-    def model(self) -> Model:
-        """Return the identity of the model, known after `start`."""
-        if self._model is None:
-            raise RuntimeError("OllamaEmbedder is used before start()")
-        return self._model
+    def server(self) -> str:
+        """Return how sentences name the server."""
+        return self._address.server
 
     @property
-    def tokens(self) -> EstimatedTokens:
-        """Return an estimate: Ollama counts only what it embeds."""
-        if self._tokens is None:
-            raise RuntimeError("OllamaEmbedder is used before start()")
-        return self._tokens
+    def name(self) -> str:
+        """Return the model's name, with its tag where the setting has one."""
+        return self._address.model
 
-    async def start(self) -> None:
-        """Reach the server and learn the model's digest, longest input and, by embedding a word, dimension.
+    async def describe(self) -> Served:
+        """Return the model's digest, longest input and, by embedding a word, dimension.
 
         Raises:
             Unavailable: the server is away or fails.
             ConfigurationError: it hasn't got the model, or the model doesn't embed.
         """
         name = self._address.model
-        if self._client is None:
-            self._client = connect(self._address.url, self._timeout_s)
-        with failures_named(self._address):
-            async with asyncio.timeout(self._timeout_s):
-                listed = await self._client.list()
-        digest = next((model.digest for model in listed.models if model.model == self._address.tagged), None)
+        digest = await self._digest_now()
         if digest is None:
-            raise ConfigurationError(
-                f"SLUICE_EMBEDDER: Ollama at {self._address.url} has no model {name!r}; run: ollama pull {name}"
-            )
+            raise ConfigurationError(f"SLUICE_EMBEDDER: {self.server} has no model {name!r}; run: ollama pull {name}")
         with failures_named(self._address):
             async with asyncio.timeout(self._timeout_s):
-                shown = await self._client.show(name)
+                shown = await self._connected().show(name)
         if shown.capabilities and "embedding" not in shown.capabilities:
             raise ConfigurationError(
-                f"SLUICE_EMBEDDER: {name!r} on Ollama at {self._address.url} is no embedding model; "
+                f"SLUICE_EMBEDDER: {name!r} on {self.server} is no embedding model; "
                 f"it can do {', '.join(shown.capabilities)}"
             )
-        [probe] = await self._embeddings([f"{self._before_query}probe"])
-        self._checked([probe], len(probe))
-        # The prefixes decide a vector too.
-        parts = (digest, self._before_document, self._before_query)
-        longest = longest_input(shown.modelinfo or {}, shown.parameters or "")
-        self._model = Model(
-            name=name,
-            digest=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+        try:
+            [probe] = await self._embeddings([f"{prefixes_of(name).query}probe"])
+        except TooLong as error:
+            raise ConfigurationError(
+                f"SLUICE_EMBEDDER: {name!r} on {self.server} takes not even a word: {error}"
+            ) from error
+        self._digest = digest
+        return Served(
+            identity=(digest,),
             dimension=len(probe),
-            max_tokens=longest,
+            longest=longest_input(shown.modelinfo or {}, shown.parameters or ""),
         )
-        self._tokens = EstimatedTokens(longest)
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one unit vector a text, in order.
-
-        Raises:
-            Unavailable: the server is away, slow, or answered another count, another dimension, or no numbers.
-            Rejected: a text is blank, or the server says that one is too long.
-        """
-        refuse_unreadable(texts)
-        vectors: list[Vector] = []
-        for start in range(0, len(texts), BATCH):
-            async with self._turn:
-                # Never cut in silence: half a chunk's vector looks like a whole one's.
-                batch = [self._before_document + text for text in texts[start : start + BATCH]]
-                vectors += self._checked(await self._embeddings(batch), self.model.dimension)
-        return vectors
-
-    async def embed_query(self, text: str) -> Vector:
-        """Return the query's unit vector; a longer query is cut where our estimate reaches the model's limit.
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the embedding of each text by the model that `describe` told of, none of them cut.
 
         Raises:
-            Unavailable: as for documents.
-            Rejected: the query is blank.
+            TooLong: the server says so of one of the texts, and not of which.
+            Unavailable: it fails, or `ollama pull` has replaced the model since. What the new one gave is thrown away:
+                in one index its vectors would mean nothing beside the old one's.
         """
-        refuse_unreadable([text])
-        # Not behind the documents' turns: somebody waits for it.
-        cut = self._before_query + self.tokens.cut(text)
-        # The server may cut too, where our estimate was too low: half a query finds more than none.
-        [vector] = self._checked(await self._embeddings([cut], truncate=True), self.model.dimension)
-        return vector
+        embeddings = await self._embeddings(texts)
+        # Asked behind the embedding, for 1 ms: what is the old one still was the old one before.
+        digest = await self._digest_now()
+        if digest is None:
+            raise model_missing(self._address)
+        if digest != self._digest:
+            raise Unavailable(
+                f"{self.server} has replaced {self.name!r}: its digest is {digest[:12]} and was "
+                f"{(self._digest or 'unknown')[:12]} at start; start again, or pull the old one",
+                "model_changed",
+            )
+        return embeddings
 
     async def close(self) -> None:
         """Close the connections."""
@@ -152,48 +103,28 @@ class OllamaEmbedder:
             await self._client.close()  # type: ignore[no-untyped-call]  # the package left it bare
             self._client = None
 
-    async def _embeddings(self, texts: Sequence[str], *, truncate: bool = False) -> Sequence[Sequence[float]]:
+    def _connected(self) -> OllamaClient:
         if self._client is None:
-            raise RuntimeError("OllamaEmbedder is used before start()")
-        with failures_named(self._address):
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    answer = await self._client.embed(self._address.model, texts, truncate=truncate)
-            except ollama.ResponseError as error:
-                if error.status_code not in {400, 413}:
-                    raise
-                raise Rejected(
-                    f"{self._address.model} refused {len(texts)} texts, the longest of "
-                    f"{max(map(len, texts))} characters: {error.error}",
-                    "text_too_long",
-                ) from error
-        if len(answer.embeddings) != len(texts):
-            raise Unavailable(
-                f"Ollama at {self._address.url} gave {len(answer.embeddings)} vectors for {len(texts)} texts"
-            )
-        return answer.embeddings
+            self._client = connect(self._address.url, self._timeout_s)
+        return self._client
 
-    def _checked(self, embeddings: Sequence[Sequence[float]], dimension: int) -> list[Vector]:
-        for embedding in embeddings:
-            if len(embedding) != dimension:
-                raise Unavailable(
-                    f"Ollama at {self._address.url} gave a vector of {len(embedding)} numbers; "
-                    f"{self._address.model} had {dimension} at start"
-                )
-        try:
-            return [unit(embedding) for embedding in embeddings]
-        except ValueError as error:
-            raise Unavailable(f"Ollama at {self._address.url} gave a damaged vector: {error}") from error
+    async def _digest_now(self) -> str | None:
+        with failures_named(self._address):
+            async with asyncio.timeout(self._timeout_s):
+                listed = await self._connected().list()
+        return next((model.digest for model in listed.models if model.model == self._address.tagged), None)
+
+    async def _embeddings(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        # Never cut in silence: half a chunk's vector looks like a whole one's.
+        with failures_named(self._address):
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._connected().embed(self.name, texts, truncate=False, keep_alive=KEEP_ALIVE)
+        return answer.embeddings
 
 
 def longest_input(model_info: Mapping[str, Any], parameters: str) -> int:
-    """Return how many tokens of text the server embeds whole, from what /api/show says of a model."""
+    """Return how many tokens the server embeds at once, from what /api/show says of a model."""
     limits = [_LONGEST]
     limits += [value for key, value in model_info.items() if key.endswith(".context_length") and isinstance(value, int)]
     limits += [int(value) for value in re.findall(r"^num_ctx\s+(\d+)\s*$", parameters, re.MULTILINE)]
-    return min(limits) - _RESERVE
-
-
-def _estimate(text: str) -> int:
-    others = _LETTERS.sub("", text)
-    return (len(text) + len(others.encode(errors="replace")) + 1) // 2
+    return min(limits)

@@ -1,24 +1,37 @@
 """From the setting to the embedder."""
 
+from pydantic import SecretStr
+
 from shared.embedder import Embedder
 from shared.embedder.cache import QueryCache
 from shared.settings import ConfigurationError
 
+_NO_KEY = SecretStr("")
 
-def open_embedder(setting: str) -> Embedder:
-    """Return the embedder of `minilm:` or `ollama://host:port/model`, not started, with a cache of queries.
+
+def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder:
+    """Return the embedder that `setting` names, not started, with a cache of queries.
+
+    It is `minilm:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`; only the last one sends the key.
 
     Raises:
-        ConfigurationError: the setting is neither; the sentence names SLUICE_EMBEDDER and the value.
+        ConfigurationError: the setting is none of them; the sentence names SLUICE_EMBEDDER and the value.
     """
-    # Each adapter is imported only where it is used: onnxruntime and the Ollama client are slow to import.
+    # Each adapter is imported only where it is used: onnxruntime and the clients are slow to import.
     if setting == "minilm:":
         from shared.embedder.minilm import MiniLm  # noqa: PLC0415
 
         return QueryCache(MiniLm())
     if setting.startswith("ollama:"):
-        from shared.embedder.ollama import OllamaEmbedder  # noqa: PLC0415
+        from shared.embedder.ollama import ollama_embedder  # noqa: PLC0415
         from shared.ollama_server import ollama_address  # noqa: PLC0415
 
-        return QueryCache(OllamaEmbedder(ollama_address("SLUICE_EMBEDDER", setting)))
-    raise ConfigurationError(f"SLUICE_EMBEDDER={setting} must be minilm: or ollama://host:11434/model")
+        return QueryCache(ollama_embedder(ollama_address("SLUICE_EMBEDDER", setting)))
+    if setting.startswith("openai+"):
+        from shared.embedder.openai import openai_embedder  # noqa: PLC0415
+        from shared.openai_server import openai_address  # noqa: PLC0415
+
+        return QueryCache(openai_embedder(openai_address("SLUICE_EMBEDDER", setting), openai_api_key))
+    raise ConfigurationError(
+        f"SLUICE_EMBEDDER={setting} must be minilm:, ollama://host:11434/model or openai+https://host/v1/model"
+    )

@@ -4,13 +4,19 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
+from pydantic import SecretStr
 
 from shared.answers import Answers, Conversation, Passage, Turn
 from shared.answers.citations import cited
 from shared.answers.extractive import Extractive
 from shared.answers.ollama import OllamaAnswers
+from shared.answers.openai import OpenAiAnswers
 from shared.ollama_server import OllamaAddress
-from tests.servers.fake_ollama import CHAT_MODEL, fake_ollama
+from shared.openai_server import OpenAiAddress
+from tests.servers import fake_ollama, fake_openai
+from tests.servers.ollama import CHAT_MODEL
+
+KEY = SecretStr("sk-a-key")
 
 
 def a_passage(number: int, text: str, title: str = "Handbook", score: float = 0.8) -> Passage:
@@ -27,14 +33,35 @@ HANDBOOK = (
 )
 
 
-@pytest.fixture(params=["extractive", "ollama"])
+REPLY = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [Source 2]. See [12]."
+
+
+@pytest.fixture(
+    params=[
+        "extractive",
+        "fake ollama",
+        pytest.param("ollama", marks=pytest.mark.server),
+        "fake openai",
+        pytest.param("openai", marks=pytest.mark.server),
+    ]
+)
 async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
-    if request.param == "extractive":
-        yield Extractive()
-    else:
-        async with fake_ollama() as server:
-            server.reply = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [Source 2]. See [12]."
-            yield OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    match request.param:
+        case "extractive":
+            yield Extractive()
+        case "fake ollama":
+            async with fake_ollama.fake_ollama() as server:
+                server.reply = REPLY
+                yield OllamaAnswers(OllamaAddress(server.url, fake_ollama.CHAT_MODEL))
+        case "ollama":
+            yield OllamaAnswers(OllamaAddress(request.getfixturevalue("ollama_url"), CHAT_MODEL))
+        case "fake openai":
+            async with fake_openai.fake_openai() as paid:
+                paid.reply, paid.key = REPLY, KEY.get_secret_value()
+                yield OpenAiAnswers(OpenAiAddress(paid.base, fake_openai.CHAT_MODEL), KEY)
+        case _:  # Ollama speaks OpenAI's too
+            url = request.getfixturevalue("ollama_url")
+            yield OpenAiAnswers(OpenAiAddress(f"{url}/v1", CHAT_MODEL), KEY)
 
 
 async def said(answers: Answers, conversation: Conversation) -> str:

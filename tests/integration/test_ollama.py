@@ -1,11 +1,27 @@
-"""What the test server of Ollama can do, so that tests of others may rely on it."""
+"""What the test server of Ollama can do, so that tests of others may rely on it; and our adapters on it."""
 
+import asyncio
 import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
+from pydantic import SecretStr
 
-from tests.servers.ollama import CHAT_MODEL, EMBEDDING_MODEL, OllamaServer, call
+from shared.answers import Answers, Conversation, Passage, Turn
+from shared.answers.ollama import OllamaAnswers
+from shared.answers.openai import OpenAiAnswers
+from shared.embedder.ollama import ollama_embedder
+from shared.embedder.served import ServedEmbedder
+from shared.errors import Rejected, Unavailable
+from shared.ollama_server import OllamaAddress
+from shared.openai_server import OpenAiAddress
+from tests.servers.choice import own
+from tests.servers.ollama import CHAT_MODEL, EMBEDDING_MODEL, RECIPE, OllamaServer, call, missing
 
 pytestmark = pytest.mark.server
 
@@ -55,3 +71,124 @@ def test_it_can_be_paused_and_killed(ollama_server: OllamaServer) -> None:
     ollama_server.start()
 
     assert embed(ollama_server.url, "a text") == [before]
+
+
+@pytest.fixture
+async def embedder(ollama_url: str) -> AsyncIterator[ServedEmbedder]:
+    started = ollama_embedder(OllamaAddress(ollama_url, EMBEDDING_MODEL))
+    await started.start()
+    yield started
+    await started.close()
+
+
+async def test_a_text_that_the_estimate_lets_pass_and_the_server_does_not_is_embedded_whole(
+    ollama_url: str, embedder: ServedEmbedder
+) -> None:
+    # No words: BERT makes two tokens of three letters, and the estimate is one for two.
+    dense = " ".join(f"{n * 7919 % 26**6:06d}".translate(str.maketrans("0123456789", "xqzvkjwhfb")) for n in range(140))
+    direct = {"model": EMBEDDING_MODEL, "input": [dense], "truncate": False}
+    assert embedder.tokens.count([dense])[0] <= embedder.model.max_tokens
+    assert call(ollama_url, "POST", "/api/embed", direct)[0] == 400
+
+    short, whole = await embedder.embed_documents(["a text", dense])
+    other_end, *_ = await embedder.embed_documents([dense[:-6] + "wholly"])
+
+    [alone] = embed(ollama_url, "a text")
+    assert np.allclose(short, alone, atol=1e-6)
+    assert abs(float(np.linalg.norm(whole)) - 1) < 1e-6
+    assert not np.allclose(whole, other_end, atol=1e-4)  # its end counts
+
+
+async def test_an_outage_is_unavailable_and_the_same_vectors_come_afterwards(ollama_server: OllamaServer) -> None:
+    embedder = ollama_embedder(OllamaAddress(ollama_server.url, EMBEDDING_MODEL))
+    await embedder.start()
+    [before] = await embedder.embed_documents(["a text"])
+
+    ollama_server.kill()
+    for asked in (embedder.embed_documents(["a text"]), embedder.embed_query("a text")):
+        with pytest.raises(Unavailable, match="can't be reached"):
+            await asked
+    ollama_server.start()
+
+    [after] = await embedder.embed_documents(["a text"])
+    assert np.array_equal(before, after)
+    await embedder.close()
+
+
+async def test_a_server_killed_within_a_call_is_unavailable(ollama_server: OllamaServer) -> None:
+    embedder = ollama_embedder(OllamaAddress(ollama_server.url, EMBEDDING_MODEL))
+    await embedder.start()
+    began = cpu_seconds(ollama_server)
+    asked = asyncio.create_task(embedder.embed_documents(["a long way and " * 50] * 64))
+    while cpu_seconds(ollama_server) - began < 0.1:  # noqa: ASYNC110 - a busy runner has no event for it
+        await asyncio.sleep(0.01)
+
+    ollama_server.kill()
+
+    with pytest.raises(Unavailable):
+        await asked
+    await embedder.close()
+
+
+async def test_a_model_created_anew_under_its_name_is_noticed(tmp_path: Path) -> None:
+    built = own("Ollama", RECIPE, missing())
+    shutil.copytree(built / "models", tmp_path / "models")  # the shared ones stay as they are
+    with OllamaServer(built, tmp_path / "server", OLLAMA_MODELS=str(tmp_path / "models")) as server:
+        embedder = ollama_embedder(OllamaAddress(server.url, EMBEDDING_MODEL))
+        await embedder.start()
+        await embedder.embed_documents(["a text"])
+        before = embedder.model.digest
+
+        anew = {"model": EMBEDDING_MODEL, "from": EMBEDDING_MODEL, "parameters": {"num_ctx": 128}, "stream": False}
+        assert b"success" in call(server.url, "POST", "/api/create", anew)[1]
+
+        with pytest.raises(Unavailable, match="has replaced 'minilm'"):
+            await embedder.embed_documents(["a text"])
+        await embedder.start()
+        assert embedder.model.digest != before
+        assert embedder.model.max_tokens < 128
+        await embedder.close()
+
+
+def an_endless_answer() -> Conversation:
+    """Return what the chat model answers with 600 tokens, its limit."""
+    passage = Passage(number=1, text="a long way and " * 60, title="Road", score=0.9, metadata={})
+    return Conversation(turns=(Turn(role="user", content="How far is it?"),), passages=(passage,))
+
+
+def cpu_seconds(server: OllamaServer) -> float:
+    """Return what the server's runners have used since they began."""
+    used = 0.0
+    for child in psutil.Process(server.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # one that looked for graphics cards
+            used += sum(child.cpu_times()[:2])
+    return used
+
+
+@pytest.mark.parametrize("protocol", ["ollama", "openai"])
+async def test_who_leaves_an_answer_stops_the_model(ollama_server: OllamaServer, protocol: str) -> None:
+    answers: Answers = OllamaAnswers(OllamaAddress(ollama_server.url, CHAT_MODEL))
+    if protocol == "openai":
+        answers = OpenAiAnswers(OpenAiAddress(f"{ollama_server.url}/v1", CHAT_MODEL), SecretStr(""))
+    say(ollama_server.url, "When does it open?")  # loads the model
+    began = cpu_seconds(ollama_server)
+    whole = "".join([piece async for piece in answers.stream(an_endless_answer())])
+    cost = cpu_seconds(ollama_server) - began
+
+    pieces = answers.stream(an_endless_answer())
+    await anext(pieces)
+    await pieces.aclose()  # type: ignore[attr-defined]  # every adapter is a generator
+    left = cpu_seconds(ollama_server)
+    # It has one place: whoever comes next waits until the answer before has ended, or was given up.
+    say(ollama_server.url, "When does it open?")
+
+    assert whole.endswith(" …")
+    assert cpu_seconds(ollama_server) - left < cost / 2
+
+
+async def test_a_conversation_too_long_for_the_model_is_said_and_never_cut(ollama_url: str) -> None:
+    answers = OllamaAnswers(OllamaAddress(ollama_url, CHAT_MODEL))
+    question = Turn(role="user", content="why " * 9000)
+
+    with pytest.raises(Rejected, match=r"longer than the model takes: .* the input length exceeds the context length"):
+        await anext(answers.stream(Conversation(turns=(question,))))

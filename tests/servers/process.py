@@ -30,6 +30,10 @@ class ServerProcess:
             )
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def ended(self) -> bool:
         return self._process.poll() is not None
 

@@ -6,7 +6,7 @@ import pytest
 
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.ollama import OllamaAnswers
-from shared.errors import Unavailable
+from shared.errors import Rejected, Unavailable
 from shared.ollama_server import OllamaAddress
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, Fault, fake_ollama
 
@@ -28,6 +28,7 @@ async def test_the_answer_comes_through_and_the_request_is_what_we_mean(server: 
     assert answer == "According to [1]: it is so."
     [body] = server.bodies("/api/chat")
     assert (body["model"], body["stream"], body["think"]) == (CHAT_MODEL, True, False)
+    assert (body["truncate"], body["shift"]) == (False, False)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert body["options"]["temperature"] == 0
 
@@ -94,3 +95,29 @@ async def test_no_server_is_unavailable() -> None:
 
     with pytest.raises(Unavailable, match=f"Ollama at {gone} can't be reached"):
         await anext(OllamaAnswers(OllamaAddress(gone, CHAT_MODEL), timeout_s=20).stream(ASKED))
+
+
+async def test_an_answer_that_reached_its_limit_ends_with_an_ellipsis(server: FakeOllama) -> None:
+    server.fault = "length"
+    answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+
+    answer = "".join([piece async for piece in answers.stream(ASKED)])
+
+    assert answer == "According to [1]: it is so. …"
+
+
+async def test_a_conversation_longer_than_the_window_loses_passages_and_then_is_rejected(server: FakeOllama) -> None:
+    passages = tuple(
+        Passage(number=n, text="It is so. " * 100, title="Book", score=0.9, metadata={}) for n in range(1, 9)
+    )
+    server.window, server.reply = 1200, "So it is [1], and so [8]."
+    answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    long = Conversation(turns=ASKED.turns, passages=passages)
+
+    answer = "".join([piece async for piece in answers.stream(long)])
+
+    assert answer == "So it is [1], and so."  # the eighth wasn't shown
+    server.window = 10
+    with pytest.raises(Rejected, match="longer than the model takes") as caught:
+        await anext(answers.stream(long))
+    assert caught.value.code == "conversation_too_long"

@@ -41,7 +41,9 @@ async def test_a_setting_chooses_by_name() -> None:
     assert (await open_answers("ollama://127.0.0.1:1/llama3.2")).name == "llama3.2"
 
 
-@pytest.mark.parametrize("setting", ["", "auto", "gpt", "ollama://host", "ollama://host:port/m", "extractive:x"])
+@pytest.mark.parametrize(
+    "setting", ["", "auto", "gpt", "ollama://host", "ollama://host:port/m", "openai+https://host/m", "extractive:x"]
+)
 async def test_another_setting_is_refused_by_name_and_value(setting: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         await open_answers(setting)

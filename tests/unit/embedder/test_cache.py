@@ -4,7 +4,7 @@ import numpy as np
 
 from shared.embedder import Model, TokenCounter, Vector
 from shared.embedder.cache import QueryCache
-from shared.embedder.ollama import EstimatedTokens
+from shared.embedder.estimate import EstimatedTokens
 from shared.embedder.vectors import unit
 
 

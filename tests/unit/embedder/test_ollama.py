@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shared.embedder.ollama import EstimatedTokens, OllamaEmbedder, longest_input
+from shared.embedder.gather import MOST
+from shared.embedder.ollama import KEEP_ALIVE, longest_input, ollama_embedder
+from shared.embedder.served import ServedEmbedder
+from shared.embedder.vectors import unit
 from shared.errors import Rejected, Unavailable
 from shared.ollama_server import OllamaAddress
 from shared.settings import ConfigurationError
-from tests.servers.fake_ollama import CHAT_MODEL, DIMENSION, EMBEDDING_MODEL, FakeOllama, Fault, fake_ollama
+from tests.servers.fake_models import DIMENSION, vector
+from tests.servers.fake_ollama import CHAT_MODEL, EMBEDDING_MODEL, FakeOllama, Fault, fake_ollama
 
 
 @pytest.fixture
@@ -21,8 +24,8 @@ async def server() -> AsyncIterator[FakeOllama]:
 
 
 @pytest.fixture
-async def embedder(server: FakeOllama) -> AsyncIterator[OllamaEmbedder]:
-    started = OllamaEmbedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=20)
+async def embedder(server: FakeOllama) -> AsyncIterator[ServedEmbedder]:
+    started = ollama_embedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=20)
     await started.start()
     yield started
     await started.close()
@@ -31,6 +34,7 @@ async def embedder(server: FakeOllama) -> AsyncIterator[OllamaEmbedder]:
 FAULTS: list[tuple[Fault, str]] = [
     ("500", "answered 500: fault 500"),
     ("503", "answered 503: fault 503"),
+    ("400", "answered 400: fault 400"),
     ("404", "has no model 'nomic-embed-text'; run: ollama pull nomic-embed-text"),
     ("html", "answered nonsense"),
     ("list", "answered nonsense"),
@@ -46,7 +50,7 @@ FAULTS: list[tuple[Fault, str]] = [
 
 @pytest.mark.parametrize(("fault", "sentence"), FAULTS)
 async def test_a_fault_of_the_server_is_unavailable_and_passes(
-    server: FakeOllama, embedder: OllamaEmbedder, fault: Fault, sentence: str
+    server: FakeOllama, embedder: ServedEmbedder, fault: Fault, sentence: str
 ) -> None:
     server.fault = fault
     with pytest.raises(Unavailable, match=sentence) as caught:
@@ -59,7 +63,7 @@ async def test_a_fault_of_the_server_is_unavailable_and_passes(
 
 @pytest.mark.parametrize("fault", ["500", "html", "list", "half", "404"])
 async def test_a_fault_at_start_is_unavailable(server: FakeOllama, fault: Fault) -> None:
-    embedder = OllamaEmbedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=20)
+    embedder = ollama_embedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=20)
     server.fault = fault
     with pytest.raises(Unavailable):
         await embedder.start()
@@ -71,7 +75,7 @@ async def test_a_fault_at_start_is_unavailable(server: FakeOllama, fault: Fault)
 
 
 async def test_a_server_that_does_not_answer_is_unavailable(server: FakeOllama) -> None:
-    embedder = OllamaEmbedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=0.2)
+    embedder = ollama_embedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=0.2)
     server.fault = "hang"
 
     with pytest.raises(Unavailable, match="gave no answer in time"):
@@ -82,7 +86,7 @@ async def test_a_server_that_does_not_answer_is_unavailable(server: FakeOllama) 
 async def test_no_server_is_unavailable() -> None:
     async with fake_ollama() as server:
         gone = server.url
-    embedder = OllamaEmbedder(OllamaAddress(gone, EMBEDDING_MODEL), timeout_s=20)
+    embedder = ollama_embedder(OllamaAddress(gone, EMBEDDING_MODEL), timeout_s=20)
 
     with pytest.raises(Unavailable, match=f"Ollama at {gone} can't be reached"):
         await embedder.start()
@@ -90,7 +94,7 @@ async def test_no_server_is_unavailable() -> None:
 
 
 async def test_an_unknown_model_stops_the_start_with_the_command_that_gets_it(server: FakeOllama) -> None:
-    embedder = OllamaEmbedder(OllamaAddress(server.url, "bge-m3"), timeout_s=20)
+    embedder = ollama_embedder(OllamaAddress(server.url, "bge-m3"), timeout_s=20)
 
     with pytest.raises(ConfigurationError, match=f"SLUICE_EMBEDDER: Ollama at {server.url} .* run: ollama pull bge-m3"):
         await embedder.start()
@@ -98,33 +102,35 @@ async def test_an_unknown_model_stops_the_start_with_the_command_that_gets_it(se
 
 
 async def test_a_chat_model_stops_the_start(server: FakeOllama) -> None:
-    embedder = OllamaEmbedder(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    embedder = ollama_embedder(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
 
     with pytest.raises(ConfigurationError, match=r"'llama3\.2' .* is no embedding model; it can do completion"):
         await embedder.start()
     await embedder.close()
 
 
-async def test_texts_go_in_batches_of_32_with_nomics_prefixes_uncut(
-    server: FakeOllama, embedder: OllamaEmbedder
+async def test_texts_go_in_batches_uncut_with_nomics_prefixes_and_keep_the_model_loaded(
+    server: FakeOllama, embedder: ServedEmbedder
 ) -> None:
     server.requests.clear()
 
-    await embedder.embed_documents([f"text {number}" for number in range(70)])
+    await embedder.embed_documents([f"text {number}" for number in range(200)])
     await embedder.embed_query("question")
 
-    bodies = server.bodies("/api/embed")
-    assert [len(body["input"]) for body in bodies] == [32, 32, 6, 1]
-    assert bodies[0]["input"][0] == "search_document: text 0"
-    assert bodies[3]["input"] == ["search_query: question"]
-    assert not any(body["truncate"] for body in bodies[:3])
+    *documents, query = server.bodies("/api/embed")
+    assert sorted(text for body in documents for text in body["input"]) == sorted(
+        f"search_document: text {number}" for number in range(200)
+    )
+    assert max(len(body["input"]) for body in documents) <= MOST
+    assert query["input"] == ["search_query: question"]
+    assert {(body["truncate"], body["keep_alive"]) for body in (*documents, query)} == {(False, KEEP_ALIVE)}
 
 
 async def test_two_batches_are_at_the_server_and_a_query_waits_for_none(
-    server: FakeOllama, embedder: OllamaEmbedder
+    server: FakeOllama, embedder: ServedEmbedder
 ) -> None:
     server.fault, server.arrived = "hang", asyncio.Queue()
-    documents = [asyncio.create_task(embedder.embed_documents(["text"])) for _ in range(4)]
+    documents = [asyncio.create_task(embedder.embed_documents([f"text {n}"] * 10)) for n in range(4)]
     for _ in range(2):
         await server.arrived.get()
     server.fault = None
@@ -137,7 +143,84 @@ async def test_two_batches_are_at_the_server_and_a_query_waits_for_none(
         task.cancel()
 
 
-async def test_nothing_is_sent_for_no_texts_and_for_blank_ones(server: FakeOllama, embedder: OllamaEmbedder) -> None:
+async def test_a_text_too_long_for_the_server_is_embedded_in_parts_and_the_others_as_they_are(
+    server: FakeOllama, embedder: ServedEmbedder
+) -> None:
+    server.context = 10  # words and signs; a prefix is three of them
+    texts = ["short one", "Here are five words. There stand as many.", "short two"]
+
+    vectors = await embedder.embed_documents(texts)
+
+    prefix = "search_document: "
+    first, second = "Here are five words. ", "There stand as many."
+    parts = [unit(vector(prefix + first)), unit(vector(prefix + second))]
+    mean = np.average(parts, axis=0, weights=[len(first), len(second)])
+    assert [np.array_equal(vectors[n], unit(vector(prefix + texts[n]))) for n in (0, 2)] == [True, True]
+    assert np.array_equal(vectors[1], unit(mean))
+    assert np.array_equal((await embedder.embed_documents(texts))[1], vectors[1])
+
+
+async def test_a_text_that_no_halving_makes_short_enough_is_rejected_alone(
+    server: FakeOllama, embedder: ServedEmbedder
+) -> None:
+    server.context = 4
+
+    long, short = await asyncio.gather(
+        embedder.embed_documents(["word " * 20]), embedder.embed_documents(["short"]), return_exceptions=True
+    )
+
+    assert isinstance(long, Rejected)
+    assert long.code == "text_too_long"
+    assert "a text of 100 characters can't be embedded" in long.sentence
+    assert not isinstance(short, BaseException)
+
+
+async def test_a_query_too_long_for_the_server_is_cut_until_it_fits(
+    server: FakeOllama, embedder: ServedEmbedder
+) -> None:
+    server.context = 5
+
+    found = await embedder.embed_query("apple pear plum fig")
+
+    assert np.array_equal(found, unit(vector("search_query: apple pea")))
+    server.context = 1
+    with pytest.raises(Rejected, match="not even"):
+        await embedder.embed_query("apple pear plum fig")
+
+
+async def test_a_text_that_makes_the_model_fail_holds_up_its_own_document_alone(
+    server: FakeOllama, embedder: ServedEmbedder
+) -> None:
+    server.poison = "cursed"
+
+    results = await asyncio.gather(
+        *(embedder.embed_documents([text]) for text in ("one", "cursed", "two")), return_exceptions=True
+    )
+
+    assert [isinstance(result, Unavailable) for result in results] == [False, True, False]
+
+
+async def test_a_model_replaced_while_we_run_gives_no_vectors_until_it_is_back(
+    server: FakeOllama, embedder: ServedEmbedder
+) -> None:
+    server.weights = "second"
+    for asked in (embedder.embed_documents(["text"]), embedder.embed_query("text")):
+        with pytest.raises(Unavailable, match=r"has replaced 'nomic-embed-text': .* start again") as caught:
+            await asked
+        assert caught.value.code == "model_changed"
+
+    server.weights = "first"
+    assert len(await embedder.embed_documents(["text"])) == 1
+
+
+async def test_a_model_removed_while_we_run_is_awaited(server: FakeOllama, embedder: ServedEmbedder) -> None:
+    server.models.clear()
+
+    with pytest.raises(Unavailable, match="run: ollama pull nomic-embed-text"):
+        await embedder.embed_documents(["text"])
+
+
+async def test_nothing_is_sent_for_no_texts_and_for_blank_ones(server: FakeOllama, embedder: ServedEmbedder) -> None:
     server.requests.clear()
 
     await embedder.embed_documents([])
@@ -151,7 +234,7 @@ async def test_the_digest_tells_models_and_prefixes_apart(server: FakeOllama) ->
     server.models = {"nomic-embed-text:latest": "embedding", "all-minilm:latest": "embedding"}
     digests = set()
     for name in ("nomic-embed-text", "nomic-embed-text:latest", "all-minilm"):
-        embedder = OllamaEmbedder(OllamaAddress(server.url, name), timeout_s=20)
+        embedder = ollama_embedder(OllamaAddress(server.url, name), timeout_s=20)
         await embedder.start()
         digests.add(embedder.model.digest)
         await embedder.close()
@@ -162,32 +245,24 @@ async def test_the_digest_tells_models_and_prefixes_apart(server: FakeOllama) ->
 @pytest.mark.parametrize(
     ("info", "parameters", "longest"),
     [
-        ({}, "", 496),
-        ({"nomic-bert.context_length": 2048}, "num_ctx                        8192", 496),
-        ({"bert.context_length": 512}, "num_ctx                        256", 240),
-        ({"bert.context_length": 128, "bert.block_count": 6}, 'stop  "num_ctx 1"', 112),
+        ({}, "", 512),
+        ({"nomic-bert.context_length": 2048}, "num_ctx                        8192", 512),
+        ({"bert.context_length": 512}, "num_ctx                        256", 256),
+        ({"bert.context_length": 128, "bert.block_count": 6}, 'stop  "num_ctx 1"', 128),
     ],
 )
 def test_the_longest_input_is_the_smallest_of_all_limits(info: dict[str, int], parameters: str, longest: int) -> None:
     assert longest_input(info, parameters) == longest
 
 
-@given(st.text(), st.text())
-def test_the_estimate_never_falls_as_a_text_grows(text: str, more: str) -> None:
-    tokens = EstimatedTokens(100)
+async def test_special_tokens_and_the_prefix_take_their_part_of_the_longest_input(
+    server: FakeOllama, embedder: ServedEmbedder
+) -> None:
+    bare = {"all-minilm:latest": "embedding"}
+    server.models |= bare
+    other = ollama_embedder(OllamaAddress(server.url, "all-minilm"), timeout_s=20)
+    await other.start()
 
-    shorter, longer = tokens.count([text, text + more])
-
-    assert shorter <= longer
-
-
-@given(st.text(max_size=300), st.integers(1, 100))
-def test_a_cut_text_is_the_longest_beginning_that_fits(text: str, limit: int) -> None:
-    tokens = EstimatedTokens(limit)
-
-    cut = tokens.cut(text)
-
-    assert text.startswith(cut)
-    assert tokens.count([cut])[0] <= limit
-    if cut != text:
-        assert tokens.count([text[: len(cut) + 1]])[0] > limit
+    assert embedder.model.max_tokens < other.model.max_tokens < 256
+    assert other.model.max_tokens - embedder.model.max_tokens >= 5  # BERT's tokens of "search_document: "
+    await other.close()

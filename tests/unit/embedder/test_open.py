@@ -2,6 +2,7 @@ import pytest
 
 from shared.embedder.open import open_embedder
 from shared.ollama_server import ollama_address
+from shared.openai_server import openai_address
 from shared.settings import ConfigurationError
 
 
@@ -20,9 +21,41 @@ def test_an_address_is_host_port_and_model(value: str, url: str, model: str, tag
 
 
 @pytest.mark.parametrize(
+    ("value", "url", "model"),
+    [
+        ("openai+https://api.openai.com/v1/gpt-4o-mini", "https://api.openai.com/v1", "gpt-4o-mini"),
+        ("openai+http://host:8000/v1/BAAI/bge-m3", "http://host:8000/v1", "BAAI/bge-m3"),
+        ("openai+https://host/api/v1/openai/gpt-4o:free", "https://host/api/v1", "openai/gpt-4o:free"),
+        ("openai+https://host/v1beta/openai/gemini-2.5-pro", "https://host/v1beta/openai", "gemini-2.5-pro"),
+        ("openai+http://[::1]:1/v1/m", "http://[::1]:1/v1", "m"),
+    ],
+)
+def test_an_openai_address_ends_its_base_with_the_version(value: str, url: str, model: str) -> None:
+    address = openai_address("SLUICE_CHAT", value)
+
+    assert (address.url, address.model) == (url, model)
+
+
+def test_a_key_within_the_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigurationError, match="SLUICE_OPENAI_API_KEY") as caught:
+        open_embedder("openai+https://sk-secret@host/v1/model")
+
+    assert "sk-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "",
+        "openai+ftp://host/v1/model",
+        "openai+https://host",
+        "openai+https://host/model",
+        "openai+https://host/v1",
+        "openai+https://host/v1/",
+        "openai+https:///v1/model",
+        "openai+https://host:port/v1/model",
+        "openai+https://host/v1/model?x=1",
+        "openai+https://host/v1/mo del",
         "minilm",
         "minilm:large",
         "openai://host",
