@@ -1,0 +1,220 @@
+"""`sluice verify`: opens what the settings name, looks, mends when asked to, and says what it found."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from services.ingest_worker.chunk import CHUNKER
+from services.operator_cli.terminal import console
+from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, Report
+from services.operator_cli.verify.repair import Repair, Repaired
+from services.operator_cli.verify.verifier import Parts, Verifier, Watch, registered
+from shared import verdict
+from shared.blobs.open import open_blobs
+from shared.contracts import Message
+from shared.embedder.open import open_embedder
+from shared.errors import Unavailable
+from shared.folder import owned
+from shared.index import Generation, serving
+from shared.log.open import open_log
+from shared.settings import ConfigurationError, Settings, load_settings
+from shared.store import Store
+from shared.store.bm25 import Bm25
+from shared.store.open import open_store
+from shared.telemetry import configure_logging
+
+
+class Outcome(Message, frozen=True):
+    """What the command has to say."""
+
+    report: Report  # after the repair, where there was one
+    found: Report | None = None  # before it
+    repaired: Repaired | None = None
+    dry_run: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where all is right, 1 where something differs, 2 where some couldn't be judged."""
+        return {"right": 0, "wrong": 1, "unsettled": 2}[self.report.verdict]
+
+
+def verify_here(*, repair: bool, dry_run: bool, sample: int | None, patience_s: float) -> Outcome:
+    """Return what was found, and mended.
+
+    Raises:
+        ConfigurationError: the settings can't work, or name nothing that could be looked at.
+        Unavailable: a part is away.
+    """
+    settings = load_settings()
+    configure_logging(settings.log_format, "warning", secrets=[key.key for key in settings.keys])
+
+    async def run() -> Outcome:
+        async with opened(settings) as parts:
+            with progress() as watch:
+                return await verify(parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s)
+
+    return asyncio.run(run())
+
+
+async def verify(
+    parts: Parts, watch: Watch, *, repair: bool, dry_run: bool, sample: int | None, patience_s: float
+) -> Outcome:
+    """Return what was found, and mended; the verdict stands where readiness reads it.
+
+    Raises:
+        ConfigurationError: the log has nothing to repair from.
+        Unavailable: a part is away.
+    """
+    verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
+    report = await verifier.verify()
+    outcome = Outcome(report=report, dry_run=dry_run)
+    if repair and report.differences:
+        await _keep(parts.store, report)
+        repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
+        if not dry_run:
+            report = await Verifier(parts, watch, sample=sample, patience_s=patience_s).verify()
+        outcome = Outcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
+    await _keep(parts.store, report)
+    return outcome
+
+
+async def _keep(store: Store, report: Report) -> None:
+    if report.verdict == "unsettled":  # it says nothing new
+        return
+    first = next((each.sentence for name in INVARIANTS for each in report.first.get(name, ())), "")
+    await verdict.write(store, verdict.Verdict(differences=report.differences, at=int(time.time() * 1000), first=first))
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncGenerator[Parts]:
+    """Give the parts, started; nothing is made that isn't there.
+
+    Raises:
+        ConfigurationError: there is no log, or the index was built with other settings.
+        Unavailable: a part is away.
+    """
+    if settings.log == "sqlite:" and not (settings.data / "log.sqlite").exists():
+        raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: nothing was ever taken in there")
+    async with AsyncExitStack() as stack:
+        log, embedder = open_log(settings.log, settings.data), open_embedder(settings.embedder)
+        for part in (log, embedder):
+            await part.start()
+            stack.push_async_callback(part.stop if part is log else embedder.close)
+        store = await _store(settings, stack)
+        bm25 = Bm25()
+        wanted = Generation(
+            chunker=CHUNKER,
+            chunk_size=settings.chunk_size,
+            chunk_overlap=settings.chunk_overlap,
+            model=embedder.model,
+            bm25=bm25.fingerprint,
+        )
+        if await registered(store):
+            await serving(store, wanted)  # says which settings differ
+        yield Parts(
+            log=log,
+            store=store,
+            blobs=open_blobs(settings.blobs, settings.data),
+            embedder=embedder,
+            bm25=bm25,
+            generation=wanted,
+        )
+
+
+async def _store(settings: Settings, stack: AsyncExitStack) -> Store:
+    """Return the store: the one that a server runs, else, where it is embedded, our own for as long as we look."""
+    store = open_store(settings, attach=True)
+    try:
+        await store.start()
+    except Unavailable:
+        await store.close()
+        if settings.store != "edge:":
+            raise
+        stack.enter_context(owned(settings.data))
+        store = open_store(settings)
+        await store.start()
+    stack.push_async_callback(store.close)
+    return store
+
+
+# Words
+
+
+@contextmanager
+def progress() -> Iterator[Watch]:
+    """Give a watch that draws a bar on stderr; in a pipe, nothing is drawn."""
+    err = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        yield _Bar(bar)
+
+
+class _Bar:
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task: TaskID | None = None
+
+    def begin(self, what: str, total: int) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(what, total=total or None)
+
+    def step(self, count: int) -> None:
+        if self._task is not None:
+            self._bar.advance(self._task, count)
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """Return what `--json` prints: the verdict, and all that led to it."""
+    return {"verdict": outcome.report.verdict, **msgspec.to_builtins(outcome)}
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """Yield what a person reads."""
+    if outcome.found is not None and outcome.repaired is not None:
+        yield from _report(outcome.found)
+        yield ""
+        yield _repaired(outcome.repaired, dry_run=outcome.dry_run)
+        if outcome.dry_run:
+            return
+        yield ""
+    yield from _report(outcome.report)
+
+
+def _report(report: Report) -> Iterator[str]:
+    yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded anew"
+    for name in INVARIANTS:
+        count = report.counts.get(name, 0)
+        verdict_ = f"{count} differ" if count else "–" if name in ("I6", "I7") else "ok"
+        yield f"{name}  {MEANINGS[name]:58}  {verdict_}"
+        for difference in report.first.get(name, ()):
+            yield f"      {difference.document_id or '-'}  {difference.sentence}"
+        if count > len(report.first.get(name, ())):
+            yield f"      and {count - len(report.first[name])} more"
+    for topic, lag in report.lag.items():
+        yield f"not yet: {lag} records of {topic} are not finished"
+    if report.unsettled:
+        yield f"not yet: {len(report.unsettled)} documents kept changing, first {report.unsettled[0]}"
+    yield {"right": "all is right", "wrong": "not right", "unsettled": "not all could be judged"}[report.verdict]
+
+
+def _repaired(repaired: Repaired, *, dry_run: bool) -> str:
+    parts = (
+        (repaired.published, "versions published again"),
+        (repaired.resubmitted, "submissions published again"),
+        (repaired.points_deleted, "points deleted"),
+        (repaired.points_mended, "points set right around their vector"),
+        (repaired.heads, "heads set right or taken away"),
+        (repaired.entries, "ledger entries set right"),
+        (repaired.left, "documents left as they are"),
+    )
+    did = ", ".join(f"{count} {what}" for count, what in parts if count) or "nothing"
+    if dry_run:
+        return f"would repair: {did}"
+    waits = "" if repaired.applied else "; the workers have not done their part: is a Sluice running?"
+    return f"repaired: {did}{waits}"

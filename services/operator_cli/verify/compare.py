@@ -1,0 +1,373 @@
+"""Compares what the log says of one document with what the store holds of it. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from services.operator_cli.verify.findings import Difference, Invariant, Judged, Remedy
+from services.operator_cli.verify.oracle import Expected
+from services.operator_cli.verify.truth import TRANSIENT, SetAside
+from shared.contracts import TERMINAL, DocumentVersion, Place
+from shared.index import Head, vector_hash
+from shared.ledger import Accepted, Entry, Last, older
+from shared.store import Filter, Ids, Match, Payload, Point, Sparse
+
+_CHARACTERS: Final = 60  # of a value in a sentence
+
+
+def index_judged(name: str, expected: Expected | None, head: Payload | None, points: Sequence[Point]) -> Judged:
+    """Return how a document's head and points differ; with `expected` None, nothing should answer for it."""
+    findings = _Findings(name, expected)
+    if expected is None:
+        if head is not None:
+            findings.add("I2", f"a head of version {head.get('version')!r} of a document that the log doesn't know")
+        for point in points:
+            findings.add("I2", f"point {point.id} of a document that the log doesn't know")
+        drop = None if head is None else _only(name, "version", head)
+        remedy = Remedy(delete_points=tuple(point.id for point in points), drop_head=drop)
+        return Judged(tuple(findings.all), remedy)
+    drop_head, mend_head = _judge_head(findings, expected.head, head)
+    delete, mend = _judge_points(findings, expected, points)
+    remedy = Remedy(
+        delete_points=tuple(delete),
+        drop_head=drop_head,
+        mend_points=tuple(mend),
+        mend_head=mend_head,
+        publish=bool(findings.all),
+    )
+    return Judged(tuple(findings.all), remedy)
+
+
+class _Findings:
+    def __init__(self, name: str, expected: Expected | None = None, tenant: str | None = None) -> None:
+        self._name = name
+        self._tenant = expected.document.tenant if expected else tenant
+        self.all: list[Difference] = []
+
+    def add(self, invariant: Invariant, sentence: str) -> None:
+        self.all.append(Difference(invariant=invariant, sentence=sentence, document_id=self._name, tenant=self._tenant))
+
+
+def _only(name: str, field: str, payload: Payload) -> Filter:
+    """Return the filter of a document's point, where possible only as long as it is as it was seen."""
+    seen = payload.get(field)
+    return Filter(must=(Ids((name,)), *((Match(field, (seen,)),) if isinstance(seen, int) else ())))
+
+
+def _judge_head(findings: _Findings, wanted: Head, payload: Payload | None) -> tuple[Filter | None, Head | None]:
+    """Return which head must go, and the one that must stand in its place at once."""
+    if payload is None:
+        findings.add("I1", f"version {wanted.version} has no head")
+        return None, None
+    drop = _only(wanted.document_id, "version", payload)
+    try:
+        head = msgspec.convert(payload, Head)
+    except msgspec.ValidationError as error:
+        findings.add("I1", f"the head can't be read: {error}")
+        return drop, None
+    if head == wanted:
+        return None, None
+    if head.tenant != wanted.tenant:
+        findings.add("I8", f"the head is {head.tenant}'s, the document {wanted.tenant}'s")
+    if head.version == wanted.version:
+        findings.add("I1", f"the head of version {head.version}: {_unequal(_fields(head), _fields(wanted))}")
+        return None, wanted
+    findings.add("I1", f"the head says version {head.version}, the log {wanted.version}")
+    # A lower one is replaced by the workers. Before a raised one they would take the version for a late one.
+    return drop if head.version > wanted.version else None, None
+
+
+def _judge_points(findings: _Findings, expected: Expected, points: Iterable[Point]) -> tuple[list[str], list[Point]]:
+    """Return the ids that must go, and the points to be written over their damaged selves."""
+    version = expected.document.version
+    delete, mend, seen = list[str](), list[Point](), set[str]()
+    for point in points:
+        wanted = expected.points.get(point.id)
+        if wanted is None:
+            findings.add("I2", f"point {point.id} {_surplus(point, version)}")
+            delete.append(point.id)
+            continue
+        seen.add(point.id)
+        faults = _faults(point, wanted, expected.document.tenant)
+        for invariant, fault in faults:
+            findings.add(invariant, f"point {point.id} (chunk {_order(wanted)}): {fault}")
+        if not faults:
+            continue
+        if (mended := _mended(point, wanted)) is not None:
+            mend.append(mended)
+        else:
+            delete.append(point.id)
+    if expected.points and not seen:
+        findings.add("I1", f"all {len(expected.points)} points of version {version} are missing")
+    for point_id, wanted in expected.points.items():
+        if seen and point_id not in seen:
+            findings.add("I1", f"point {point_id} (chunk {_order(wanted)}) of version {version} is missing")
+    return delete, mend
+
+
+def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, str]]:
+    faults: list[tuple[Invariant, str]] = []
+    metadata = _metadata(point)
+    if point.payload.get("text") != wanted.payload["text"]:
+        found, text = point.payload.get("text"), wanted.payload["text"]
+        faults.append(("I1", f"the text is {_short(found)}, not {_short(text)}"))
+    if metadata.get("tenant") != tenant:
+        faults.append(("I8", f"its tenant is {_short(metadata.get('tenant'))}, its document's {tenant!r}"))
+    rest = {key: value for key, value in metadata.items() if key not in ("tenant", "vectorHash")}
+    others = {key: value for key, value in _metadata(wanted).items() if key != "tenant"}
+    if rest != others:
+        faults.append(("I1", f"the metadata: {_unequal(rest, others)}"))
+    if not sound(point):
+        faults.append(
+            ("I1", "the vector doesn't fit its vectorHash" if point.dense is not None else "it has no vector")
+        )
+    if not _alike(point.sparse, wanted.sparse):
+        faults.append(("I1", "the sparse vector isn't its text's"))
+    return faults
+
+
+def sound(point: Point) -> bool:
+    """Return whether the point has a vector, and it is the one that was written."""
+    return point.dense is not None and _metadata(point).get("vectorHash") == vector_hash(point.dense)
+
+
+def _mended(point: Point, wanted: Point) -> Point | None:
+    """Return the right point around the found one's vector, None where that can't be the text's own."""
+    metadata = _metadata(wanted)
+    if not sound(point) or _metadata(point).get("chunkHash") != metadata["chunkHash"]:
+        return None
+    payload = {**wanted.payload, "metadata": {**metadata, "vectorHash": _metadata(point)["vectorHash"]}}
+    return Point(id=point.id, payload=payload, dense=point.dense, sparse=wanted.sparse)
+
+
+def _surplus(point: Point, version: int) -> str:
+    found = _metadata(point).get("version")
+    if not isinstance(found, int) or found == version:
+        return f"is none of version {version}'s"
+    return f"of version {found} is {'stale' if found < version else 'ahead'}: version {version} answers"
+
+
+def _alike(a: Sparse | None, b: Sparse | None) -> bool:
+    return _weights(a) == _weights(b)
+
+
+def _weights(vector: Sparse | None) -> dict[int, float]:
+    if vector is None:
+        return {}
+    return dict(zip(vector.indices, np.asarray(vector.values, dtype=np.float32).tolist(), strict=True))
+
+
+def _metadata(point: Point) -> dict[str, Any]:
+    found = point.payload.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _order(point: Point) -> int:
+    order: int = point.payload["metadata"]["chunkOrder"]
+    return order
+
+
+# The ledger
+
+
+def ledger_judged(
+    name: str,
+    newest: DocumentVersion | None,
+    *,
+    failure: SetAside | None,
+    submitted: Place | None,
+    payload: Payload | None,
+    lettered: bool,
+) -> Judged:
+    """Return how a document's ledger entry differs.
+
+    `newest` is the newest version that has an event, `failure` why it can't answer; `submitted` is the newest
+    submission's place. `lettered` says whether the end that the entry tells of is in the dead letters, or was.
+    """
+    if newest is None:
+        return _without_event(name, submitted, payload, lettered=lettered)
+    findings = _Findings(name, tenant=newest.tenant)
+    entry = _read(findings, payload)
+    if entry is None:
+        if payload is None:
+            findings.add("I3", f"version {newest.version} was accepted, and the ledger has no entry")
+    else:
+        _judge_entry(findings, entry, newest, failure=failure, submitted=submitted, lettered=lettered)
+    if not findings.all:
+        return Judged()
+    again = submitted if submitted is not None and older(newest.place, submitted) else None
+    return Judged(
+        tuple(findings.all),
+        Remedy(
+            drop_entry=_only(name, "rev", payload) if payload is not None and entry is None else None,
+            entry=rebuilt(newest, failure),
+            entry_rev=entry.rev if entry else None,
+            publish=failure is None,
+            resubmit=again,
+        ),
+    )
+
+
+def _judge_entry(
+    findings: _Findings,
+    entry: Entry,
+    newest: DocumentVersion,
+    *,
+    failure: SetAside | None,
+    submitted: Place | None,
+    lettered: bool,
+) -> None:
+    accepted, last = entry.accepted, entry.last
+    if entry.tenant != newest.tenant:
+        findings.add("I8", f"the ledger's entry is {entry.tenant}'s, the document {newest.tenant}'s")
+    if (entry.document_id, entry.source, entry.path) != (newest.document_id, newest.source, newest.path):
+        findings.add("I3", f"the ledger's entry is of {entry.source}/{entry.path}, not {newest.source}/{newest.path}")
+    # Accepted, then set aside before its event: the ledger knows a version that the truth doesn't.
+    without_event = accepted.version > newest.version and accepted.version == last.version and last.status == "failed"
+    if accepted.version != newest.version and not without_event:
+        findings.add("I3", f"the ledger accepted version {accepted.version}, the log's newest is {newest.version}")
+    elif not without_event:
+        wanted = _accepted(newest, accepted.place)
+        if accepted != wanted:
+            findings.add(
+                "I3", f"the ledger's version {accepted.version}: {_unequal(_fields(accepted), _fields(wanted))}"
+            )
+        if older(accepted.place, newest.place):
+            findings.add("I3", f"the ledger has version {accepted.version} at a place before its own")
+    _judge_end(findings, entry, newest, failure, lettered=lettered)
+    if submitted is not None and not entry.ended(submitted):
+        findings.add("I3", f"the submission at {_at(submitted)} has not ended: {last.status} at {_at(last.place)}")
+
+
+def _judge_end(
+    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: SetAside | None, *, lettered: bool
+) -> None:
+    last = entry.last
+    if last.version == newest.version and last.status in TERMINAL:
+        well = {newest.outcome} if newest.deleted else {newest.outcome, "unchanged"}
+        if last.status == "failed" and failure is None:
+            findings.add("I4", f"version {last.version} failed without a dead letter: {_short(last.error)}")
+        elif last.status != "failed" and last.status not in well:
+            findings.add("I3", f"version {last.version} is {last.status}, and was accepted as {newest.outcome}")
+    elif last.status not in TERMINAL:
+        findings.add("I3", f"version {last.version} has not ended: it is {last.status}")
+    elif last.version < newest.version:
+        findings.add("I3", f"the ledger last heard of version {last.version}, the log's newest is {newest.version}")
+    elif last.status != "failed":
+        findings.add("I3", f"version {last.version} is {last.status}, and the log knows none after {newest.version}")
+    elif not lettered:
+        findings.add("I4", f"the submission at {_at(last.place)} failed without a dead letter: {_short(last.error)}")
+
+
+def _without_event(name: str, submitted: Place | None, payload: Payload | None, *, lettered: bool) -> Judged:
+    findings = _Findings(name)
+    entry = _read(findings, payload)
+    if payload is None:
+        if submitted is not None:
+            findings.add("I3", f"the submission at {_at(submitted)} has neither an entry nor an event")
+    elif entry is not None:
+        failed = entry.last.status == "failed"
+        if entry.accepted.version and not failed:
+            findings.add("I3", f"the ledger accepted version {entry.accepted.version}, the log has no event of it")
+        if failed and not lettered:
+            findings.add("I4", f"the submission at {_at(entry.last.place)} failed without a dead letter")
+        if submitted is not None and not entry.ended(submitted):
+            findings.add("I3", f"the submission at {_at(submitted)} has not ended: {entry.last.status}")
+    if not findings.all or submitted is None:  # where the submission is gone too, nothing can be decided again
+        return Judged(tuple(findings.all))
+    return Judged(
+        tuple(findings.all),
+        Remedy(drop_entry=None if payload is None else _only(name, "rev", payload), resubmit=submitted),
+    )
+
+
+def last_of(payload: Payload | None) -> Last | None:
+    """Return how the newest submission stands by an entry; None where there is none, or it can't be read."""
+    try:
+        return msgspec.convert(payload, Entry).last
+    except msgspec.ValidationError:
+        return None
+
+
+def rebuilt(newest: DocumentVersion, failure: SetAside | None) -> Entry:
+    """Return the entry as the log alone gives it; a version that didn't fail has yet to end."""
+    return Entry(
+        document_id=newest.document_id,
+        tenant=newest.tenant,
+        source=newest.source,
+        path=newest.path,
+        rev=0,
+        writer="",
+        accepted=_accepted(newest, newest.place),
+        last=Last(
+            version=newest.version,
+            place=newest.place,
+            status="accepted" if failure is None else "failed",
+            at=newest.updated_at if failure is None else failure.last_seen,
+            error=failure.sentence if failure else None,
+            code=failure.code if failure else None,
+        ),
+        created_at=newest.created_at,
+        updated_at=newest.updated_at,
+        title=newest.title,
+        url=newest.url,
+        tags=newest.tags,
+    )
+
+
+def _accepted(document: DocumentVersion, place: Place) -> Accepted:
+    return Accepted(
+        version=document.version,
+        place=place,
+        raw_hash=document.raw_hash,
+        metadata_hash=document.metadata_hash,
+        extractor=document.extractor,
+        outcome=document.outcome,
+        etag=document.etag,
+    )
+
+
+def outage(letter: SetAside) -> str | None:
+    """Return what is wrong with a dead letter that an outage caused, else None."""
+    if letter.code in TRANSIENT:
+        return f"set aside in {letter.stage} for an outage, which ends: {letter.code}: {_short(letter.sentence)}"
+    return None
+
+
+def _read(findings: _Findings, payload: Payload | None) -> Entry | None:
+    if payload is None:
+        return None
+    try:
+        return msgspec.convert(payload, Entry)
+    except msgspec.ValidationError as error:
+        findings.add("I3", f"the ledger's entry can't be read: {error}")
+        return None
+
+
+# Words
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(struct)
+    return fields
+
+
+def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    names = [
+        name
+        for name in sorted({*found, *wanted})
+        if found.get(name) != wanted.get(name) or (name in found) != (name in wanted)
+    ]
+    shown = ", ".join(f"{name} is {_short(found.get(name))}, not {_short(wanted.get(name))}" for name in names[:3])
+    return shown + (f", and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
+
+
+def _at(place: Place) -> str:
+    return f"{place.partition}@{place.offset}"

@@ -1,0 +1,220 @@
+"""Mends what differs: takes away what is wrong, and publishes the document's version again. The workers do the rest.
+
+A version is applied by the same code as ever, so vectors are copied where a sound point holds the text. A point that is
+there counts as right to the workers; so one that isn't right goes first, or, where its vector is sound, is written
+anew around it. A head above the truth goes first too: before it, the version would be taken for a late one, and its
+record struck from the truth.
+"""
+
+import asyncio
+import time
+from contextlib import aclosing
+from functools import partial
+
+import msgspec
+from aiokafka import TopicPartition
+
+from services.operator_cli.verify.findings import Remedy, Report
+from services.operator_cli.verify.reading import records
+from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, Parts, Seen, Verifier
+from shared import ledger
+from shared.contracts import Message, Place
+from shared.index import Index, serving
+from shared.ledger import Entry, Ledger
+from shared.log import Publish, Record
+from shared.log.publish import publish
+from shared.places import PLACE_HEADER, place_header
+from shared.settings import ConfigurationError
+from shared.store import Filter, Ids, Match, Payload, Point
+from shared.topics import EXTRACTED, SUBMITTED
+
+_LOOK_S = 0.1  # how often the workers' offsets are asked for
+
+
+class Repaired(Message, frozen=True):
+    """What was done, or, in a dry run, what would be."""
+
+    published: int = 0  # versions
+    resubmitted: int = 0  # submissions, which the first stage decides again
+    points_deleted: int = 0
+    points_mended: int = 0  # written anew around their own vector
+    heads: int = 0  # taken away, or set right
+    entries: int = 0  # of the ledger
+    left: int = 0  # documents that the log can't mend, or that are changing just now
+    applied: bool = True  # whether the workers have done their part
+
+
+class Repair:
+    """Acts on what a verification has found."""
+
+    def __init__(self, parts: Parts, verifier: Verifier, *, patience_s: float = 30.0) -> None:
+        self._parts = parts
+        self._verifier = verifier
+        self._patience_s = patience_s
+        self._ledger = Ledger(parts.store)
+
+    async def repair(self, report: Report, *, dry_run: bool = False) -> Repaired:
+        """Return what was done, once the workers have done theirs or make no progress for the patience.
+
+        Raises:
+            ConfigurationError: the log has no version of any document, and the store has points.
+            Unavailable: a part is away; begin again.
+        """
+        if not report.differences:
+            return Repaired()
+        if not any(told.versions for told in self._verifier.truth.documents.values()):
+            raise ConfigurationError(
+                "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
+                "right one? Nothing was repaired"
+            )
+        broker = self._parts.log.broker("verify")
+        await broker.start()
+        try:
+            doing = _Doing(self._parts, self._ledger, partial(publish, broker), dry_run=dry_run)
+            await doing.prepare()
+            await self._verifier.read_on()
+            busy = self._verifier.busy()
+            batch: list[Seen] = []
+            async with aclosing(self._verifier.look(report.wrong, "repairing")) as seen:
+                async for each in seen:
+                    if not each.judged.differences:
+                        continue
+                    if each.name in busy:
+                        doing.left += 1
+                        continue
+                    batch.append(each)
+                    if len(batch) == BATCH_DOCUMENTS:
+                        await doing.mend(batch)
+                        batch = []
+            await doing.mend(batch)
+            await doing.delete_points(report.strays)
+            await doing.resubmit()
+            if not dry_run:
+                await self._parts.store.flush()
+        finally:
+            await broker.stop()
+        applied = dry_run or await self._caught_up()
+        return doing.summary(applied=applied)
+
+    async def _caught_up(self) -> bool:
+        """Return whether each stage came to where its topic ended; False when none moves any more."""
+        for topic in self._verifier.topics:
+            await self._verifier.read_on()
+            target = {tp: end for tp, end in self._verifier.cut.ends.items() if tp.topic == topic}
+            moved, committed = time.monotonic(), self._verifier.cut.committed
+            while any(self._verifier.cut.committed[tp] < end for tp, end in target.items()):
+                await asyncio.sleep(_LOOK_S)
+                await self._verifier.read_on()
+                if self._verifier.cut.committed != committed:
+                    moved, committed = time.monotonic(), self._verifier.cut.committed
+                elif time.monotonic() - moved > self._patience_s:
+                    return False
+        return True
+
+
+class _Doing:
+    def __init__(self, parts: Parts, ledger: Ledger, publish: Publish, *, dry_run: bool) -> None:
+        self._parts = parts
+        self._ledger = ledger
+        self._publish = publish
+        self._dry_run = dry_run
+        self._places: dict[tuple[int, int], tuple[str, Place]] = {}
+        self._done = Repaired()
+        self.left = 0
+
+    def summary(self, *, applied: bool) -> Repaired:
+        return msgspec.structs.replace(self._done, left=self.left, applied=applied)
+
+    async def prepare(self) -> None:
+        """Make the collections of an emptied store: without them, the workers wait for ever."""
+        if self._dry_run:
+            return
+        generation = await serving(self._parts.store, self._parts.generation)
+        await self._ledger.create()
+        await Index(self._parts.store, generation).create()
+
+    async def mend(self, batch: list[Seen]) -> None:
+        await asyncio.gather(*(self._mend(seen) for seen in batch))
+
+    async def _mend(self, seen: Seen) -> None:
+        remedy = seen.judged.remedy
+        if remedy == Remedy():
+            self.left += 1
+            return
+        await self.delete_points(remedy.delete_points)
+        await self._index(remedy)
+        await self._entry(seen.name, remedy)
+        if remedy.publish and seen.record is not None:
+            await self._again(seen.name, seen.record)
+        if remedy.resubmit is not None:
+            place = remedy.resubmit
+            self._places[place.partition, place.offset] = seen.name, place
+
+    async def delete_points(self, points: tuple[str, ...]) -> None:
+        self._count(points_deleted=len(points))
+        if points and not self._dry_run:
+            await self._parts.store.delete(self._parts.generation.chunks, Filter(must=(Ids(points),)))
+
+    async def _index(self, remedy: Remedy) -> None:
+        store, generation = self._parts.store, self._parts.generation
+        head = remedy.mend_head
+        self._count(
+            heads=(remedy.drop_head is not None) + (head is not None),
+            points_mended=len(remedy.mend_points),
+        )
+        if self._dry_run:
+            return
+        if remedy.drop_head is not None:
+            await store.delete(generation.heads, remedy.drop_head)
+        if remedy.mend_points:
+            await store.upsert(generation.chunks, remedy.mend_points)
+        if head is not None:
+            payload: Payload = {**msgspec.json.decode(msgspec.json.encode(head)), "version": head.version}
+            same = Filter(must=(Match("version", (head.version,)),))
+            await store.upsert(generation.heads, [Point(id=head.document_id, payload=payload)], only_if=same)
+
+    async def _entry(self, name: str, remedy: Remedy) -> None:
+        self._count(entries=remedy.drop_entry is not None or remedy.entry is not None)
+        if self._dry_run:
+            return
+        if remedy.drop_entry is not None:
+            await self._parts.store.delete(ledger.COLLECTION, remedy.drop_entry)
+        if remedy.entry is not None:
+
+            def transition(seen: Entry | None) -> Entry | None:
+                return remedy.entry if seen is None or seen.rev == remedy.entry_rev else None
+
+            await self._ledger.update(name, transition)
+
+    async def _again(self, name: str, record: Record) -> None:
+        self._count(published=1)
+        if not self._dry_run:
+            await self._publish(EXTRACTED, record.value, key=record.key, route=name.encode(), headers=_headers(record))
+
+    async def resubmit(self) -> None:
+        """Publish submissions again, each with the place where it first entered the log."""
+        spans: dict[TopicPartition, tuple[int, int]] = {}
+        for partition, offset in self._places:
+            tp = TopicPartition(SUBMITTED, partition)
+            low, high = spans.get(tp, (offset, offset + 1))
+            spans[tp] = min(low, offset), max(high, offset + 1)
+        async with aclosing(records(self._parts.log, spans)) as found:
+            async for record in found:
+                wanted = self._places.pop((record.partition, record.offset), None)
+                if wanted is None:
+                    continue
+                name, place = wanted
+                self._count(resubmitted=1)
+                if not self._dry_run:
+                    headers = {**_headers(record), PLACE_HEADER: place_header(place)}
+                    await self._publish(SUBMITTED, record.value, key=name.encode(), headers=headers)
+        self.left += len(self._places)  # retention has taken them
+
+    def _count(self, **more: int) -> None:
+        self._done = msgspec.structs.replace(
+            self._done, **{name: getattr(self._done, name) + count for name, count in more.items()}
+        )
+
+
+def _headers(record: Record) -> dict[str, str]:
+    return {name: value.decode(errors="replace") for name, value in record.headers if value is not None}

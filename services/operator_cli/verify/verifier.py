@@ -1,0 +1,505 @@
+"""Looks at everything: the log to a cut, the store, and again at what changed meanwhile."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+import xxhash
+from aiokafka import TopicPartition
+
+from services.ingest_worker.chunk import chunks, context_before
+from services.operator_cli.verify import compare
+from services.operator_cli.verify.findings import Difference, Judged, Remedy, Report, Tally
+from services.operator_cli.verify.oracle import Expected, expected, misnamed, texts
+from services.operator_cli.verify.reading import Cut, cut, records
+from services.operator_cli.verify.truth import SetAside, Told, Truth
+from shared import ledger
+from shared.blobs import Blobs
+from shared.contracts import BlobRef, Chunk, DocumentExtracted, decode
+from shared.embedder import Embedder
+from shared.errors import Rejected, Unavailable
+from shared.index import GENERATIONS, Generation
+from shared.ledger import Last
+from shared.log import Log, Record
+from shared.store import Filter, Match, Payload, Point, Store
+from shared.store.bm25 import Bm25
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+
+BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # looked at together; the bytes are of their records
+PAGE: Final = 256  # points of one read
+SAME: Final = 0.9999  # cosine: another machine, or another batch of a server, rounds differently
+_FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
+
+
+class Watch(Protocol):
+    """Sees how far the work is."""
+
+    def begin(self, what: str, total: int) -> None:
+        """Say what comes now, and how much of it."""
+        ...
+
+    def step(self, count: int) -> None:
+        """Say that so many more are done."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What is looked at, and with what; whoever started it ends it."""
+
+    log: Log
+    store: Store
+    blobs: Blobs
+    embedder: Embedder
+    bm25: Bm25
+    generation: Generation
+
+
+@dataclass(kw_only=True)
+class _Subject:
+    """A document that is being looked at, with the records of the versions that may answer."""
+
+    name: str
+    wanted: tuple[int, ...]  # versions, newest first
+    records: dict[int, Record] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """A document, judged."""
+
+    name: str
+    judged: Judged
+    record: Record | None  # of the version that answers
+
+
+class Verifier:
+    """One generation's oracle.
+
+    `sample` is how many points are embedded anew, None for all of them. A document that differs while records of it
+    are on their way is looked at again, for up to `patience_s`; so nothing is called wrong that is only late.
+    """
+
+    def __init__(self, parts: Parts, watch: Watch, *, sample: int | None = 32, patience_s: float = 30.0) -> None:
+        self._parts = parts
+        self._watch = watch
+        self._sample = sample
+        self._patience_s = patience_s
+        generation = parts.generation
+        self._groups = {
+            SUBMITTED: "ingest",
+            EXTRACTED: f"chunk.{generation.id}",
+            chunks_topic(generation.id): f"embed.{generation.id}",
+        }
+        self.truth = Truth(generation.id)
+        self.cut = Cut(committed={}, ends={})
+        self._tail: list[tuple[TopicPartition, int, str]] = []  # records that weren't finished, and their documents
+        self._rate = 2**64
+        self._salt = time.time_ns()
+        self._points = self._embedded = 0
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Return the topics that stages read, first to last."""
+        return tuple(self._groups)
+
+    async def verify(self) -> Report:
+        """Return what differs.
+
+        Raises:
+            Unavailable: the log, the store, the blobs or the model is away, or there is nothing to read.
+        """
+        tally = Tally()
+        self._points = self._embedded = 0
+        await self.read_on()
+        if self.truth.documents and not await registered(self._parts.store):
+            sentence = f"the store has no generation, and the log has {len(self.truth.documents)} documents"
+            tally.add(Difference(invariant="I1", sentence=sentence))
+        orphans = await self._orphans(tally)
+        self._rate = await self._sampling()
+        documents = len(self.truth.documents)
+        unsettled = await self._compare({*self.truth.documents, *orphans}, "comparing", tally)
+        points, deadline, rest_s = self._points, time.monotonic() + self._patience_s, _FIRST_REST_S
+        while unsettled and time.monotonic() < deadline:
+            await asyncio.sleep(rest_s)
+            rest_s = min(2 * rest_s, _LONGEST_REST_S)
+            await self.read_on()
+            unsettled = await self._compare(unsettled, "looking again", tally)
+        self._judge_log(tally)
+        return Report(
+            documents=documents,
+            points=points,
+            embedded=self._embedded,
+            counts={name: count for name, count in tally.counts.items() if count},
+            first={name: tuple(differences) for name, differences in tally.first.items() if differences},
+            unsettled=tuple(sorted(unsettled)),
+            lag={topic: lag for topic, lag in self.cut.lag().items() if lag},
+            wrong=tuple(tally.wrong),
+            strays=tuple(tally.strays),
+        )
+
+    async def _compare(self, names: set[str], what: str, tally: Tally) -> set[str]:
+        """Return the documents that differ, and of which records are on their way; add what differs in the others.
+
+        What the stages had committed when the log was read is in the store that is read now; and where no record came
+        meanwhile, nothing else can be there.
+        """
+        busy = self.busy()
+        found: dict[str, tuple[Difference, ...]] = {}
+        async with aclosing(self.look(names, what)) as seen:
+            async for each in seen:
+                if each.judged.differences:
+                    found[each.name] = each.judged.differences
+        changing = busy | await self.read_on()
+        for name in sorted(found.keys() - changing):
+            for difference in found[name]:
+                tally.add(difference)
+        return found.keys() & changing
+
+    # The log
+
+    async def read_on(self) -> set[str]:
+        """Read the log up to where it ends now; return the documents that the new records are about."""
+        before = self.cut
+        now = self.cut = await cut(self._parts.log, self._groups, (DEAD_LETTERS,))
+        unfinished = {tp: now.committed.get(tp, end) for tp, end in now.ends.items()}
+        spans = {tp: (before.ends.get(tp, self._begin(tp, unfinished[tp])), end) for tp, end in now.ends.items()}
+        self._tail = [each for each in self._tail if each[1] >= unfinished[each[0]]]
+        about: set[str] = set()
+        async with aclosing(records(self._parts.log, spans)) as new:
+            async for record in new:
+                name = self.truth.see(record)
+                tp = TopicPartition(record.topic, record.partition)
+                if name is not None:
+                    about.add(name)
+                    if record.offset >= unfinished[tp]:
+                        self._tail.append((tp, record.offset, name))
+        return about
+
+    def _begin(self, tp: TopicPartition, unfinished: int) -> int:
+        # Of the chunked versions only those on their way matter: what they hold follows from the truth.
+        return unfinished if tp.topic == chunks_topic(self._parts.generation.id) else 0
+
+    def busy(self) -> set[str]:
+        """Return the documents that a record is on its way for."""
+        return {name for _, _, name in self._tail}
+
+    def _judge_log(self, tally: Tally) -> None:
+        for sentence in self.truth.oddities:
+            tally.add(Difference(invariant="I4", sentence=sentence))
+        for (partition, offset), place in self.truth.unread.items():
+            tp = TopicPartition(SUBMITTED, partition)
+            if offset < self.cut.committed.get(tp, 0) and not self.truth.lettered(place, place.time, _now()):
+                sentence = f"{SUBMITTED}/{partition}@{offset} can't be read, and is not in the dead letters"
+                tally.add(Difference(invariant="I4", sentence=sentence))
+        for letter in self.truth.open.values():
+            if (sentence_ := compare.outage(letter)) is not None:
+                tally.add(Difference(invariant="I4", sentence=sentence_))
+        for tp, committed in self.cut.committed.items():
+            if committed > self.cut.ends[tp]:
+                sentence = f"{tp.topic}/{tp.partition} ends at {self.cut.ends[tp]}, and {committed} is committed"
+                tally.add(Difference(invariant="I5", sentence=sentence))
+
+    # The store
+
+    async def _orphans(self, tally: Tally) -> set[str]:
+        """Return the documents that only the store knows; add the points that name none."""
+        names = set[str]()
+        generation = self._parts.generation
+        self._watch.begin("listing", 0)
+        for collection in (ledger.COLLECTION, generation.heads):
+            async for point in self._scroll(collection, fields=("documentId",)):
+                names.add(point.id)
+        async for point in self._scroll(generation.chunks, fields=("metadata.documentId",)):
+            self._watch.step(1)
+            name = _document(point)
+            if name is None:
+                tally.add(Difference(invariant="I2", sentence=f"point {point.id} names no document"))
+                tally.strays.append(point.id)
+            else:
+                names.add(name)
+        return names - self.truth.documents.keys()
+
+    async def _scroll(self, collection: str, where: Filter = Filter(), **how: Any) -> AsyncGenerator[Point]:  # noqa: B008 - frozen
+        after: str | None = None
+        while True:
+            try:
+                page = await self._parts.store.scroll(collection, where, limit=PAGE, after=after, **how)
+            except Unavailable as error:
+                if error.code == "no_collection":  # an emptied store has no points
+                    return
+                raise
+            for point in page.points:
+                yield point
+            after = page.after
+            if after is None:
+                return
+
+    async def _payloads(self, collection: str, names: Sequence[str]) -> dict[str, Payload]:
+        try:
+            return {point.id: point.payload for point in await self._parts.store.retrieve(collection, names)}
+        except Unavailable as error:
+            if error.code == "no_collection":
+                return {}
+            raise
+
+    async def _sampling(self) -> int:
+        """Return below which 64-bit number a point's own must lie for it to be embedded anew."""
+        if self._sample is None:
+            return 2**64
+        try:
+            points = await self._parts.store.count(self._parts.generation.chunks)
+        except Unavailable as error:
+            if error.code != "no_collection":
+                raise
+            points = 0
+        return 2**64 * self._sample // max(points, self._sample, 1)
+
+    def _chosen(self, point: Point) -> bool:
+        return xxhash.xxh3_64_intdigest(point.id.encode(), seed=self._salt) < self._rate
+
+    # Documents
+
+    async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[Seen]:
+        """Yield each of the documents, judged by the log as it was read last. The order is the log's."""
+        chosen = set(names)
+        self._watch.begin(what, len(chosen))
+        batch: list[_Subject] = []
+        size = 0
+        async with aclosing(self._subjects(chosen)) as subjects:
+            async for subject in subjects:
+                batch.append(subject)
+                size += sum(len(record.value or b"") for record in subject.records.values())
+                if len(batch) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
+                    for seen in await self._judged(batch):
+                        yield seen
+                    self._watch.step(len(batch))
+                    batch, size = [], 0
+        for seen in await self._judged(batch):
+            yield seen
+        self._watch.step(len(batch))
+
+    async def _subjects(self, names: set[str]) -> AsyncGenerator[_Subject]:
+        waiting: dict[tuple[int, int], tuple[_Subject, int]] = {}
+        without: list[_Subject] = []
+        spans: dict[TopicPartition, tuple[int, int]] = {}
+        for name in sorted(names):
+            told = self.truth.documents.setdefault(name, Told())
+            subject = _Subject(name=name, wanted=tuple(self.truth.candidates(name)))
+            for version in subject.wanted:
+                at = told.versions[version]
+                waiting[at.partition, at.offset] = subject, version
+                tp = TopicPartition(EXTRACTED, at.partition)
+                low, high = spans.get(tp, (at.offset, at.offset + 1))
+                spans[tp] = min(low, at.offset), max(high, at.offset + 1)
+            if not subject.wanted:
+                without.append(subject)
+        async with aclosing(records(self._parts.log, spans)) as found:
+            async for record in found:
+                subject_of = waiting.pop((record.partition, record.offset), None)
+                if subject_of is None:
+                    continue
+                subject, version = subject_of
+                subject.records[version] = record
+                if len(subject.records) == len(subject.wanted):
+                    yield subject
+        # What compaction took while we read has a later record, which the next look finds.
+        gone = {subject.name: subject for subject, _ in waiting.values()}
+        for subject in (*without, *gone.values()):
+            yield subject
+
+    async def _judged(self, batch: Sequence[_Subject]) -> list[Seen]:
+        if not batch:
+            return []
+        names = [subject.name for subject in batch]
+        generation = self._parts.generation
+        heads = await self._payloads(generation.heads, names)
+        entries = await self._payloads(ledger.COLLECTION, names)
+        points: dict[str, list[Point]] = defaultdict(list)
+        where = Filter(must=(Match("metadata.documentId", tuple(names)),))
+        async for point in self._scroll(generation.chunks, where, vectors=True):
+            name = _document(point)
+            if name is not None:
+                points[name].append(point)
+        self._points += sum(map(len, points.values()))
+        return [
+            await self._judge(subject, heads.get(subject.name), entries.get(subject.name), points[subject.name])
+            for subject in batch
+        ]
+
+    async def _judge(self, subject: _Subject, head: Payload | None, entry: Payload | None, points: list[Point]) -> Seen:
+        told, name = self.truth.documents[subject.name], subject.name
+        events: dict[int, DocumentExtracted] = {}
+        faults: list[Difference] = []
+        for version, record in subject.records.items():
+            try:
+                event = decode(record.value, DocumentExtracted)
+            except Rejected as error:
+                # What nobody can read is set aside; what is set aside can't answer.
+                if self.truth.set_aside(name, version) is None:
+                    faults.append(Difference(invariant="I4", sentence=f"version {version}: {error}", document_id=name))
+                continue
+            if (wrong := misnamed(event.document, name, version)) is not None:
+                faults.append(Difference(invariant="I8", sentence=wrong, document_id=name))
+            events[version] = event
+        faults += [
+            Difference(invariant="I1", sentence=f"the record of version {version} is gone", document_id=name)
+            for version in subject.wanted
+            if version not in subject.records
+        ]
+        if faults:
+            return Seen(name=name, judged=Judged(tuple(faults)), record=None)
+
+        last = compare.last_of(entry)
+        lettered = last is None or self.truth.lettered(last.place, last.at, _now())
+        newest = max(events, default=None)
+        failure = None if newest is None else self._failure(name, newest, head, last, lettered=lettered)
+        again = last is not None and last.version == newest and last.status in {"created", "updated", "deleted"}
+        on = head is not None and head.get("version") == newest and any(_version(point) == newest for point in points)
+        if failure is None or again or on:  # set aside, and done on another try, or after its switch
+            answers = newest
+        else:
+            older = (v for v in sorted(events, reverse=True) if v != newest and self.truth.set_aside(name, v) is None)
+            answers = next(older, None)
+        in_ledger = compare.ledger_judged(
+            name,
+            None if newest is None else events[newest].document,
+            failure=None if again else failure,
+            submitted=told.submitted,
+            payload=entry,
+            lettered=lettered,
+        )
+        try:
+            wanted = None if answers is None else await self._expected(events[answers])
+        except Rejected as error:
+            fault = Difference(
+                invariant="I1", sentence=f"what version {answers} must hold can't be told: {error}", document_id=name
+            )
+            return Seen(name=name, judged=Judged((*in_ledger.differences, fault)), record=None)
+        in_index = compare.index_judged(name, wanted, head, points)
+        judged = _both(in_index, in_ledger)
+        if wanted is not None:
+            judged = _both(judged, await self._embedded_alike(wanted, points))
+        return Seen(name=name, judged=judged, record=None if answers is None else subject.records[answers])
+
+    def _failure(
+        self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
+    ) -> SetAside | None:
+        """Return why a version can't answer: by its dead letter, or by the ledger where that was settled since."""
+        failure = self.truth.set_aside(name, version)
+        if failure is not None or last is None or not lettered or (head or {}).get("version") == version:
+            return failure
+        if (last.version, last.status) != (version, "failed"):
+            return None
+        return SetAside("", last.code or "", last.error or "", last.at, last.at)
+
+    async def _expected(self, event: DocumentExtracted) -> Expected:
+        document = event.document
+        made: tuple[Chunk, ...] = ()
+        if not document.deleted:
+            text = event.text
+            if text is None:
+                ref = BlobRef(sha256=document.text_sha256 or "", size=document.text_size)
+                text = (await self._parts.blobs.get(document.tenant, document.document_id, ref)).decode()
+            made = await asyncio.to_thread(self._chunks, text, event)
+        return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
+
+    def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
+        generation = self._parts.generation
+        overlap = generation.chunk_overlap
+        made = chunks(
+            text,
+            tokens=self._parts.embedder.tokens,
+            size=generation.chunk_size,
+            overlap=overlap,
+            pages=event.pages,
+            type_hint=event.document.document_type,
+        )
+        if not overlap:
+            return made
+        return tuple(
+            msgspec.structs.replace(chunk, context_before=context_before(text, chunk.start, overlap) or None)
+            for chunk in made
+        )
+
+    async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> Judged:
+        """Return which of the chosen points hold another vector than the model's for their text."""
+        chosen = [
+            point for point in points if point.id in wanted.points and compare.sound(point) and self._chosen(point)
+        ]
+        if not chosen:
+            return Judged()
+        vectors = await self._parts.embedder.embed_documents(
+            [wanted.points[point.id].payload["text"] for point in chosen]
+        )
+        self._embedded += len(chosen)
+        wrong = [
+            (point.id, cosine)
+            for point, vector in zip(chosen, vectors, strict=True)
+            if not (cosine := float(np.dot(_dense(point), vector))) >= SAME
+        ]
+        document = wanted.document
+        return Judged(
+            tuple(
+                Difference(
+                    invariant="I1",
+                    sentence=f"point {point}: the vector is not the model's for its text (cosine {cosine:.4f})",
+                    document_id=document.document_id,
+                    tenant=document.tenant,
+                )
+                for point, cosine in wrong
+            ),
+            Remedy(delete_points=tuple(point for point, _ in wrong), publish=bool(wrong)),
+        )
+
+
+def _document(point: Point) -> str | None:
+    metadata = point.payload.get("metadata")
+    name = metadata.get("documentId") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _version(point: Point) -> int | None:
+    metadata = point.payload.get("metadata")
+    return metadata.get("version") if isinstance(metadata, dict) else None
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _dense(point: Point) -> np.ndarray[Any, np.dtype[np.float32]]:
+    assert point.dense is not None, point.id
+    return point.dense
+
+
+async def registered(store: Store) -> bool:
+    """Return whether the store knows which generation answers. Raises Unavailable when it is away."""
+    if GENERATIONS not in await store.collections():
+        return False
+    return await store.count(GENERATIONS, Filter(must=(Match("state", ("serving",)),))) > 0
+
+
+def _both(a: Judged, b: Judged) -> Judged:
+    one, other = a.remedy, b.remedy
+    delete = tuple(dict.fromkeys((*one.delete_points, *other.delete_points)))
+    return Judged(
+        (*a.differences, *b.differences),
+        Remedy(
+            delete_points=delete,
+            drop_head=one.drop_head or other.drop_head,
+            mend_points=tuple(point for point in (*one.mend_points, *other.mend_points) if point.id not in delete),
+            mend_head=one.mend_head or other.mend_head,
+            drop_entry=one.drop_entry or other.drop_entry,
+            entry=one.entry or other.entry,
+            entry_rev=one.entry_rev or other.entry_rev,
+            publish=one.publish or other.publish,
+            resubmit=one.resubmit or other.resubmit,
+        ),
+    )
