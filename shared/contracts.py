@@ -149,7 +149,7 @@ class StatusNotice(Message, frozen=True):
 
 
 class DeadLetter(Message, frozen=True):
-    """dead.letters: a record no stage can take, whole. Key: stage/topic/partition/offset of its place."""
+    """dead.letters: a record no stage can take, whole. Key: `shared.log.dead_letters.key_of`; null: it is settled."""
 
     stage: str
     code: str
@@ -158,13 +158,17 @@ class DeadLetter(Message, frozen=True):
     partition: int
     offset: int
     time: int
-    place: Place  # where the record first entered documents.submitted, or its own place
+    place: Place  # where the submission first entered the log; the record's own place where that can't be told
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
     blob: BlobRef | None = None  # `value`, above the claim-check size
     document_id: str | None = None
     tenant: str | None = None
+    source: str | None = None
+    path: str | None = None
+    version: int | None = None  # of the document, from the second stage on
+    redrives: int = 0  # how often it was sent again before this failure
     attempts: int = 1
     first_seen: int = 0
     last_seen: int = 0

@@ -1,9 +1,10 @@
-"""Where a record first entered the log, and its other headers."""
+"""Where a record first entered the log, how often it was sent again, and its other headers."""
 
 from shared.contracts import Place
 from shared.log import Record
 
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
+REDRIVE_HEADER = "sluice-redrive"  # how often the record was taken out of the dead letters
 
 
 def header(record: Record, name: str) -> str | None:
@@ -27,3 +28,15 @@ def place_of(record: Record) -> Place:
 def place_header(place: Place) -> str:
     """Return the header's text; `place_of` reads it."""
     return f"{place.partition}/{place.offset}/{place.time}"
+
+
+def redrives_of(record: Record) -> int:
+    """Return how often the record was taken out of the dead letters; a header that is no number is none."""
+    text = header(record, REDRIVE_HEADER) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def redriven(record: Record) -> dict[str, str]:
+    """Return the headers by which what is made of a redriven record is known to be so."""
+    times = redrives_of(record)
+    return {REDRIVE_HEADER: str(times)} if times else {}

@@ -97,7 +97,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Service:
             registry=base.registry,
         ),
     )
-    troubles = await base.begin(broker, [stage], stack)
+    troubles = await base.begin(broker, [stage], stack, embeds=True)
     sweeping = asyncio.create_task(sweep_for_ever(base.index))
     stack.callback(sweeping.cancel)
     return Service(troubles=troubles, registry=base.registry)

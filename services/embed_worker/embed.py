@@ -7,7 +7,7 @@ from shared.blobs import Blobs
 from shared.contracts import Chunk, DocumentChunked, decode
 from shared.errors import Rejected
 from shared.log import Record
-from shared.log.dead_letters import Owner
+from shared.log.dead_letters import Owner, owner_of
 from shared.statuses import Statuses
 
 
@@ -36,7 +36,7 @@ class Embed:
             document = decode(record.value, DocumentChunked).document
         except Rejected:
             return None
-        return Owner(document.tenant, document.document_id)
+        return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Take back what was written of the version, and write down that it failed, where it is known."""

@@ -1,5 +1,7 @@
 """The second stage: a version's text becomes chunks on its generation's own topic. Stateless."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from services.ingest_worker.chunk import context_before
@@ -9,7 +11,8 @@ from shared.contracts import BlobRef, Chunk, DocumentChunked, DocumentExtracted,
 from shared.errors import Rejected
 from shared.index import Generation
 from shared.log import Publish, Record
-from shared.log.dead_letters import Owner
+from shared.log.dead_letters import Owner, owner_of
+from shared.places import redriven
 from shared.statuses import Statuses
 from shared.topics import chunks_topic
 
@@ -54,7 +57,7 @@ class Chunking:
                 )
             if not chunks:
                 raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
-        await self._announce(document, chunks)
+        await self._announce(document, chunks, redriven(record))
 
     @staticmethod
     def owner(record: Record) -> Owner | None:
@@ -63,7 +66,7 @@ class Chunking:
             document = decode(record.value, DocumentExtracted).document
         except Rejected:
             return None
-        return Owner(document.tenant, document.document_id)
+        return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Write down that the version could not be chunked, where its document is known."""
@@ -82,11 +85,12 @@ class Chunking:
         ref = BlobRef(sha256=document.text_sha256, size=document.text_size)
         return (await self._blobs.get(document.tenant, document.document_id, ref)).decode()
 
-    async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
+    async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         many = msgspec.json.encode(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self._blobs.put(document.tenant, document.document_id, many)
             value = encode(DocumentChunked(document=document, blob=blob))
         else:
             value = encode(DocumentChunked(document=document, chunks=chunks))
-        await self._publish(chunks_topic(self._generation.id), value, key=document.document_id.encode())
+        key = document.document_id.encode()
+        await self._publish(chunks_topic(self._generation.id), value, key=key, headers=headers)

@@ -5,6 +5,7 @@ What it reads of a file is decided in `extract`, what a submission means in `acc
 """
 
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -14,6 +15,7 @@ from services.ingest_worker.accept import Answering, Decision, Joined, Published
 from services.ingest_worker.extract import EXTRACTOR, Extraction
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.claim_check import submission_value
 from shared.contracts import (
     DocumentExtracted,
     DocumentSubmitted,
@@ -29,7 +31,7 @@ from shared.index import Index
 from shared.ledger import Entry, Ledger
 from shared.log import Publish, Record
 from shared.log.dead_letters import Owner
-from shared.places import PLACE_HEADER, header, place_header, place_of
+from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
 from shared.statuses import Statuses
 from shared.topics import EXTRACTED, SUBMITTED
 
@@ -67,9 +69,9 @@ class Ingest:
             Rejected: it can't be taken; `failed` writes that down.
             Unavailable: a part is away; call again.
         """
-        submitted = submission_of(record)
+        submitted = await self._submitted(record)
         name = document_id(submitted.tenant, submitted.source, submitted.path)
-        if await self._rekeyed(record, name):
+        if await self._rekeyed(record, submitted, name):
             return
         body = await self._body(submitted, name)
         submission = _submission(submitted, name, place_of(record), body)
@@ -98,7 +100,8 @@ class Ingest:
             submitted = submission_of(record)
         except Rejected:
             return None
-        return Owner(submitted.tenant, document_id(submitted.tenant, submitted.source, submitted.path))
+        name = document_id(submitted.tenant, submitted.source, submitted.path)
+        return Owner(submitted.tenant, name, submitted.source, submitted.path)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Write down that the record could not be taken, where its document is known, and wake its waiters."""
@@ -113,15 +116,25 @@ class Ingest:
         if entry is not None:
             await self._statuses.notify(entry)
 
-    async def _rekeyed(self, record: Record, name: str) -> bool:
+    async def _submitted(self, record: Record) -> DocumentSubmitted:
+        """Return the record's message; a null under the id of a document that is known deletes it."""
+        if record.value is None and (id_ := _document_key(record)) is not None:
+            entry = await self._ledger.get(id_)
+            if entry is not None:
+                return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
+        return submission_of(record)
+
+    async def _rekeyed(self, record: Record, submitted: DocumentSubmitted, name: str) -> bool:
         """Return whether the record went on under the right key, because it was in a foreign place."""
         key = name.encode()
         if header(record, REKEYED) is not None:
             return False
         if record.key == key and record.partition == await self._partition_of(key):
             return False
-        headers = {REKEYED: "1", PLACE_HEADER: place_header(place_of(record))}
-        value = record.value if record.value is not None else encode(submission_of(record))
+        headers = {REKEYED: "1", PLACE_HEADER: place_header(place_of(record)), **redriven(record)}
+        value = record.value
+        if value is None or len(value) > CLAIM_CHECK_BYTES:  # with our headers, it might exceed the topic's limit
+            value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=key, headers=headers)
         log.info("record_rekeyed", document_id=name, partition=record.partition, offset=record.offset)
         return True
@@ -187,7 +200,7 @@ class Ingest:
 
 
 def submission_of(record: Record) -> DocumentSubmitted:
-    """Return the record's message; one without a value deletes the document its headers name.
+    """Return the record's message, also out of a CloudEvent; one without a value deletes what its headers name.
 
     Raises:
         Rejected: code `undecodable`, or `tombstone` when nothing says which document.
@@ -196,11 +209,40 @@ def submission_of(record: Record) -> DocumentSubmitted:
         source, path = header(record, "source"), header(record, "path")
         if source is None or path is None:
             raise Rejected(
-                "a record without a value needs the headers source and path to delete a document", "tombstone"
+                "a record without a value deletes a document by its headers source and path, or by a key that is the "
+                "id of a document we know; it has neither",
+                "tombstone",
             )
         tenant = header(record, "tenant") or "default"
         return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
-    return decode(record.value, DocumentSubmitted)
+    return decode(_data(record.value), DocumentSubmitted)
+
+
+class _CloudEvent(msgspec.Struct):
+    specversion: str
+    data: msgspec.Raw
+
+
+_cloud_event = msgspec.json.Decoder(_CloudEvent)
+
+
+def _data(value: bytes) -> bytes:
+    """Return what a CloudEvent in JSON carries; any other value as it is."""
+    if b'"specversion"' not in value:
+        return value
+    try:
+        return bytes(_cloud_event.decode(value).data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return value  # it only speaks of one, or is nothing at all: the message's own decoder says what
+
+
+def _document_key(record: Record) -> str | None:
+    """Return the record's key where it is written as our ids are."""
+    try:
+        id_ = (record.key or b"").decode()
+        return id_ if str(UUID(id_)) == id_ else None
+    except ValueError:
+        return None
 
 
 def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: bytes | None) -> Submission:

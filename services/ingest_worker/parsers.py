@@ -5,7 +5,8 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -54,12 +55,19 @@ class _Died(Exception):  # noqa: N818 - as above
     pass
 
 
+class _Slow(Exception):  # noqa: N818 - as above
+    pass
+
+
 class ParserPool:
     """Reads files in at most `size` processes at a time, first come, first served.
 
     Processes start when they are needed and stay. A document gets `wall_s` seconds, 0.1 more for each
     PDF page (up to 1,000), and `memory_mb` MB of resident memory; its process is killed at either limit
     and the next document gets a new one.
+
+    Documents that take longer than `patience_s`, or that killed their process, get half of the processes at most,
+    so that the others keep room: one that finds no place there is stopped, and begins again when it has one.
     """
 
     def __init__(
@@ -68,6 +76,7 @@ class ParserPool:
         *,
         tokens: TokenCounter,
         wall_s: float = 10.0,
+        patience_s: float = 2.0,
         memory_mb: int = 512,
         program: str = parser_child.__name__,
     ) -> None:
@@ -76,10 +85,12 @@ class ParserPool:
             raise ValueError(f"parsers {size} must be at least 1")
         self._tokens = tokens
         self._wall_s = wall_s
+        self._patience_s = patience_s
         self._memory = memory_mb << 20
         self._program = program
         self._size = size
         self._turns = asyncio.Semaphore(size)
+        self._slow_turns = asyncio.Semaphore(max(1, size // 2))
         self._idle: list[_Child] = []
         self._busy: set[_Child] = set()
         self._closed = False
@@ -97,23 +108,21 @@ class ParserPool:
         hints = Hints(filename=filename, media_type=media_type, title=title_hint)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             return await asyncio.to_thread(extract, data, hints)
-        if self._closed:
-            raise Unavailable("the parser pool is closed")
         frame = msgspec.msgpack.encode(Job(data, hints))
-        async with self._turns:
+        try:
             try:
-                try:
-                    return await self._attempt(frame)
-                except _Died:
-                    # The machine may have killed it; a document that kills it twice is the cause.
-                    return await self._attempt(frame)
-            except _Died as death:
-                raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
-            except _TimeOut as limit:
-                raise Rejected(f"{hints.name} took longer than {limit} s to read", "timeout") from None
-            except _TooLarge:
-                memory = self._memory >> 20
-                raise Rejected(f"{hints.name} needs more than {memory} MB of memory to read", "too_large") from None
+                return await self._quickly(frame)
+            except (_Died, _Slow):
+                # The machine may have killed it; a document that kills it twice is the cause.
+                async with self._slow_turns:
+                    return await self._in_turn(frame, _always)
+        except _Died as death:
+            raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
+        except _TimeOut as limit:
+            raise Rejected(f"{hints.name} took longer than {limit} s to read", "timeout") from None
+        except _TooLarge:
+            memory = self._memory >> 20
+            raise Rejected(f"{hints.name} needs more than {memory} MB of memory to read", "too_large") from None
 
     async def chunk(
         self, text: str, *, size: int = 800, overlap: int = 0, pages: Sequence[int] = (), document_type: str = "md"
@@ -138,14 +147,32 @@ class ParserPool:
         await asyncio.gather(*(child.end() for child in self._idle))
         self._idle.clear()
 
-    async def _attempt(self, frame: bytes) -> Extraction:
+    async def _quickly(self, frame: bytes) -> Extraction:
+        """Return what the file says; when it takes long, only with one of the slow turns, or not at all: _Slow."""
+        async with AsyncExitStack() as stack:
+
+            async def may_take_long() -> bool:
+                if self._slow_turns.locked():
+                    return False
+                await stack.enter_async_context(self._slow_turns)  # at once, as it isn't locked
+                return True
+
+            return await self._in_turn(frame, may_take_long)
+
+    async def _in_turn(self, frame: bytes, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+        if self._closed:  # its turns don't come back
+            raise Unavailable("the parser pool is closed")
+        async with self._turns:
+            return await self._attempt(frame, may_take_long)
+
+    async def _attempt(self, frame: bytes, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:
             raise Unavailable("the parser pool is closed")
         child = self._idle.pop() if self._idle else _Child(self._program, self._memory)
         self._busy.add(child)
         sound = False
         try:
-            reply = await child.ask(frame, self._wall_s)
+            reply = await child.ask(frame, self._wall_s, self._patience_s, may_take_long)
             sound = isinstance(reply, Read | Refused) and not child.swollen
         except (_Died, Unavailable):
             if self._closed:
@@ -186,25 +213,33 @@ class _Child:
         """Return whether what the last document left behind would be held against the next."""
         return self._resident() > self._memory // 2
 
-    async def ask(self, frame: bytes, wall_s: float) -> Reply:
-        """Return the answer to a document's frame.
+    async def ask(
+        self, frame: bytes, wall_s: float, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]
+    ) -> Reply:
+        """Return the answer to a document's frame; after `patience_s` it is asked once whether it may go on.
 
         Raises:
             _TimeOut, _TooLarge, _Died: by the document.
+            _Slow: it may not.
             Unavailable: the process can't be started.
         """
         process = self._process or await self._start()
         if self._stopped:  # while it started
             raise _Died("stopped")
         self._limit_s = wall_s
-        began = time.monotonic()
+        began, asked = time.monotonic(), False
         exchange = asyncio.create_task(self._exchange(process, frame, wall_s))
         try:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
                 if self._resident() > self._memory:
                     raise _TooLarge
-                if time.monotonic() - began > self._limit_s:
+                taken = time.monotonic() - began
+                if taken > self._limit_s:
                     raise _TimeOut(f"{self._limit_s:g}")
+                if taken > patience_s and not asked:
+                    asked = True
+                    if not await may_take_long():
+                        raise _Slow
             return exchange.result()
         finally:
             exchange.cancel()
@@ -267,6 +302,10 @@ class _Child:
         except OSError:
             return 0
         return int(statm.split()[1]) * _PAGE_BYTES
+
+
+async def _always() -> bool:
+    return True
 
 
 async def _received(process: asyncio.subprocess.Process) -> Reply:

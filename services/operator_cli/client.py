@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -15,6 +15,7 @@ from shared.version import VERSION
 
 WAIT_S: Final = 300  # the longest the server lets a submission wait for its end
 TRIES: Final = 4  # of a request the server answers 503
+DEAD_LETTERS_A_PAGE: Final = 100
 RETRY_CAP_S: Final = 10.0  # however long the server asks to wait
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
 
@@ -31,6 +32,12 @@ class Refused(CommandError):  # noqa: N818 - reads as what happened to the reque
 
 class Away(CommandError):  # noqa: N818 - reads as where the server is
     """Nobody answered as a Sluice would."""
+
+    exit_code = 2
+
+
+class Misused(CommandError):  # noqa: N818 - as above
+    """The command was asked for what can't be meant."""
 
     exit_code = 2
 
@@ -129,6 +136,39 @@ class Client:
             headers={"Prefer": f"wait={WAIT_S}"},
             timeout=httpx.Timeout(WAIT_S + 30, connect=5),
         )
+
+    def dead_letters(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
+        """Return `{items[], total, nextCursor}`, at most `limit` items, newest first, as many pages as it takes."""
+        items: list[Any] = []
+        cursor: str | None = None
+        while True:
+            known = {**filters, "cursor": cursor, "limit": str(min(DEAD_LETTERS_A_PAGE, limit - len(items)))}
+            params = {name: value for name, value in known.items() if value is not None}
+            page = self._object("GET", "/ops/dead-letters", params=params)
+            items += page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None or len(items) >= limit:
+                return {**page, "items": items}
+
+    def dead_letter(self, id_: str) -> dict[str, Any]:
+        """Return one dead letter with its record."""
+        return self._object("GET", f"/ops/dead-letters/{_segment(id_)}")
+
+    def dead_record(self, id_: str) -> bytes:
+        """Return the value of a dead letter's record."""
+        return self._send("GET", f"/ops/dead-letters/{_segment(id_)}/record").content
+
+    def settle_dead_letters(self, how: str, chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield how each of the chosen letters was settled, `redrive` or `drop`, a request a page."""
+        cursor: str | None = None
+        while True:
+            body = {**chosen, "cursor": cursor}
+            timeout = httpx.Timeout(WAIT_S, connect=5)
+            page = self._object("POST", f"/ops/dead-letters/{how}", json=body, timeout=timeout)
+            yield from page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return
 
     def landing(self) -> dict[str, Any]:
         """Return what `/` says: name and version."""

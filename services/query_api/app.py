@@ -17,19 +17,20 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api import chat, documents, ingest, landing, search
+from services.query_api import chat, dead_letters, documents, ingest, landing, search
 from services.query_api.auth import Authenticate, Keyring
 from services.query_api.door import Door
 from services.query_api.metrics import Metrics
 from services.query_api.notices import Notices
 from services.query_api.problems import HANDLERS
+from services.query_api.redrive import Desk
 from services.query_api.request import ApiRequest
 from shared.answers import Answers
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.index import Index
 from shared.ledger import Ledger
-from shared.log import Publish
+from shared.log import Log, Publish
 from shared.probes import OPEN, Probed, Troubles, livez, readyz
 from shared.probes import metrics as metrics_route
 from shared.settings import Settings
@@ -47,6 +48,7 @@ class Parts:
 
     settings: Settings
     version: str
+    log: Log
     publish: Publish
     notices: Notices
     ledger: Ledger
@@ -76,6 +78,7 @@ def make_api(parts: Parts) -> Litestar:
             metrics=metrics,
         ),
         "library": documents.Library(parts.ledger, parts.index, parts.blobs),
+        "desk": Desk(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
         "chat": chat.Chat(retriever, parts.answers, min_score=settings.min_score),
         "probed": Probed(parts.readiness, parts.registry),
         "version": landing.Version(parts.version),
@@ -92,6 +95,11 @@ def make_api(parts: Parts) -> Litestar:
         search.rag_search,
         chat.rag_query,
         chat.chat,
+        dead_letters.ops_dead_letters,
+        dead_letters.ops_dead_letter,
+        dead_letters.ops_dead_letter_record,
+        dead_letters.ops_dead_letters_redrive,
+        dead_letters.ops_dead_letters_drop,
         livez,
         readyz,
         metrics_route,

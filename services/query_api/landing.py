@@ -18,6 +18,7 @@ ROUTES = {
     "POST /rag/search": "find passages: query, topK, filters",
     "POST /rag/query": "ask chosen documents: question, documentIds",
     "POST /chat": "chat: message, useRag",
+    "GET /ops/dead-letters": "what no stage could take; /redrive and /drop settle it",
     "GET /openapi.json": "all of it in detail",
     "GET /readyz": "whether everything it needs is there",
 }

@@ -112,7 +112,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
     ]
     notices = Notices()
     listen(broker, notices)
-    troubles = await base.begin(broker, stages, stack)
+    troubles = await base.begin(broker, stages, stack, embeds=True)
     await notices.ready()
     sweeping = asyncio.create_task(embed_worker.sweep_for_ever(base.index))
     stack.callback(sweeping.cancel)

@@ -1,6 +1,6 @@
 """Port: the log, as FastStream's KafkaBroker on one of two drivers, and the pattern every worker reads it with.
 
-`sqlite` puts an append-only file behind the broker, with aiokafka's surface; `kafka` (next) is aiokafka
+`sqlite` puts an append-only file behind the broker, with aiokafka's surface; `kafka` is aiokafka
 itself. Handlers see neither: they get records and publish bytes.
 """
 
@@ -11,7 +11,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.structs import RecordMetadata
 from faststream.kafka import KafkaBroker
 
-from shared.topics import Topic
+from shared.topics import Inspection, Topic
 
 Record = ConsumerRecord  # topic, partition, offset, timestamp (ms), key, value, headers
 
@@ -38,7 +38,15 @@ class Log(Protocol):
         ...
 
     async def ensure_topics(self, topics: Iterable[Topic]) -> None:
-        """Create what is missing; raise ConfigurationError where one exists and differs."""
+        """Create what is missing; raise ConfigurationError where one exists and is unfit."""
+        ...
+
+    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[Inspection, ...]:
+        """Return each topic as it is here, in the order given; nothing is made or changed."""
+        ...
+
+    async def retention_ms(self, topic: str) -> int | None:
+        """Return after how many ms records of the topic go because of their age; None: never."""
         ...
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
@@ -47,6 +55,10 @@ class Log(Protocol):
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never falls."""
+        ...
+
+    async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
+        """Return each partition's first offset that is there and not older than `time`, ms since 1970; else its end."""
         ...
 
 

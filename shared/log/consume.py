@@ -163,7 +163,7 @@ class Consumption:
         self.consumer: Callable[[], Any] = lambda: None
         self._handle = handle
         self._on_dead = on_dead
-        self._stage = stage
+        self.stage = stage
         self._before_commit = before_commit
         self._key_concurrency = key_concurrency
         self._max_in_flight = max_in_flight
@@ -300,7 +300,8 @@ class Consumption:
         if self._streak > BREAKER:
             self._break(
                 f"{self.name} stopped: {self._streak} records in a row could not be read or met a bug, "
-                f"last {_where(record)}: {outcome.sentence}"
+                f"last {_where(record)}: {outcome.sentence}. Nothing is lost: mend it and start again, then "
+                f"send what was set aside once more by `sluice dlq redrive --stage {self.stage} --code {outcome.code}`"
             )
             return False
         return await self._set_aside(lane, record, outcome)
@@ -341,7 +342,7 @@ class Consumption:
 
     def _failure(self, code: str, sentence: str, attempts: int, first_seen: int, digest: str | None = None) -> Failure:
         return Failure(
-            stage=self._stage,
+            stage=self.stage,
             code=code,
             sentence=sentence,
             attempts=attempts,

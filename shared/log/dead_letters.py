@@ -1,18 +1,24 @@
-"""Records no stage can take, kept whole, with the reason and the place they came from."""
+"""Records no stage can take, kept whole, with the reason and the place they came from.
+
+The topic is compacted, and a letter's key names its place and stage, so a letter written again after a crash is one
+letter; a null under the key says that it is settled. What a redriven record fails with gets a key of its own: settling
+the old letter can't take the new one away, whichever of the two is written first (docs/adr/0012-dead-letters.md).
+"""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 from faststream.kafka import KafkaBroker
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DEFAULT_TENANT, DeadLetter, encode
+from shared.contracts import DEFAULT_TENANT, DeadLetter, DocumentVersion, Place, encode
+from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.log.failure import Failure
 from shared.log.publish import publish
-from shared.places import place_of
+from shared.places import place_of, redrives_of
 from shared.topics import DEAD_LETTERS
 
 
@@ -21,11 +27,39 @@ class Owner(NamedTuple):
 
     tenant: str
     document_id: str
+    source: str | None = None
+    path: str | None = None
+    version: int | None = None
+    place: Place | None = None  # of the submission that the record was made of
+
+
+def owner_of(document: DocumentVersion) -> Owner:
+    """Return whose a record of a later stage is."""
+    return Owner(
+        document.tenant, document.document_id, document.source, document.path, document.version, document.place
+    )
+
+
+class Placed(Protocol):
+    """What names a letter's entry."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def place(self) -> Place: ...
+
+
+def entry_of(letter: Placed) -> str:
+    """Return stage/topic/partition/offset/time: the same for every failure of one record in one stage."""
+    place = letter.place
+    return f"{letter.stage}/{letter.topic}/{place.partition}/{place.offset}/{place.time}"
 
 
 def key_of(letter: DeadLetter) -> bytes:
-    """Return stage/topic/partition/offset: the same for every repeat of the same failure."""
-    return f"{letter.stage}/{letter.topic}/{letter.place.partition}/{letter.place.offset}".encode()
+    """Return the entry and how often the record was redriven: the same for every repeat of the same failure."""
+    return f"{entry_of(letter)}/{letter.redrives}".encode()
 
 
 def dead_letter(record: Record, failure: Failure, owner: Owner | None = None) -> DeadLetter:
@@ -33,22 +67,33 @@ def dead_letter(record: Record, failure: Failure, owner: Owner | None = None) ->
     return DeadLetter(
         stage=failure.stage,
         code=failure.code,
-        sentence=failure.sentence,
+        sentence=_storable(failure.sentence),
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         time=record.timestamp,
-        place=place_of(record),
+        place=(owner.place if owner is not None else None) or place_of(record),
         key=record.key,
         value=record.value,
         headers=tuple((name, value or b"") for name, value in record.headers),
         document_id=None if owner is None else owner.document_id,
         tenant=None if owner is None else owner.tenant,
+        source=None if owner is None else owner.source,
+        path=None if owner is None else owner.path,
+        version=None if owner is None else owner.version,
+        redrives=redrives_of(record),
         attempts=failure.attempts,
         first_seen=failure.first_seen,
         last_seen=failure.last_seen,
         traceback_digest=failure.traceback_digest,
     )
+
+
+def body_owner(letter: DeadLetter) -> tuple[str, str]:
+    """Return the tenant and document id under which the letter's blob is kept: its document's, or one of its own."""
+    if letter.tenant is not None and letter.document_id is not None:
+        return letter.tenant, letter.document_id
+    return DEFAULT_TENANT, document_id(DEFAULT_TENANT, DEAD_LETTERS, key_of(letter).decode())
 
 
 class DeadLetters:
@@ -67,18 +112,28 @@ class DeadLetters:
         Raises:
             Unavailable: the log or the blob store is away.
         """
-        owner = self._owner(record)
-        letter = dead_letter(record, failure, owner)
-        key = key_of(letter)
+        letter = dead_letter(record, failure, self._owner(record))
         encoded = encode(letter)
         if len(encoded) > CLAIM_CHECK_BYTES and record.value is not None:
-            tenant, document = owner or Owner(DEFAULT_TENANT, document_id(DEFAULT_TENANT, DEAD_LETTERS, key.decode()))
-            ref = await self._blobs.put(tenant, document, record.value)
-            letter = msgspec.structs.replace(letter, value=None, blob=ref)
+            letter = await self._claim_checked(letter, record.value)
             encoded = encode(letter)
         if len(encoded) > CLAIM_CHECK_BYTES:
             encoded = encode(_trimmed(letter))
-        await publish(self._broker, DEAD_LETTERS, encoded, key=key)
+        await publish(self._broker, DEAD_LETTERS, encoded, key=key_of(letter))
+
+    async def _claim_checked(self, letter: DeadLetter, value: bytes) -> DeadLetter:
+        try:
+            ref = await self._blobs.put(*body_owner(letter), value)
+        except Rejected:
+            # A foreign record's tenant that can't name a folder must not block the partition behind it.
+            letter = msgspec.structs.replace(letter, tenant=None, document_id=None)
+            ref = await self._blobs.put(*body_owner(letter), value)
+        return msgspec.structs.replace(letter, value=None, blob=ref)
+
+
+def _storable(sentence: str) -> str:
+    """Return the text as UTF-8 can hold it: an error's may quote half a character."""
+    return sentence.encode(errors="replace").decode()
 
 
 def _trimmed(letter: DeadLetter) -> DeadLetter:
@@ -87,5 +142,7 @@ def _trimmed(letter: DeadLetter) -> DeadLetter:
         letter,
         key=None if letter.key is None else letter.key[:1024],
         headers=(),
+        source=None if letter.source is None else letter.source[:1024],
+        path=None if letter.path is None else letter.path[:1024],
         sentence=f"{letter.sentence[:10_000]} (its headers were too large to keep, and its key may be cut)",
     )

@@ -57,6 +57,11 @@ async def publish(
 
 async def partition_for(broker: KafkaBroker, topic: str, route: bytes) -> int:
     """Return the partition in which records with this key or route belong."""
-    numbers = range(await partitions_of(broker, topic))
+    return partition_of(route, await partitions_of(broker, topic))
+
+
+def partition_of(route: bytes, count: int) -> int:
+    """Return the one of `count` partitions in which records with this key or route belong."""
+    numbers = range(count)
     partition: int = _partitioner(route, numbers, numbers)
     return partition

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -195,6 +195,45 @@ async def _is(answer: Awaitable[Any], expected: Any) -> bool:
     return bool(await answer == expected)
 
 
+@pytest.mark.slow
+async def test_an_outage_longer_than_a_session_costs_no_membership_no_letter_and_no_commit(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    away = True
+    attempts = 0
+    dealt: list[set[TopicPartition]] = []
+
+    async def handle(record: Record) -> None:
+        nonlocal attempts
+        if away:
+            attempts += 1
+            raise Unavailable("the store is away")
+
+    for partition in range(4):
+        for _ in range(20):
+            await publish(door, TOPIC, b"", key=key(partition))
+    worker = await work(handle, backoff=Backoff())  # as in production
+    assigned = worker.consumption.assigned
+
+    async def told(tps: Iterable[TopicPartition]) -> None:
+        dealt.append(set(tps))
+        await assigned(tps)
+
+    worker.consumption.assigned = told  # type: ignore[method-assign]  # only listened to
+    await asyncio.sleep(12)  # a session is 10 s
+
+    assert len(worker.consumption.waiting) == 4
+    assert set((await committed(log)).values()) == {0}
+    assert dead.letters == []
+    assert dealt == []
+    assert attempts < 4 * 60  # they rest between their attempts
+
+    away = False
+    await until(lambda: all_committed(log))
+    assert worker.consumption.handled == 80
+    assert dead.letters == []
+
+
 async def test_the_commit_stays_below_the_lowest_unfinished_record(
     log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:
@@ -305,12 +344,20 @@ async def test_nothing_is_passed_while_the_dead_letters_are_away(
     assert len(dead.letters) == 1
 
 
-@pytest.mark.parametrize("cause", [Rejected("no JSON", "undecodable"), ValueError("a bug")], ids=["undecodable", "bug"])
+# Made anew each time: one exception raised again and again drags all its tracebacks along.
+SUSPICIOUS = pytest.mark.parametrize(
+    "cause",
+    [lambda: Rejected("no JSON", "undecodable"), lambda: ValueError("a bug")],
+    ids=["undecodable", "bug"],
+)
+
+
+@SUSPICIOUS
 async def test_the_breaker_stops_a_release_that_can_read_nothing(
-    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]], cause: Exception
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]], cause: Callable[[], Exception]
 ) -> None:
     async def handle(record: Record) -> None:
-        raise cause
+        raise cause()
 
     await asyncio.gather(*(publish(door, TOPIC, b"%d" % n, key=b"k%d" % n) for n in range(200)))
     worker = await work(handle)
@@ -323,6 +370,53 @@ async def test_the_breaker_stops_a_release_that_can_read_nothing(
     assert passed <= BREAKER
     assert len(dead.letters) == passed
     assert sum(offset or 0 for offset in (await committed(log)).values()) <= passed
+
+
+@SUSPICIOUS
+async def test_a_mended_release_goes_on_where_the_breaker_stopped_and_nothing_is_lost(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]], cause: Callable[[], Exception]
+) -> None:
+    seen: set[bytes] = set()
+
+    async def bad(record: Record) -> None:
+        raise cause()
+
+    async def mended(record: Record) -> None:
+        seen.add(record.value)
+
+    values = {b"%d" % n for n in range(120)}
+    await asyncio.gather(*(publish(door, TOPIC, value, key=value) for value in values))
+    worker = await work(bad)
+    await until(lambda: worker.consumption.broken is not None)
+    await worker.stop()
+    set_aside = {record.value for record, _ in dead.letters}
+
+    await work(mended)
+    await until(lambda: all_committed(log))
+
+    assert len(set_aside) <= BREAKER
+    assert set_aside | seen == values
+
+
+async def test_bugs_among_records_that_are_done_or_refused_are_no_bad_release(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    async def handle(record: Record) -> None:
+        match record.value:
+            case b"bug":
+                raise ValueError("a bug")
+            case b"refused":
+                raise Rejected("a corrupt PDF", "corrupt")
+
+    # One key: one after the other, so that never more than a few bugs come in a row.
+    values = [b"bug"] * (BREAKER // 2) + [b"refused"] + [b"bug"] * (BREAKER // 2) + [b"fine"] + [b"bug"] * BREAKER
+    for value in values:
+        await publish(door, TOPIC, value, key=b"k")
+    worker = await work(handle)
+    await until(lambda: all_committed(log))
+
+    assert worker.consumption.broken is None
+    assert len(dead.letters) == len(values) - 1
 
 
 async def test_fifty_corrupt_files_are_no_bad_release(

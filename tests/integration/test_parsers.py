@@ -31,8 +31,10 @@ class _Words:
         return [len(text.split()) for text in texts]
 
 
-def _pool(size: int = 1, *, wall_s: float = 20.0, memory_mb: int = 512, program: str = _ROUGH) -> ParserPool:
-    return ParserPool(size, tokens=_Words(), wall_s=wall_s, memory_mb=memory_mb, program=program)
+def _pool(
+    size: int = 1, *, wall_s: float = 20.0, patience_s: float = 20.0, memory_mb: int = 512, program: str = _ROUGH
+) -> ParserPool:
+    return ParserPool(size, tokens=_Words(), wall_s=wall_s, patience_s=patience_s, memory_mb=memory_mb, program=program)
 
 
 def _rough(command: str, argument: object = "-", pages: int = 0) -> bytes:
@@ -166,6 +168,78 @@ async def test_others_go_on_beside_a_document_that_hangs(make_pool: Callable[...
     assert not hanging.done()
     hanging.cancel()
     await asyncio.gather(hanging, return_exceptions=True)
+
+
+async def _slow_turns_taken(pool: ParserPool) -> None:
+    async with asyncio.timeout(_HANG_GUARD_S):
+        while not pool._slow_turns.locked():  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.01)
+
+
+async def test_documents_that_hang_get_half_of_the_processes_and_the_others_the_rest(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool = make_pool(2, wall_s=300.0, patience_s=1.0)
+    hanging = [asyncio.create_task(_read(pool, "hang", tmp_path / f"begun{number}")) for number in range(3)]
+    for number in range(3):  # each has had its chance
+        await _until(tmp_path / f"begun{number}")
+
+    async with asyncio.timeout(_HANG_GUARD_S):
+        others = [await _process(pool) for _ in range(3)]
+
+    assert len(set(others)) == 1
+    assert not any(each.done() for each in hanging)
+    assert len(pool._busy) == 1
+    for each in hanging:
+        each.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+
+
+async def test_a_document_that_was_stopped_to_make_room_has_all_its_time_later(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool = make_pool(2, wall_s=3.0, patience_s=0.1)
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    await _slow_turns_taken(pool)
+
+    late = await _read(pool, "hang-once", tmp_path / "begun-late")
+
+    assert int(late.text) > 0
+    assert (tmp_path / "begun-late").exists()
+    with pytest.raises(Rejected, match="took longer than 3 s"):
+        await hanging
+
+
+async def test_a_document_that_crashed_is_tried_again_beside_the_slow_ones_only(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool = make_pool(2, wall_s=300.0, patience_s=1.0)
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    await _slow_turns_taken(pool)
+    crashed = asyncio.create_task(_read(pool, "crash-once", tmp_path / "crashed"))
+    await _until(tmp_path / "crashed")
+
+    async with asyncio.timeout(_HANG_GUARD_S):
+        assert await _process(pool)
+    assert not crashed.done()
+
+    hanging.cancel()
+    assert int((await crashed).text) > 0
+
+
+async def test_closing_tells_those_who_wait_for_room_as_well(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool = make_pool(2, wall_s=300.0, patience_s=0.1)
+    hanging = [asyncio.create_task(_read(pool, "hang", tmp_path / f"begun{number}")) for number in range(4)]
+    for number in range(4):
+        await _until(tmp_path / f"begun{number}")
+
+    await pool.close()
+
+    async with asyncio.timeout(_HANG_GUARD_S):
+        outcomes = await asyncio.gather(*hanging, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {Unavailable}
 
 
 async def test_a_cancelled_document_leaves_no_process_behind(pool: ParserPool, tmp_path: Path) -> None:

@@ -5,22 +5,25 @@ file at the same time. Not for a network file system: SQLite's shared memory doe
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
+from aiokafka.errors import UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
 from shared.log.seam import DriverBroker
 from shared.log.sqlite import upkeep
-from shared.log.sqlite.consumer import Consumer, bounds, committed
+from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, connect
 from shared.log.sqlite.producer import Producer
-from shared.log.sqlite.storage import STEPS, Step, Storage, Transaction, wall_clock_ms
+from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
 from shared.settings import ConfigurationError
-from shared.topics import Topic
+from shared.topics import Difference, Inspection, Topic, partitions_differ
 
 __all__ = ["STEPS", "LogUnavailable", "SqliteLog"]
 
@@ -73,15 +76,26 @@ class SqliteLog:
         return Consumer(self._storage, group_id=group_id, **options)
 
     async def ensure_topics(self, topics: Iterable[Topic]) -> None:
-        """Create what is missing, and take over retention and the limit of what is there.
+        """Create what is missing; what is there takes over retention and the limit, and may become compacted.
 
         Raises:
-            ConfigurationError: a topic is there with other partitions or another cleanup.
+            ConfigurationError: a compacted topic is there that should keep every record; none was made.
             LogUnavailable: the file can't be written now; no topic was made.
         """
         wanted = tuple(topics)
         await self._storage.submit(lambda transaction: _ensure(transaction, wanted))
         await self._storage.refresh()
+
+    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[Inspection, ...]:
+        """Return each topic as it is here, in the order given; nothing is made or changed."""
+        wanted = tuple(topics)
+        found = await self._storage.read(_found)
+        return tuple(_inspection(topic, found.get(topic.name)) for topic in wanted)
+
+    async def retention_ms(self, topic: str) -> int | None:
+        """Return after how many ms records of the topic go because of their age; None: never."""
+        spec = (await self._known(topic)).spec
+        return None if spec.cleanup == "compact" else spec.retention_ms
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
         """Return the group's committed offset of each partition, None where there is none."""
@@ -89,10 +103,20 @@ class SqliteLog:
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never falls."""
-        known = await self._storage.topic(topic)
+        known = await self._known(topic)
         return {
             TopicPartition(topic, number): (await bounds(self._storage, id_))[1] for number, id_ in enumerate(known.ids)
         }
+
+    async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
+        """Return each partition's first offset that is there and not older than `time`, ms since 1970; else its end."""
+        known = await self._known(topic)
+        offsets = {}
+        for number, id_ in enumerate(known.ids):
+            end = (await bounds(self._storage, id_))[1]
+            first = await self._storage.read(partial(first_since, id_=id_, time=time))
+            offsets[TopicPartition(topic, number)] = end if first is None else first[0]
+        return offsets
 
     async def compact(self, topic: str) -> int:
         """Return how many records went: those with a later one of the same key, and nulls older than a day."""
@@ -107,7 +131,13 @@ class SqliteLog:
         await upkeep.keep_up(self._storage, self._connect)
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for number in range(len((await self._storage.topic(topic)).ids))]
+        return [TopicPartition(topic, number) for number in range(len((await self._known(topic)).ids))]
+
+    async def _known(self, topic: str) -> KnownTopic:
+        try:
+            return await self._storage.topic(topic)
+        except UnknownTopicOrPartitionError as error:
+            raise LogUnavailable(str(error), "log_unavailable") from error
 
 
 class _Driver:
@@ -125,24 +155,46 @@ class _Driver:
         return {}
 
 
+class _Found(NamedTuple):
+    id: int
+    partitions: int
+    cleanup: str
+
+
+def _found(connection: sqlite3.Connection) -> dict[str, _Found]:
+    rows = connection.execute("SELECT name, id, partitions, cleanup FROM topic")
+    return {name: _Found(*rest) for name, *rest in rows}
+
+
+def _inspection(topic: Topic, found: _Found | None) -> Inspection:
+    """Return how the topic differs; what `ensure_topics` takes over never does."""
+    if found is None:
+        return Inspection(topic=topic.name)
+    differences = [*partitions_differ(topic, found.partitions, grow=None)]
+    if (found.cleanup, topic.cleanup) == ("compact", "delete"):
+        cleanup = Difference(
+            weight="unfit",
+            what="cleanup",
+            found=found.cleanup,
+            wanted=topic.cleanup,
+            why="what was compacted can't come back",
+            mend="choose another SLUICE_LOG, or another SLUICE_DATA",
+        )
+        differences.insert(0, cleanup)
+    return Inspection(topic=topic.name, partitions=found.partitions, differences=tuple(differences))
+
+
 def _ensure(transaction: Transaction, topics: Iterable[Topic]) -> None:
     connection = transaction.connection
-    found = {
-        name: (id_, partitions, cleanup)
-        for id_, name, partitions, cleanup in connection.execute("SELECT id, name, partitions, cleanup FROM topic")
-    }
+    found = _found(connection)
     for topic in topics:
-        if topic.name in found and found[topic.name][1:] != (topic.partitions, topic.cleanup):
-            _, partitions, cleanup = found[topic.name]
-            raise ConfigurationError(
-                f"the topic {topic.name} has {partitions} partitions and cleanup {cleanup}; "
-                f"{topic.partitions} and {topic.cleanup} were asked for, and neither can change once records are in it"
-            )
+        for sentence in _inspection(topic, found.get(topic.name)).sentences("unfit"):
+            raise ConfigurationError(f"{sentence}, and what was compacted can't come back")
     for topic in topics:
         if topic.name in found:
             connection.execute(
-                "UPDATE topic SET retention_ms = ?, max_record_bytes = ? WHERE id = ?",
-                (topic.retention_ms, topic.max_record_bytes, found[topic.name][0]),
+                "UPDATE topic SET cleanup = ?, retention_ms = ?, max_record_bytes = ? WHERE id = ?",
+                (topic.cleanup, topic.retention_ms, topic.max_record_bytes, found[topic.name].id),
             )
             continue
         id_ = connection.execute(

@@ -1,0 +1,24 @@
+"""A submission as a record's value: a large body goes into the blob store, and a reference travels."""
+
+import msgspec
+
+from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.contracts import DocumentSubmitted, encode
+from shared.ids import document_id
+
+
+async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
+    """Return the record's value; its size is the claim check's at most, but for fields other than the body.
+
+    Raises:
+        Unavailable: the blob store is away.
+    """
+    body = document.text.encode("utf-8", "surrogatepass") if document.text is not None else document.content
+    if body is None or len(body) <= CLAIM_CHECK_BYTES:
+        value = encode(document)
+        if body is None or len(value) <= CLAIM_CHECK_BYTES:
+            return value
+    blob = await blobs.put(document.tenant, document_id(document.tenant, document.source, document.path), body)
+    # A text says what it is by its field; as a blob it has to say so by its type.
+    kind = document.media_type or ("text/markdown" if document.text is not None else None)
+    return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))

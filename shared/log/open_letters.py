@@ -1,0 +1,210 @@
+"""The dead letters that nobody has settled: one entry for each place and stage.
+
+A process remembers a line of each, to choose by; the letters themselves stay on the log, and are read when they are
+shown. What is new is read at each question.
+"""
+
+import asyncio
+import heapq
+import sys
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+import structlog
+from aiokafka import TopicPartition
+
+from shared.contracts import DEFAULT_TENANT, DeadLetter, Message, Place, decode
+from shared.errors import Rejected
+from shared.ids import bytes_hash
+from shared.log import Log, Record
+from shared.log.dead_letters import Placed, entry_of
+from shared.log.read import Reader, reading
+from shared.topics import DEAD_LETTERS
+
+log = structlog.get_logger(__name__)
+
+_TP = TopicPartition(DEAD_LETTERS, 0)
+
+
+class Line(NamedTuple):
+    """What is remembered of a letter."""
+
+    offset: int  # on dead.letters
+    redrives: int
+    last_seen: int  # ms since 1970
+    tenant: str
+    stage: str
+    code: str
+    source: str | None
+    document_id: str | None
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which letters: all of a tenant's that fit what is given. A letter of no known tenant is the default one's."""
+
+    tenant: str
+    ids: frozenset[str] | None = None
+    stage: str | None = None
+    code: str | None = None
+    source: str | None = None
+    document_id: str | None = None
+    since: int | None = None  # ms since 1970: that failed last at this time or later
+    until: int | None = None  # ms since 1970: and before this one
+
+    def takes(self, id_: str, line: Line) -> bool:
+        """Return whether the letter is one of them."""
+        return (
+            line.tenant == self.tenant
+            and (self.ids is None or id_ in self.ids)
+            and self.stage in (None, line.stage)
+            and self.code in (None, line.code)
+            and self.source in (None, line.source)
+            and self.document_id in (None, line.document_id)
+            and (self.since is None or line.last_seen >= self.since)
+            and (self.until is None or line.last_seen < self.until)
+        )
+
+
+class OpenLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A letter that isn't settled."""
+
+    id: str  # 16 hex digits, of the place and stage
+    offset: int  # on dead.letters: newer letters have higher ones
+    keys: tuple[bytes, ...]  # all that have to be settled with it
+    letter: DeadLetter
+
+
+class Letters(msgspec.Struct, frozen=True):
+    """Some of the letters that were asked for."""
+
+    letters: tuple[OpenLetter, ...]
+    total: int  # how many are there
+    after: int | None  # the last one's offset, from where to ask for the next ones; None where there are none
+    end: int  # the offset that whatever fails from now on will have at least
+
+
+class _Head(Message, frozen=True):
+    """Of a letter, what makes its line; the rest isn't decoded."""
+
+    stage: str
+    code: str
+    topic: str
+    place: Place
+    last_seen: int = 0
+    redrives: int = 0
+    tenant: str | None = None
+    source: str | None = None
+    document_id: str | None = None
+
+
+class OpenLetters:
+    """Reads what is open. Raises Unavailable when the log is away."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lines: dict[str, dict[bytes, Line]] = {}
+        self._ids: dict[bytes, str] = {}  # by key; a null has nothing else to go by
+        self._position = 0
+        self._turn = asyncio.Lock()
+
+    async def newest(self, wanted: Wanted, *, limit: int, below: int | None = None) -> Letters:
+        """Return at most `limit` of the letters, newest first, with offsets below `below`."""
+        async with self._turn, reading(self._log, _TP) as reader:
+            await self._catch_up(reader)
+            total, chosen = await asyncio.to_thread(self._newest, wanted, limit, below)
+            return await self._read(reader, total, chosen, limit)
+
+    async def oldest(self, wanted: Wanted, *, limit: int, above: int = -1, upto: int | None = None) -> Letters:
+        """Return at most `limit` of the letters, oldest first, with offsets above `above` and below `upto`."""
+        async with self._turn, reading(self._log, _TP) as reader:
+            await self._catch_up(reader)
+            total, chosen = await asyncio.to_thread(self._oldest, wanted, limit, above, upto)
+            return await self._read(reader, total, chosen, limit)
+
+    async def _catch_up(self, reader: Reader) -> None:
+        _, end = await reader.bounds()
+        if end < self._position:  # the topic was made anew
+            self._forget()
+        async for record in reader.between(self._position, end):
+            self._see(record)
+            self._position = record.offset + 1
+        self._position = end
+
+    def _forget(self) -> None:
+        self._lines.clear()
+        self._ids.clear()
+        self._position = 0
+
+    def _see(self, record: Record) -> None:
+        key = record.key or b""
+        if record.value is None:
+            self._settle(key)
+            return
+        try:
+            head = decode(record.value, _Head)
+        except Rejected as error:
+            log.warning("dead_letter_unreadable", offset=record.offset, reason=error.sentence)
+            return
+        id_ = id_of(head)
+        self._ids[key] = id_
+        self._lines.setdefault(id_, {})[key] = Line(
+            offset=record.offset,
+            redrives=head.redrives,
+            last_seen=head.last_seen,
+            # A few names in very many lines.
+            tenant=sys.intern(head.tenant or DEFAULT_TENANT),
+            stage=sys.intern(head.stage),
+            code=sys.intern(head.code),
+            source=None if head.source is None else sys.intern(head.source),
+            document_id=head.document_id,
+        )
+
+    def _settle(self, key: bytes) -> None:
+        if (id_ := self._ids.pop(key, None)) is not None:
+            del self._lines[id_][key]
+            if not self._lines[id_]:
+                del self._lines[id_]
+
+    def _newest(self, wanted: Wanted, limit: int, below: int | None) -> tuple[int, list[tuple[int, str]]]:
+        offsets = list(self._matching(wanted))
+        left = (each for each in offsets if below is None or each[0] < below)
+        return len(offsets), heapq.nlargest(limit + 1, left)
+
+    def _oldest(self, wanted: Wanted, limit: int, above: int, upto: int | None) -> tuple[int, list[tuple[int, str]]]:
+        offsets = [each for each in self._matching(wanted) if upto is None or each[0] < upto]
+        return len(offsets), heapq.nsmallest(limit + 1, (each for each in offsets if each[0] > above))
+
+    def _matching(self, wanted: Wanted) -> Iterator[tuple[int, str]]:
+        for id_, lines in self._lines.items():
+            line = _standing(lines)
+            if wanted.takes(id_, line):
+                yield line.offset, id_
+
+    async def _read(self, reader: Reader, total: int, chosen: list[tuple[int, str]], limit: int) -> Letters:
+        more = len(chosen) > limit
+        chosen = chosen[:limit]
+        records = await reader.at(offset for offset, _ in chosen)
+        letters = []
+        for offset, id_ in chosen:
+            record = records.get(offset)
+            if record is None:
+                # Settled so long ago that compaction has taken the null as well, before we read it.
+                for key in [*self._lines[id_]]:
+                    self._settle(key)
+                continue
+            keys = tuple(self._lines[id_])
+            letters.append(OpenLetter(id=id_, offset=offset, keys=keys, letter=decode(record.value, DeadLetter)))
+        return Letters(tuple(letters), total, chosen[-1][0] if more else None, self._position)
+
+
+def id_of(letter: Placed) -> str:
+    """Return 16 hex digits that name the letter's place and stage."""
+    return bytes_hash(entry_of(letter).encode())[:16]
+
+
+def _standing(lines: Mapping[bytes, Line]) -> Line:
+    """Return the line of the newest failure: after the most redrives; the later of two letters of an old format."""
+    if len(lines) == 1:  # nearly always
+        return next(iter(lines.values()))
+    return max(lines.values(), key=lambda line: (line.redrives, line.offset))

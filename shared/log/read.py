@@ -1,0 +1,94 @@
+"""One partition as a tool reads it: between two offsets, without a group. Nothing is committed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from shared.errors import Unavailable
+from shared.log import Log, Record
+
+PATIENCE_S = 30.0  # without a record
+_POLL_MS = 500
+_NEAR = 20  # offsets: reading over so many costs less than seeking
+
+
+@asynccontextmanager
+async def reading(log: Log, tp: TopicPartition) -> AsyncIterator["Reader"]:
+    """Give a reader of the partition.
+
+    Raises:
+        Unavailable: the log is away, here and in the block.
+    """
+    consumer = log.consumer(auto_offset_reset="earliest")
+    consumer.assign([tp])
+    try:
+        await consumer.start()
+        yield Reader(consumer, tp)
+    except Unavailable:
+        raise
+    except KafkaError as error:
+        raise Unavailable(f"{tp.topic}/{tp.partition} can't be read: {error!r}", "log_unavailable") from error
+    finally:
+        await consumer.stop()
+
+
+class Reader:
+    """Reads a partition; made by `reading`. One call at a time."""
+
+    def __init__(self, consumer: Any, tp: TopicPartition) -> None:
+        self._consumer = consumer
+        self._tp = tp
+
+    async def bounds(self) -> tuple[int, int]:
+        """Return the first offset that may still be read, and the next to be written."""
+        starts = await self._consumer.beginning_offsets([self._tp])
+        ends = await self._consumer.end_offsets([self._tp])
+        return starts[self._tp], ends[self._tp]
+
+    async def between(self, start: int, end: int) -> AsyncIterator[Record]:
+        """Yield what is left of the records from `start` to before `end`, in order; `end` is the partition's at most.
+
+        Raises:
+            Unavailable: nothing came for PATIENCE_S.
+        """
+        loop, tp = asyncio.get_running_loop(), self._tp
+        start = max(start, (await self.bounds())[0])
+        if start >= end:
+            return
+        self._consumer.seek(tp, start)
+        deadline = loop.time() + PATIENCE_S
+        while await self._consumer.position(tp) < end:
+            records = (await self._consumer.getmany(tp, timeout_ms=_POLL_MS)).get(tp, ())
+            for record in records:
+                if record.offset >= end:
+                    return
+                yield record
+            if records:
+                deadline = loop.time() + PATIENCE_S
+            elif loop.time() > deadline:
+                raise Unavailable(f"{tp.topic}/{tp.partition} gave nothing in {PATIENCE_S:g} s", "log_timeout")
+
+    async def at(self, offsets: Iterable[int]) -> dict[int, Record]:
+        """Return those of the records that are still there, by offset."""
+        found: dict[int, Record] = {}
+        for run in _runs(sorted(set(offsets))):
+            wanted = set(run)
+            async for record in self.between(run[0], run[-1] + 1):
+                if record.offset in wanted:
+                    found[record.offset] = record
+        return found
+
+
+def _runs(offsets: list[int]) -> list[list[int]]:
+    """Return the offsets in pieces that are read in one go."""
+    runs: list[list[int]] = []
+    for offset in offsets:
+        if runs and offset - runs[-1][-1] <= _NEAR:
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+    return runs
