@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest_plugins = ("tests.servers.kafka", "tests.servers.ollama")
+pytest_plugins = ("tests.servers.kafka", "tests.servers.ollama", "tests.servers.qdrant", "tests.servers.s3")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

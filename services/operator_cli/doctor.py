@@ -11,10 +11,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 
 from services.operator_cli.client import Client, CommandError
+from shared.contracts import DEFAULT_TENANT, BlobRef
+from shared.errors import Rejected, Unavailable
 from shared.settings import ConfigurationError, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -25,7 +28,16 @@ Verdict = Literal["ok", "warning", "failed"]
 PYTHON_NEEDED: Final = (3, 11)
 SPACE_NEEDED: Final = 500 * 1000**2  # bytes: a log, an index and blobs of some ten thousand pages
 CONNECT_S: Final = 3.0
-_PORTS: Final = {"http": 80, "https": 443, "kafka": 9092, "ollama": 11434, "openai": 443}
+BUCKET_S: Final = 10.0
+_PORTS: Final = {
+    "http": 80,
+    "https": 443,
+    "kafka": 9092,
+    "ollama": 11434,
+    "openai": 443,
+    "qdrant+http": 6333,
+    "qdrant+https": 6333,
+}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,6 +183,8 @@ def part(variable: str, setting: str) -> Check:
 
         answering = asyncio.run(open_answers(setting)).name
         return Check(name=name, verdict="ok", found=f"{variable}=auto: answers by {answering}")
+    if setting.startswith("s3:"):
+        return bucket(variable, setting)
     targets = list(_targets(setting))
     if not targets:
         return Check(name=name, verdict="ok", found=f"{variable}={setting} is part of Sluice itself")
@@ -184,6 +198,24 @@ def part(variable: str, setting: str) -> Check:
         found=f"{variable}: {'; '.join(refusals)}",
         fix=f"start it, or set {variable} to where it is",
     )
+
+
+def bucket(variable: str, setting: str) -> Check:
+    """Return whether the bucket takes our credentials, lists, and says of what isn't there that it is missing."""
+    from shared.blobs.s3 import S3Blobs  # noqa: PLC0415 - for this setting alone
+    from shared.blobs.s3_address import s3_address  # noqa: PLC0415
+
+    try:
+        blobs = S3Blobs(s3_address(setting), timeout_s=BUCKET_S)
+        asyncio.run(blobs.get(DEFAULT_TENANT, str(UUID(int=0)), BlobRef(sha256="0" * 64, size=0)))
+    except Rejected:
+        return Check(name="blobs", verdict="ok", found=f"{variable}: the bucket can be read")
+    except ConfigurationError as error:
+        return Check(name="blobs", verdict="failed", found=str(error), fix=f"set {variable} to a value it takes")
+    except Unavailable as error:
+        found = f"{variable}: {error.sentence}"
+        return Check(name="blobs", verdict="failed", found=found, fix=f"start it, or set {variable} to where it is")
+    raise AssertionError("no content has this hash")
 
 
 def _targets(setting: str) -> Iterator[tuple[str, int]]:

@@ -9,7 +9,6 @@ import asyncio
 import fcntl
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,12 +16,10 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from shared.blobs.names import blob_name, document_name
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
 
-_TENANT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")
-_DOCUMENT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _INCOMING: Final = ".incoming~"  # no tenant has a tilde
 _LOCKS: Final = ".locks~"
 _ABANDONED_S: Final = 3600.0
@@ -35,6 +32,7 @@ class FileBlobs:
         """Take the folder; it is made at the first put."""
         self._folder = folder
         self._swept = False
+        self._lasting: set[Path] = set()  # tenants' folders whose entries are on the disk
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
         """Return the reference once `data` is on disk; an existing blob gets a new age, a damaged one new bytes.
@@ -52,7 +50,7 @@ class FileBlobs:
             Rejected: code `blob_missing` or `blob_altered`; or a part can't be a name.
             Unavailable: the disk can't be read.
         """
-        return await asyncio.to_thread(self._get, self._document(tenant, document_id) / _sha256(ref.sha256), ref)
+        return await asyncio.to_thread(self._get, self._document(tenant, document_id) / blob_name(ref.sha256), ref)
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
         """Return how many blobs of the document went: one, or all of them with `sha256` None.
@@ -61,7 +59,7 @@ class FileBlobs:
             Rejected: a part can't be a name.
             Unavailable: the disk can't be written.
         """
-        gone = None if sha256 is None else _sha256(sha256)
+        gone = None if sha256 is None else blob_name(sha256)
         return await asyncio.to_thread(
             self._remove, self._document(tenant, document_id), lambda path: gone in (None, path.name)
         )
@@ -89,11 +87,7 @@ class FileBlobs:
         return await asyncio.to_thread(self._sweep, older_than_s)
 
     def _document(self, tenant: str, document_id: str) -> Path:
-        if not _TENANT.fullmatch(tenant):
-            raise Rejected(f"the tenant {tenant!r} can't name a folder: 1 to 64 letters, digits, '.', '_' or '-'")
-        if not _DOCUMENT.fullmatch(document_id):
-            raise Rejected(f"the document id {document_id!r} is no UUID in lower case")
-        return self._folder / tenant / document_id
+        return self._folder / document_name(tenant, document_id)
 
     def _put(self, document: Path, data: bytes) -> BlobRef:
         ref = BlobRef(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
@@ -137,9 +131,15 @@ class FileBlobs:
             with self._lock(target.parent):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporary.rename(target)
-                # A folder's own entry is in its parent, up to the one that the operator made.
-                for folder in (target.parent, target.parent.parent, self._folder, self._folder.parent):
+                # A folder's own entry is in its parent, up to the one that the operator made. A document's goes with
+                # its last blob; a tenant's stays, so it is enough to bring it to the disk once.
+                document, tenant = target.parent, target.parent.parent
+                for folder in (document, tenant):
                     _sync(folder)
+                if tenant not in self._lasting:
+                    for folder in (self._folder, self._folder.parent):
+                        _sync(folder)
+                    self._lasting.add(tenant)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -184,12 +184,6 @@ class FileBlobs:
             yield
         except OSError as error:
             raise Unavailable(f"the blob folder {self._folder}: {error.strerror or error}") from error
-
-
-def _sha256(name: str) -> str:
-    if not _SHA256.fullmatch(name):
-        raise Rejected(f"the blob's name {name!r} must be 64 hex digits in lower case")
-    return name
 
 
 def _sync(folder: Path) -> None:

@@ -8,14 +8,19 @@ from shared.settings import ConfigurationError
 
 
 def open_blobs(setting: str, data: Path) -> Blobs:
-    """Return the store of `file:`, the folder `blobs` in `data`, or of `file:/a/folder/of/its/own`.
+    """Return the store of `file:` (the folder `blobs` in `data`), `file:/a/folder/of/its/own`, or `s3://bucket/prefix`.
 
     Raises:
-        ConfigurationError: the setting is neither; the sentence names SLUICE_BLOBS and the value.
+        ConfigurationError: the setting is none of them; the sentence names SLUICE_BLOBS and the value.
     """
     scheme, separator, path = setting.partition(":")
+    if scheme == "s3" and separator:
+        from shared.blobs.s3 import S3Blobs  # noqa: PLC0415 - a client that the other size needn't load
+        from shared.blobs.s3_address import s3_address  # noqa: PLC0415
+
+        return S3Blobs(s3_address(setting))
     if scheme != "file" or not separator:
-        raise ConfigurationError(f"SLUICE_BLOBS={setting} must be file: or file:/folder")
+        raise ConfigurationError(f"SLUICE_BLOBS={setting} must be file:, file:/folder or s3://bucket/prefix")
     if not path:
         return FileBlobs(data / "blobs")
     folder = Path(path.removeprefix("//"))

@@ -2,25 +2,68 @@
 
 import asyncio
 import hashlib
+import os
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.blobs import Blobs
-from shared.blobs.file import FileBlobs
+from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef
 from shared.errors import Rejected
+from tests.servers.s3 import Bucket
 
 DOCUMENT = "0f8fad5b-d9cb-569f-a165-70867728950e"
 OTHER = "7c9e6679-7425-50de-944b-e07fc1f90ae7"
 
 
-@pytest.fixture(params=["file"])
-def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
-    adapters: dict[str, Blobs] = {"file": FileBlobs(tmp_path / "blobs")}
-    return adapters[request.param]
+DAY = 24 * 3600.0
+
+
+class Kept(Protocol):
+    """What is kept, from behind: to make it old, or to damage it."""
+
+    def age(self, seconds: float) -> None: ...
+    def damage(self, data: bytes) -> None: ...
+
+
+class Folder:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def age(self, seconds: float) -> None:
+        for path in self._files():
+            then = path.stat().st_mtime - seconds
+            os.utime(path, (then, then))
+
+    def damage(self, data: bytes) -> None:
+        for path in self._files():
+            path.write_bytes(data)
+
+    def _files(self) -> list[Path]:
+        return [path for path in self._root.glob("*/*/*") if path.is_file()]
+
+
+@pytest.fixture(params=["file", "s3"])
+def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Blobs, Kept]:
+    if request.param == "file":
+        return open_blobs(f"file:{tmp_path}", Path("unused")), Folder(tmp_path)
+    bucket = request.getfixturevalue("s3_bucket")
+    assert isinstance(bucket, Bucket)
+    return open_blobs(bucket.setting, Path("unused")), bucket
+
+
+@pytest.fixture
+def blobs(adapter: tuple[Blobs, Kept]) -> Blobs:
+    return adapter[0]
+
+
+@pytest.fixture
+def kept(adapter: tuple[Blobs, Kept]) -> Kept:
+    return adapter[1]
 
 
 @given(data=st.binary(max_size=5000))
@@ -82,6 +125,65 @@ async def test_collect_leaves_what_is_young(blobs: Blobs) -> None:
     assert await blobs.collect("acme", DOCUMENT, frozenset(), older_than_s=3600) == 0
     assert await blobs.get("acme", DOCUMENT, ref) == b"young"
     assert await blobs.collect("acme", OTHER, frozenset(), older_than_s=0) == 0
+
+
+async def test_putting_again_renews_the_age(blobs: Blobs, kept: Kept) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+    kept.age(2 * DAY)
+
+    await blobs.put("acme", DOCUMENT, b"body")
+
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), DAY) == 0
+    assert await blobs.get("acme", DOCUMENT, ref) == b"body"
+    kept.age(2 * DAY)
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), DAY) == 1
+
+
+async def test_collect_takes_what_is_old_and_not_kept(blobs: Blobs, kept: Kept) -> None:
+    wanted, unwanted = [await blobs.put("acme", DOCUMENT, body) for body in (b"wanted", b"unwanted")]
+    kept.age(2 * DAY)
+    young = await blobs.put("acme", DOCUMENT, b"young")
+
+    assert await blobs.collect("acme", DOCUMENT, frozenset({wanted.sha256}), DAY) == 1
+
+    assert await blobs.get("acme", DOCUMENT, wanted) == b"wanted"
+    assert await blobs.get("acme", DOCUMENT, young) == b"young"
+    with pytest.raises(Rejected, match="missing"):
+        await blobs.get("acme", DOCUMENT, unwanted)
+
+
+@pytest.mark.parametrize("damage", [b"", b"bod", b"bodz", b"body and more"])
+async def test_an_altered_blob_is_told_and_mended_by_the_next_put(blobs: Blobs, kept: Kept, damage: bytes) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+    kept.damage(damage)
+
+    with pytest.raises(Rejected, match=f"altered: its {len(damage)} bytes aren't the 4") as caught:
+        await blobs.get("acme", DOCUMENT, ref)
+    assert caught.value.code == "blob_altered"
+
+    assert await blobs.put("acme", DOCUMENT, b"body") == ref
+    assert await blobs.get("acme", DOCUMENT, ref) == b"body"
+
+
+async def test_whoever_reads_while_it_is_put_again_has_the_body(blobs: Blobs) -> None:
+    ref = await blobs.put("acme", DOCUMENT, b"body")
+
+    async def put_again() -> None:
+        for _ in range(4):
+            await blobs.put("acme", DOCUMENT, b"body")
+
+    putting = asyncio.create_task(put_again())
+    while not putting.done():
+        assert await blobs.get("acme", DOCUMENT, ref) == b"body"
+    await putting
+
+
+async def test_puts_at_once_leave_one_whole_blob(blobs: Blobs) -> None:
+    refs = await asyncio.gather(*(blobs.put("acme", DOCUMENT, b"body") for _ in range(5)))
+
+    assert len(set(refs)) == 1
+    assert await blobs.get("acme", DOCUMENT, refs[0]) == b"body"
+    assert await blobs.delete("acme", DOCUMENT) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from services.operator_cli import doctor
 from services.operator_cli.main import main
 from shared.settings import Settings
+from tests.servers.s3 import Bucket
 from tests.unit.operator_cli.conftest import Wire, free_port
 
 
@@ -90,6 +91,17 @@ def test_every_server_a_setting_names_is_tried() -> None:
 @pytest.mark.parametrize("setting", ["sqlite:", "edge:", "minilm:", "file:", "extractive:", "file:///a/folder"])
 def test_what_is_part_of_sluice_needs_no_server(setting: str) -> None:
     assert doctor.part("SLUICE_X", setting).verdict == "ok"
+
+
+def test_a_bucket_is_asked_for_a_blob(s3_bucket: Bucket) -> None:
+    there = doctor.part("SLUICE_BLOBS", s3_bucket.setting)
+    elsewhere = doctor.part("SLUICE_BLOBS", s3_bucket.setting.replace(s3_bucket.name, "no-such-bucket"))
+    misspelt = doctor.part("SLUICE_BLOBS", "s3://Documents")
+
+    assert (there.verdict, there.fix) == ("ok", None)
+    assert elsewhere.verdict == misspelt.verdict == "failed"
+    assert "404 NoSuchBucket" in elsewhere.found
+    assert "'Documents' can't name a bucket" in misspelt.found
 
 
 def test_it_exits_by_what_it_found_and_speaks_json(
