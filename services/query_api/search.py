@@ -1,7 +1,9 @@
 """Search: two rankings of current chunks from one call to the store, fused by us. CORRECTNESS 4."""
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +18,7 @@ from services.query_api.metrics import Metrics
 from services.query_api.problems import invalid
 from services.query_api.request import ApiRequest, parse_json
 from shared.embedder import Embedder
+from shared.errors import Unavailable
 from shared.index import Index
 from shared.store import Filter, Leg
 from shared.store.bm25 import Bm25
@@ -24,6 +27,7 @@ Mode = Literal["hybrid", "dense", "sparse"]
 TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
 
 DEPTH = 50  # hits of each leg that are fused; 200 measured worse
+PATIENCE_S = 15.0  # a model may have to be read from disk first; somebody waits, so the adapters' minute is too long
 LONGEST_QUERY = 4_000  # characters; both legs read less than that of natural text
 PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
 
@@ -52,13 +56,16 @@ def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Retriever:
-    """Searches one index. Raises Unavailable when the store or the model is away."""
+    """Searches one index. Raises Unavailable when the store or the model is away, or silent for `patience_s`."""
 
-    def __init__(self, index: Index, embedder: Embedder, bm25: Bm25, metrics: Metrics) -> None:
+    def __init__(
+        self, index: Index, embedder: Embedder, bm25: Bm25, metrics: Metrics, *, patience_s: float = PATIENCE_S
+    ) -> None:
         self._index = index
         self._embedder = embedder
         self._bm25 = bm25
         self._metrics = metrics
+        self._patience_s = patience_s
 
     async def search(
         self, tenant: str, query: str, *, top_k: int = 5, where: Filter | None = None, mode: Mode = "hybrid"
@@ -66,13 +73,15 @@ class Retriever:
         """Return the tenant's `top_k` best current chunks; fewer only when there are no more that match."""
         with self._metrics.search_seconds.labels(mode).time():
             began = time.perf_counter()
-            legs = await self._legs(query[:LONGEST_QUERY], mode)
+            async with self._patience("the embedding model"):
+                legs = await self._legs(query[:LONGEST_QUERY], mode)
             embedded = time.perf_counter()
-            rankings = (
-                await self._index.search(tenant, list(legs.values()), where or Filter(), limit=max(DEPTH, top_k))
-                if legs
-                else []
-            )
+            async with self._patience("the store"):
+                rankings = (
+                    await self._index.search(tenant, list(legs.values()), where or Filter(), limit=max(DEPTH, top_k))
+                    if legs
+                    else []
+                )
             searched = time.perf_counter()
             payloads = {hit.id: hit.payload for hits in rankings for hit in hits}
             fused = fuse(
@@ -83,6 +92,14 @@ class Retriever:
         if not hits:
             self._metrics.empty_searches.inc()
         return Results(hits, _ms(embedded - began), _ms(searched - embedded), _ms(ended - searched))
+
+    @asynccontextmanager
+    async def _patience(self, part: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                yield
+        except TimeoutError:
+            raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
 
     async def _legs(self, query: str, mode: Mode) -> dict[str, Leg]:
         legs: dict[str, Leg] = {}

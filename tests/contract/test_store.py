@@ -1,5 +1,5 @@
-"""What every `Store` keeps to: the embedded engine, a Qdrant server, and the client's local mode, which
-stands in for a server where there is none (its gaps are named, each with the reason).
+"""What every `Store` keeps to: the embedded engine, a Qdrant server, the client's local mode, which stands in
+for a server where there is none (its gaps are named, each with the reason), and the simulation's store in memory.
 """
 
 import math
@@ -12,16 +12,18 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from qdrant_client import AsyncQdrantClient
 
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import EVERYTHING, Condition, Filter, Heads, Ids, Leg, Match, Point, Range, Sparse, Store, Vector
 from shared.store.edge import EdgeStore
-from shared.store.qdrant import QdrantStore
-from tests.servers.qdrant import qdrant_url
+from shared.store.qdrant.address import QdrantAddress
+from shared.store.qdrant.store import QdrantStore
+from tests.servers.qdrant import QdrantServer
+from tests.simulation.store import MemoryStore
 
-__all__ = ["qdrant_url"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SIZE = 8
@@ -40,23 +42,35 @@ LOCAL_GAPS = {
 }
 
 
-@pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=["edge", "local", pytest.param("server", marks=pytest.mark.server)]
-)
+SERVER = [pytest.param(over, marks=pytest.mark.server) for over in ("REST", "gRPC")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["edge", "memory", "local", *SERVER])
 async def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Store]:
     """One store for all tests: each test begins with empty `chunks` and `heads`."""
     made: Store
     if request.param == "edge":
         made = EdgeStore(tmp_path_factory.mktemp("store"))
+    elif request.param == "memory":
+        made = MemoryStore()
     elif request.param == "local":
-        made = QdrantStore("local", prefix="t.", client=AsyncQdrantClient(":memory:"))
+        made = QdrantStore(QdrantAddress(url="local"), prefix="t.", client=AsyncQdrantClient(":memory:"))
     else:
-        made = QdrantStore(request.getfixturevalue("qdrant_url"), prefix=f"test-{uuid4().hex[:8]}.")
+        made = _on_server(request.getfixturevalue("qdrant_server"), request.param)
     await made.start()
     yield made
     for name in await made.collections():
         await made.drop_collection(name)
     await made.close()
+
+
+def _on_server(server: QdrantServer, over: str) -> QdrantStore:
+    address = server.address
+    if over == "REST":
+        address = replace(address, grpc_port=None)
+    elif address.grpc_port is None:
+        pytest.skip(f"the Qdrant server at {address.url} has no gRPC port that we know")
+    return QdrantStore(address, server.api_key, prefix=f"test-{uuid4().hex[:8]}.")
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ def own(server: str, recipe: Recipe, missing: str | None) -> Path:
 
 def chosen(server: str, recipe: Recipe, missing: str | None, variable: str) -> Path | None:
     """Return what to start from, None for a container, or skip; in CI, fail."""
-    if not recipe.ready and not (IN_CI and missing is None) and _docker_answers():
+    if not recipe.ready and not (IN_CI and missing is None) and docker_answers():
         return None
     return own(server, recipe, missing and f"{missing}, {variable} is not set, and no Docker answers")
 
@@ -35,7 +35,8 @@ def _none(server: str, why: str) -> NoReturn:
     pytest.skip(sentence)
 
 
-def _docker_answers() -> bool:
+def docker_answers() -> bool:
+    """Return whether a daemon answers a ping."""
     # Docker's own client leaks a socket where no daemon listens, and warnings are errors here.
     scheme, _, where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").partition("://")
     family = socket.AF_UNIX if scheme == "unix" else socket.AF_INET

@@ -1,32 +1,38 @@
 """A Qdrant server for tests: the one that SLUICE_TEST_QDRANT_URL names, else a container, else none."""
 
 import os
-import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-IMAGE = "qdrant/qdrant:v1.18.3"  # keep within two minor versions of the pinned client
+from shared.store.qdrant.address import QdrantAddress, qdrant_address
+from tests.servers.choice import docker_answers
+
+IMAGE = "qdrant/qdrant:v1.19.0"  # keep within one minor version of the pinned client
+URL, API_KEY = "SLUICE_TEST_QDRANT_URL", "SLUICE_TEST_QDRANT_API_KEY"
+
+
+@dataclass(frozen=True)
+class QdrantServer:
+    """Where it is, and the key it asks for."""
+
+    address: QdrantAddress
+    api_key: str | None
 
 
 @pytest.fixture(scope="session")
-def qdrant_url() -> Iterator[str]:
-    """Yield the server's URL, or skip where there is none."""
-    given = os.environ.get("SLUICE_TEST_QDRANT_URL")
+def qdrant_server() -> Iterator[QdrantServer]:
+    """Yield the server, or skip where there is none: no package registry has one."""
+    given = os.environ.get(URL)  # http://host:6333, with ?grpc=port where gRPC isn't on 6334 beside it
     if given:
-        yield given
+        yield QdrantServer(qdrant_address(f"qdrant+{given}"), os.environ.get(API_KEY))
         return
-    if not _docker_answers():
-        pytest.skip("no Qdrant server: set SLUICE_TEST_QDRANT_URL or run Docker")
+    if not docker_answers():
+        pytest.skip(f"no Qdrant server: set {URL} or run Docker")
     from testcontainers.community.qdrant import QdrantContainer  # noqa: PLC0415 - only where Docker answers
 
-    with QdrantContainer(IMAGE) as container:
-        yield f"http://{container.get_container_host_ip()}:{container.get_exposed_port(6333)}"
-
-
-def _docker_answers() -> bool:
-    # By its command, because its client leaves a socket open where nobody answers.
-    try:
-        return subprocess.run(["docker", "version"], capture_output=True, timeout=10, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    key = "a key of tests"
+    with QdrantContainer(IMAGE, api_key=key) as container:
+        url = f"http://{container.get_container_host_ip()}:{container.exposed_rest_port}"
+        yield QdrantServer(QdrantAddress(url=url, grpc_port=container.exposed_grpc_port), key)

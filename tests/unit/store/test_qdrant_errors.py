@@ -1,104 +1,118 @@
-"""What a server's refusals become. A loopback server says what a real one was seen to say."""
+"""What the client's errors become. The texts are a real server's (1.19.0)."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # it publishes no types
 import grpc.aio  # type: ignore[import-untyped]
+import httpx
 import pytest
-import pytest_asyncio
-from qdrant_client import AsyncQdrantClient
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from shared.errors import Unavailable
-from shared.store.qdrant import QdrantStore
+from shared.errors import Rejected, Unavailable
+from shared.store.qdrant.errors import ours, too_large
 
-Answering = Callable[[str], str]
-
-
-@pytest_asyncio.fixture
-async def answering(unused_tcp_port: int) -> AsyncIterator[Answering]:
-    """Return what starts answering every request with one status line, and gives the URL."""
-    status = ""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        body = b'{"status": {"error": "because"}, "time": 0}'
-        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", unused_tcp_port)
-
-    def begin(line: str) -> str:
-        nonlocal status
-        status = line
-        return f"http://127.0.0.1:{unused_tcp_port}"
-
-    yield begin
-    server.close()
-    await server.wait_closed()
+URL = "http://q:6333"
+CODE = grpc.StatusCode
+UNINDEXED = (
+    'Index required but not found for "metadata.subjectId" of one of the following types: [keyword]. '
+    "Help: Create an index for this key or use a different filter."
+)
+BATCH = 'Limit exceeded 64 > 10 for "upsert limit". Help: Reduce the "upsert limit" parameter to or below 10.'
 
 
-@pytest.mark.parametrize("status", ["401 Unauthorized", "429 Too Many Requests", "500 Error", "503 Unavailable"])
-async def test_a_server_that_can_not_is_unavailable(answering: Answering, status: str) -> None:
-    store = QdrantStore(answering(status))
-
-    with pytest.raises(Unavailable, match="can't answer"):
-        await store.start()
-    await store.close()
+def rest(status: int, text: str) -> UnexpectedResponse:
+    content = json.dumps({"status": {"error": text}, "time": 0.1}).encode()
+    return UnexpectedResponse(status, "Reason", content, httpx.Headers())
 
 
-@pytest.mark.parametrize("status", ["400 Bad Request", "413 Too Large", "422 Unprocessable"])
-async def test_a_request_it_will_never_take_is_a_value_error(answering: Answering, status: str) -> None:
-    store = QdrantStore(answering(status))
-
-    with pytest.raises(ValueError, match="because"):
-        await store.count("a")
-    await store.close()
+def over_grpc(code: Any, text: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=text)
 
 
-async def test_a_missing_collection_is_unavailable_by_its_code(answering: Answering) -> None:
-    store = QdrantStore(answering("404 Not Found"))
-
-    with pytest.raises(Unavailable, match="because") as caught:
-        await store.count("a")
-    await store.close()
-
-    assert caught.value.code == "no_collection"
-
-
-async def test_nobody_there_is_unavailable_by_url(unused_tcp_port: int) -> None:
-    store = QdrantStore(f"http://127.0.0.1:{unused_tcp_port}")
-
-    with pytest.raises(Unavailable, match=str(unused_tcp_port)):
-        await store.start()
-    await store.close()
-
-
-class _GrpcClient(AsyncQdrantClient):
-    """The vendor's client, on its gRPC transport, as it fails."""
-
-    def __init__(self, code: grpc.StatusCode) -> None:
-        super().__init__(":memory:")
-        self._code = code
-
-    async def count(self, *_arguments: object, **_options: object) -> None:  # type: ignore[override]
-        raise grpc.aio.AioRpcError(self._code, grpc.aio.Metadata(), grpc.aio.Metadata(), details="because")
+PAGE = UnexpectedResponse(502, "Bad Gateway", b"<html>bad gateway</html>", httpx.Headers())
+NOTHING = UnexpectedResponse(503, "Service Unavailable", b"", httpx.Headers())
 
 
 @pytest.mark.parametrize(
-    ("code", "error"),
+    ("error", "code", "message"),
     [
-        (grpc.StatusCode.INVALID_ARGUMENT, ValueError),
-        (grpc.StatusCode.NOT_FOUND, Unavailable),
-        (grpc.StatusCode.UNAVAILABLE, Unavailable),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, Unavailable),
+        (rest(500, "Service internal error: x"), "unavailable", "can't answer: Service internal error: x$"),
+        (rest(503, "Shard temporarily unavailable: x"), "unavailable", "can't answer: Shard"),
+        (rest(507, "Insufficient storage: x"), "unavailable", "can't answer: Insufficient storage"),
+        (rest(408, "Timeout: x"), "unavailable", "can't answer: Timeout: x"),
+        (PAGE, "unavailable", "can't answer: <html>bad"),
+        (NOTHING, "unavailable", "can't answer: 503 Service Unavailable"),
+        (ResponseHandlingException(httpx.ReadTimeout("")), "unavailable", "can't answer: ReadTimeout$"),
+        (ResponseHandlingException(httpx.ConnectError("refused")), "unavailable", "ConnectError refused"),
+        (over_grpc(CODE.UNAVAILABLE, "Connection refused"), "unavailable", "can't answer: Connection refused"),
+        (over_grpc(CODE.DEADLINE_EXCEEDED, ""), "unavailable", "can't answer: DEADLINE_EXCEEDED"),
+        (grpc.aio.UsageError("Channel is closed."), "unavailable", "Channel is closed"),
+        (rest(401, "Invalid API key"), "store_access", "refuses access: Invalid"),
+        (rest(403, "Storage locked: x"), "store_access", "refuses access: Storage locked"),
+        (over_grpc(CODE.UNAUTHENTICATED, "Invalid API key"), "store_access", "refuses access"),
+        (over_grpc(CODE.PERMISSION_DENIED, "Forbidden: x"), "store_access", "refuses access"),
+        (rest(404, "Not found: Collection `a` doesn't exist!"), "no_collection", "collection: Collection `a`"),
+        (over_grpc(CODE.NOT_FOUND, "Not found: x"), "no_collection", "no such collection: x"),
+        (rest(429, "Rate limiting exceeded: Write"), "store_busy", "takes no more for now: Write"),
+        (ResourceExhaustedResponse("Rate limiting exceeded: Write", 3), "store_busy", "for now: Write"),
+        (over_grpc(CODE.RESOURCE_EXHAUSTED, "Insufficient storage: x"), "store_busy", "Insufficient"),
+        (rest(400, f"Bad request: {UNINDEXED}"), "store_limit", "set to refuse this: Index required"),
+        (over_grpc(CODE.INVALID_ARGUMENT, f"Bad request: {UNINDEXED}"), "store_limit", "refuse this: Index"),
+        (rest(400, "Bad request: Max points count limit of 9 reached!"), "store_limit", "this: Max points"),
     ],
 )
-async def test_grpc_errors_are_ours_too(code: grpc.StatusCode, error: type[Exception]) -> None:
-    store = QdrantStore("grpc", client=_GrpcClient(code))
+def test_what_the_server_can_not_do_now_is_unavailable(error: Exception, code: str, message: str) -> None:
+    found = ours(error, URL)
 
-    with pytest.raises(error, match="because"):
-        await store.count("a")
-    await store.close()
+    assert isinstance(found, Unavailable)
+    assert found.code == code
+    with pytest.raises(Unavailable, match=f"^the store at {URL} .*{message}"):
+        raise found
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        rest(400, "Wrong input: Vector dimension error: expected dim: 8, got 9"),
+        rest(422, "Validation error in JSON body: because"),
+        rest(413, "Payload too large"),
+        over_grpc(CODE.INVALID_ARGUMENT, "Wrong input: because"),
+        over_grpc(CODE.OUT_OF_RANGE, "Error, decoded message length too large"),
+    ],
+)
+def test_a_request_it_will_never_take_is_a_bug(error: Exception) -> None:
+    found = ours(error, URL)
+
+    assert type(found) is ValueError
+    assert str(found).startswith(f"the store at {URL} refused the request: ")
+
+
+@pytest.mark.parametrize("error", [rest(400, UNINDEXED), over_grpc(CODE.INVALID_ARGUMENT, UNINDEXED)])
+def test_what_a_caller_chose_is_rejected_without_telling_where_the_store_is(error: Exception) -> None:
+    found = ours(error, URL, limited=Rejected)
+
+    assert isinstance(found, Rejected)
+    assert '"metadata.subjectId"' in found.sentence
+    assert URL not in found.sentence
+
+
+def test_a_long_answer_is_cut() -> None:
+    assert len(str(ours(rest(500, "x" * 10_000), URL))) < 600
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (rest(413, "Payload too large"), True),
+        (rest(400, BATCH), True),
+        (over_grpc(CODE.INVALID_ARGUMENT, BATCH), True),
+        (over_grpc(CODE.OUT_OF_RANGE, "Error, decoded message length too large"), True),
+        (rest(400, UNINDEXED), False),
+        (rest(429, BATCH), False),
+        (ResponseHandlingException(httpx.ReadTimeout("")), False),
+    ],
+)
+def test_smaller_requests_help_where_size_was_the_reason(error: Exception, expected: bool) -> None:
+    assert too_large(error) is expected

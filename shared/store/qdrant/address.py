@@ -1,0 +1,99 @@
+"""What `qdrant+https://host:6333?option=value` says. Pure."""
+
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from shared.settings import ConfigurationError
+
+REST_PORT: Final = 6333
+GRPC_PORT: Final = 6334
+_SCHEMES: Final = frozenset({"qdrant+http", "qdrant+https"})
+_OPTIONS: Final = ("grpc", "replicas", "shards", "ca")
+
+
+class QdrantAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """A server, or a node of a cluster, and how to make collections on it."""
+
+    url: str  # of its REST door
+    grpc_port: int | None = None  # asked at start; None: REST it is
+    replicas: int | None = None  # of a new collection; None: as the server's own settings say
+    shards: int | None = None  # likewise
+    ca: str | None = None  # file of the authorities to trust, by default the well-known ones
+
+    @property
+    def encrypted(self) -> bool:
+        """Return whether TLS is spoken."""
+        return self.url.startswith("https:")
+
+    @property
+    def loopback(self) -> bool:
+        """Return whether the server is on this machine."""
+        return urlsplit(self.url).hostname in {"127.0.0.1", "::1", "localhost"}
+
+
+def qdrant_address(setting: str) -> QdrantAddress:
+    """Return the address that a setting names; the port is 6333 unless given.
+
+    gRPC is looked for on port 6334 beside 6333. Beside another port it isn't, unless `grpc=` names one: a
+    neighbour's server may be on 6334.
+
+    Raises:
+        ConfigurationError: it has another shape; the sentence says what is wrong.
+    """
+    try:
+        parts = urlsplit(setting)
+        given = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"SLUICE_STORE={setting}: {error}") from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("SLUICE_STORE: a Qdrant server takes no user; its key goes into SLUICE_QDRANT_API_KEY")
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.fragment or given == 0:
+        raise ConfigurationError(f"SLUICE_STORE={setting} must be edge: or qdrant+http://host:{REST_PORT}")
+    port = given or REST_PORT
+    host = parts.netloc if given else f"{parts.netloc.removesuffix(':')}:{port}"
+    options = _options(parts.query)
+    address = QdrantAddress(
+        url=f"{parts.scheme.removeprefix('qdrant+')}://{host}{parts.path.rstrip('/')}",
+        grpc_port=_grpc_port(options.get("grpc"), GRPC_PORT if port == REST_PORT else None),
+        replicas=_count("replicas", options.get("replicas")),
+        shards=_count("shards", options.get("shards")),
+        ca=options.get("ca"),
+    )
+    if address.ca is not None and not address.encrypted:
+        raise ConfigurationError(f"SLUICE_STORE: ca={address.ca} needs qdrant+https://")
+    return address
+
+
+def _options(query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            raise ConfigurationError(f"SLUICE_STORE: unknown option {name!r}; there are {', '.join(_OPTIONS)}")
+        options[name] = value
+    return options
+
+
+def _grpc_port(given: str | None, default: int | None) -> int | None:
+    if given is None:
+        return default
+    if given == "off":
+        return None
+    port = _number(given)
+    if port is None or not 0 < port < 65536:
+        raise ConfigurationError(f"SLUICE_STORE: grpc={given} must be a port, as in grpc={GRPC_PORT}, or grpc=off")
+    return port
+
+
+def _count(name: str, given: str | None) -> int | None:
+    if given is None:
+        return None
+    count = _number(given)
+    if count is None or not 0 < count <= 1000:
+        raise ConfigurationError(f"SLUICE_STORE: {name}={given} must be 1 to 1000")
+    return count
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

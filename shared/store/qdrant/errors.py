@@ -1,0 +1,109 @@
+"""The client's two families of errors, REST and gRPC, turned into ours. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import grpc  # type: ignore[import-untyped]  # it publishes no types
+import grpc.aio  # type: ignore[import-untyped]
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from shared.errors import PipelineError, Rejected, Unavailable
+
+VENDOR: Final = (
+    ApiException,
+    QdrantException,
+    grpc.aio.AioRpcError,
+    grpc.aio.UsageError,
+    # A proxy's page with status 200; the client lets them through.
+    json.JSONDecodeError,
+    UnicodeDecodeError,
+)
+NO_COLLECTION: Final = "no_collection"
+NO_ACCESS: Final = "store_access"
+LIMIT: Final = "store_limit"
+_LONGEST: Final = 500  # characters of what the server says
+
+_TOO_LARGE, _TOO_MANY = 413, 429
+_BY_GRPC: Final[Mapping[Any, int]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.OUT_OF_RANGE: _TOO_LARGE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: _TOO_MANY,
+}
+_REFUSED: Final = frozenset({400, 409, _TOO_LARGE, 422})
+_PREFIXES: Final = ("Wrong input: ", "Bad request: ", "Rate limiting exceeded: ", "Not found: ")
+
+
+def status(error: BaseException | None) -> int | None:
+    """Return the HTTP status, or the one that gRPC's code stands for; None for what has neither."""
+    if isinstance(error, UnexpectedResponse):
+        return error.status_code
+    if isinstance(error, ResourceExhaustedResponse):
+        return _TOO_MANY
+    if isinstance(error, grpc.aio.AioRpcError):
+        return _BY_GRPC.get(error.code())
+    return None
+
+
+def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailable) -> Exception:
+    """Return what to raise instead of one of `VENDOR`.
+
+    `limited` is raised where the request is well formed but the server is set to refuse it (strict mode: a filter
+    by a field without an index, a limit): it is the operator's business, unless a caller chose field and limit.
+    """
+    text, code = reason(error), status(error)
+    if code in {401, 403}:
+        return Unavailable(f"the store at {url} refuses access: {text}", NO_ACCESS)
+    if code == 404:
+        return Unavailable(f"the store at {url} has no such collection: {text}", NO_COLLECTION)
+    if code == _TOO_MANY:
+        return Unavailable(f"the store at {url} takes no more for now: {text}", "store_busy")
+    if code in _REFUSED and _by_settings(text):
+        if limited is Rejected:  # its reader is not the operator
+            return Rejected(f"the store is set to refuse this: {text}", LIMIT)
+        return limited(f"the store at {url} is set to refuse this: {text}", LIMIT)
+    if code in _REFUSED:
+        return ValueError(f"the store at {url} refused the request: {text}")
+    return Unavailable(f"the store at {url} can't answer: {text}")
+
+
+def too_large(error: BaseException | None) -> bool:
+    """Return whether the same points would be taken in smaller requests."""
+    code, text = status(error), reason(error)
+    if code == _TOO_MANY:
+        return "please try to split" in text
+    return code == _TOO_LARGE or (code in _REFUSED and '"upsert limit"' in text)
+
+
+def _by_settings(text: str) -> bool:
+    # Strict mode has no status of its own. All of its sentences end in advice, but for those of a full collection.
+    return " Help: " in text or text.startswith("Max ")
+
+
+def reason(error: BaseException | None) -> str:
+    """Return what the server said, or what kept it from saying anything; at most 500 characters, without a key."""
+    if isinstance(error, UnexpectedResponse):
+        text = _sentence(error.content) or f"{error.status_code} {error.reason_phrase}"
+    elif isinstance(error, grpc.aio.AioRpcError):
+        text = error.details() or error.code().name
+    elif isinstance(error, ResponseHandlingException):
+        text = f"{type(error.source).__name__} {error.source}".rstrip()
+    elif isinstance(error, ResourceExhaustedResponse):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__} {error}"
+    for prefix in _PREFIXES:
+        text = text.removeprefix(prefix)
+    return text[:_LONGEST]
+
+
+def _sentence(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["status"]["error"])
+    except (ValueError, LookupError, TypeError):  # a proxy's page
+        return content.decode(errors="replace").strip()

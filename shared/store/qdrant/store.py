@@ -1,0 +1,370 @@
+"""`Store` on a Qdrant server or cluster.
+
+Collections without a dense vector (heads, ledger, generations) are bookkeeping: conditional writes decide there
+who was first, and what was written is read back. Their writes are ordered `strong`, and where they have replicas
+they are read from a quorum, and a new collection's writes wait for one. Chunk points belong to one version and
+never change, so they are written in any order and read from the nearest replica. A quorum is more than half: with
+two replicas both must be up, with three one may be away (docs/adr/0014-qdrant-quorum.md).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+import structlog
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+
+from shared.errors import PipelineError, Rejected, Unavailable
+from shared.settings import ConfigurationError
+from shared.store import EVERYTHING, Filter, Heads, Hit, IndexKind, Leg, Page, Payload, Point
+from shared.store.checks import (
+    check_legs,
+    check_limit,
+    check_name,
+    check_narrow,
+    check_payload,
+    check_points,
+    is_id,
+    json_path,
+    value_at,
+)
+from shared.store.qdrant.address import QdrantAddress
+from shared.store.qdrant.connect import make_client, open_grpc, warn_of_version
+from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
+from shared.store.qdrant.strict import shortfalls
+from shared.store.qdrant.translate import (
+    SPARSE,
+    our_point,
+    payload_selector,
+    query_request,
+    schema,
+    server_filter,
+    server_point,
+)
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+_SLICE: Final = 64  # points in one request
+_READ_SLICE: Final = 256
+_SPARE: Final = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
+_WIDER: Final = 4
+_PATIENCE_S: Final = 30  # spent at most on waiting as a server asks that limits the rate of writes
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    """What a collection was made as."""
+
+    size: int | None
+    replicated: bool
+
+    @property
+    def ordering(self) -> models.WriteOrdering | None:
+        return models.WriteOrdering.STRONG if self.size is None else None
+
+    @property
+    def consistency(self) -> models.ReadConsistencyType | None:
+        return models.ReadConsistencyType.QUORUM if self.size is None and self.replicated else None
+
+
+class QdrantStore:
+    """The store of a server, its collections told apart by `prefix`. See `shared.store.Store` for the methods.
+
+    In strict mode a search by a field without an index is Rejected; `strict` has what else must be allowed.
+    """
+
+    def __init__(
+        self,
+        address: QdrantAddress,
+        api_key: str | None = None,
+        prefix: str = "",
+        *,
+        timeout_s: int = 30,
+        client: AsyncQdrantClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; nothing is reached yet. `client` stands in for the one made from the other arguments.
+
+        Raises:
+            ConfigurationError: the address names a file of authorities that can't be used.
+        """
+        self._address = address
+        self._api_key = api_key
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+        self._client = client or make_client(address, api_key, timeout_s=timeout_s, over_grpc=False)
+        self._sleep = sleep
+        self.over: Literal["REST", "gRPC"] = "REST"
+        self._shapes: dict[str, _Shape] = {}
+        self._closed = False
+
+    async def start(self) -> None:
+        """Reach the server, and choose gRPC where it answers. The choice stands: a channel finds its server again.
+
+        Raises:
+            Unavailable: nobody answers.
+            ConfigurationError: the server refuses the API key, or wants one.
+        """
+        try:
+            server = (await self._ask(self._client.info())).version
+            await self.collections()
+        except Unavailable as error:
+            if error.code != NO_ACCESS:
+                raise
+            key = "SLUICE_QDRANT_API_KEY isn't the server's" if self._api_key else "SLUICE_QDRANT_API_KEY isn't set"
+            raise ConfigurationError(f"{key}: {error.sentence}") from error
+        warn_of_version(server)
+        faster = await open_grpc(self._address, self._api_key, timeout_s=self._timeout_s)
+        if faster is not None:
+            self._client, slower = faster, self._client
+            self.over = "gRPC"
+            await slower.close()
+        log.info("store_reached", url=self._address.url, version=server, over=self.over)
+
+    async def close(self) -> None:
+        """Let go. Calls after it raise Unavailable."""
+        self._closed = True
+        await self._client.close()
+
+    async def create_collection(
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+    ) -> None:
+        full = self._full(name)
+        if not await self._ask(self._client.collection_exists(full)):
+            await self._create(full, size=size, sparse=sparse)
+        self._shapes.pop(name, None)
+        found = (await self._shape(name)).size
+        if found != size:
+            raise ConfigurationError(f"SLUICE_STORE: collection {name!r} has dense vectors of {found}, not {size}")
+        info = await self._ask(self._client.get_collection(full))
+        if short := shortfalls(info.config.strict_mode_config):
+            raise ConfigurationError(f"SLUICE_STORE: collection {full!r} is in strict mode with {'; '.join(short)}")
+        for field, kind in indexes.items():
+            if json_path(field) not in info.payload_schema:
+                await self._ask(self._client.create_payload_index(full, json_path(field), schema(kind), wait=True))
+
+    async def _create(self, full: str, *, size: int | None, sparse: bool) -> None:
+        replicas = self._address.replicas
+        dense: Any = {} if size is None else models.VectorParams(size=size, distance=models.Distance.COSINE)
+        words = {SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)} if sparse else None
+        try:
+            await self._client.create_collection(
+                full,
+                vectors_config=dense,
+                sparse_vectors_config=words,
+                shard_number=self._address.shards,
+                replication_factor=replicas,
+                write_consistency_factor=None if replicas is None else replicas // 2 + 1,
+            )
+        except VENDOR as error:
+            if status(error) != 409:  # somebody else made it just now
+                raise ours(error, self._address.url) from error
+
+    async def drop_collection(self, name: str) -> None:
+        await self._ask(self._client.delete_collection(self._full(name)))
+        self._shapes.pop(name, None)
+
+    async def collections(self) -> list[str]:
+        found = await self._ask(self._client.get_collections())
+        names = (collection.name for collection in found.collections)
+        return sorted(name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
+
+    async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
+        await self._write(name, points, update_filter=None if only_if is None else server_filter(only_if))
+
+    async def insert(self, name: str, points: Sequence[Point]) -> None:
+        await self._write(name, points, update_mode=models.UpdateMode.INSERT_ONLY)
+
+    async def _write(self, name: str, points: Sequence[Point], **options: Any) -> None:
+        full = self._full(name)
+        check_points(points)
+        shape = await self._shape(name)
+        for point in points:
+            if point.dense is not None and len(point.dense) != shape.size:
+                raise ValueError(
+                    f"point {point.id} has a dense vector of {len(point.dense)}; collection {name!r} has {shape.size}"
+                )
+
+        async def put(some: Sequence[models.PointStruct]) -> None:
+            def write() -> Awaitable[object]:
+                return self._client.upsert(full, some, wait=True, ordering=shape.ordering, **options)
+
+            try:
+                await self._ask(self._patiently(write))
+            except (Unavailable, ValueError) as error:
+                if len(some) == 1 or not too_large(error.__cause__):
+                    raise
+                await put(some[: len(some) // 2])
+                await put(some[len(some) // 2 :])
+
+        for at in range(0, len(points), _SLICE):
+            await put([server_point(point) for point in points[at : at + _SLICE]])
+
+    async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
+        check_payload(payload, f"payload for {name}")
+        full, matching, ordering = self._full(name), server_filter(where), (await self._shape(name)).ordering
+        await self._ask(
+            self._patiently(lambda: self._client.set_payload(full, payload, matching, wait=True, ordering=ordering))
+        )
+
+    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+        return await self._retrieve(name, ids, payload=True, vectors=vectors)
+
+    async def _retrieve(
+        self, name: str, ids: Sequence[str], *, payload: bool | list[str], vectors: bool = False
+    ) -> list[Point]:
+        full, consistency = self._full(name), (await self._shape(name)).consistency
+        wanted = list(dict.fromkeys(identifier for identifier in ids if is_id(identifier)))
+        found: list[Point] = []
+        for at in range(0, len(wanted), _READ_SLICE):
+            some = wanted[at : at + _READ_SLICE]
+            records = await self._ask(
+                self._client.retrieve(full, some, with_payload=payload, with_vectors=vectors, consistency=consistency)
+            )
+            found += [our_point(record) for record in records]
+        return found
+
+    async def scroll(
+        self,
+        name: str,
+        where: Filter = EVERYTHING,
+        *,
+        limit: int = 256,
+        after: str | None = None,
+        vectors: bool = False,
+        fields: Sequence[str] | None = None,
+    ) -> Page:
+        if after is not None and not is_id(after):
+            raise ValueError(f"after={after!r} is not what an earlier page gave")
+        records, following = await self._ask(
+            self._client.scroll(
+                self._full(name),
+                server_filter(where),
+                limit=check_limit(limit),
+                offset=after,
+                with_payload=payload_selector(fields),
+                with_vectors=vectors,
+                consistency=(await self._shape(name)).consistency,
+            )
+        )
+        return Page([our_point(record) for record in records], None if following is None else str(following))
+
+    async def ordered(
+        self,
+        name: str,
+        where: Filter,
+        *,
+        by: str,
+        descending: bool = False,
+        limit: int = 256,
+        start: int | None = None,
+    ) -> list[Point]:
+        direction = models.Direction.DESC if descending else models.Direction.ASC
+        records, _ = await self._ask(
+            self._client.scroll(
+                self._full(name),
+                server_filter(where),
+                limit=check_limit(limit),
+                order_by=models.OrderBy(key=json_path(by), direction=direction, start_from=start),
+                consistency=(await self._shape(name)).consistency,
+            )
+        )
+        return [our_point(record) for record in records]
+
+    async def count(self, name: str, where: Filter = EVERYTHING) -> int:
+        result = await self._ask(self._client.count(self._full(name), server_filter(where), exact=True))
+        return result.count
+
+    async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
+        matching, most = server_filter(where), check_limit(limit)
+        result = await self._ask(
+            self._client.facet(self._full(name), json_path(field), matching, limit=most, exact=True)
+        )
+        return {str(hit.value): hit.count for hit in result.hits}
+
+    async def delete(self, name: str, where: Filter) -> None:
+        selector = models.FilterSelector(filter=server_filter(check_narrow(where)))
+        full, ordering = self._full(name), (await self._shape(name)).ordering
+        await self._ask(self._patiently(lambda: self._client.delete(full, selector, wait=True, ordering=ordering)))
+
+    async def search(
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+    ) -> list[list[Hit]]:
+        check_legs(legs)
+        full, asked = self._full(name), check_limit(limit) + _SPARE
+        size = (await self._shape(name)).size
+        for leg in legs:
+            if leg.dense is not None and len(leg.dense) != size:
+                raise ValueError(f"the leg has a dense vector of {len(leg.dense)}; collection {name!r} has {size}")
+        hits: list[list[Hit]] = [[] for _ in legs]
+        short = [number for number, leg in enumerate(legs) if leg.sparse is None or leg.sparse.indices]
+        while short:
+            requests = [query_request(legs[number], where, asked) for number in short]
+            answers = await self._ask(self._client.query_batch_points(full, requests), limited=Rejected)
+            found = {number: answer.points for number, answer in zip(short, answers, strict=True)}
+            current = await self._current(heads, {_document(point, heads) for some in found.values() for point in some})
+            for number, points in found.items():
+                kept = [p for p in points if current.get(_document(p, heads), -1) == _version(p, heads)]
+                hits[number] = [Hit(str(p.id), p.score, p.payload or {}) for p in kept[:limit]]
+            short = [number for number in short if len(hits[number]) < limit and len(found[number]) == asked]
+            asked *= _WIDER
+        return hits
+
+    async def flush(self) -> None:
+        """Nothing is left to do: every write waited for the server."""
+
+    async def _current(self, heads: Heads, documents: set[str]) -> dict[str, int]:
+        """Return the current version of each document that has one, read now: heads move while we search."""
+        points = await self._retrieve(heads.collection, sorted(documents), payload=["version", "deleted"])
+        return {
+            point.id: point.payload["version"]
+            for point in points
+            if isinstance(point.payload.get("version"), int) and point.payload.get("deleted") is not True
+        }
+
+    async def _shape(self, name: str) -> _Shape:
+        if name not in self._shapes:
+            params = (await self._ask(self._client.get_collection(self._full(name)))).config.params
+            dense = params.vectors
+            self._shapes[name] = _Shape(
+                size=dense.size if isinstance(dense, models.VectorParams) else None,
+                replicated=(params.replication_factor or 1) > 1,
+            )
+        return self._shapes[name]
+
+    def _full(self, name: str) -> str:
+        return self._prefix + check_name(name)
+
+    async def _ask(self, answer: Awaitable[T], *, limited: type[PipelineError] = Unavailable) -> T:
+        try:
+            return await answer
+        except VENDOR as error:
+            raise ours(error, self._address.url, limited=limited) from error
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise Unavailable(f"the store at {self._address.url} was let go") from error
+
+    async def _patiently(self, write: Callable[[], Awaitable[object]]) -> None:
+        """Write, again when the server says when to come again: who started over would never end a large document."""
+        patience = _PATIENCE_S
+        while True:
+            try:
+                await write()
+            except ResourceExhaustedResponse as error:
+                wait_s = max(1, error.retry_after_s)
+                if wait_s > patience:
+                    raise
+                patience -= wait_s
+                await self._sleep(wait_s)
+            else:
+                return
+
+
+def _document(point: models.ScoredPoint, heads: Heads) -> str:
+    return str(value_at(point.payload or {}, heads.document.split(".")))
+
+
+def _version(point: models.ScoredPoint, heads: Heads) -> Any:
+    return value_at(point.payload or {}, heads.version.split("."))

@@ -1,0 +1,95 @@
+"""The port's values as the client's models, and back. Pure."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from qdrant_client import models
+
+from shared.store import Condition, Filter, IndexKind, Leg, Match, Point, Range, Scalar, Sparse
+from shared.store.checks import is_id, json_path
+
+DENSE: Final = ""
+SPARSE: Final = "bm25"
+
+
+def schema(kind: IndexKind) -> models.PayloadSchemaType | models.KeywordIndexParams:
+    """Return the payload index of this kind."""
+    if kind == "tenant":
+        return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+    return models.PayloadSchemaType(kind)
+
+
+def payload_selector(fields: Sequence[str] | None) -> bool | list[str]:
+    """Return which payload keys to send: these, all for None."""
+    if fields is None:
+        return True
+    return [json_path(field) for field in fields] or False
+
+
+def query_request(leg: Leg, where: Filter, limit: int) -> models.QueryRequest:
+    """Return the query of one leg, payloads included."""
+    if leg.dense is not None:
+        return models.QueryRequest(
+            query=leg.dense.tolist(), filter=server_filter(where), limit=limit, with_payload=True
+        )
+    assert leg.sparse is not None
+    sparse = models.SparseVector(indices=leg.sparse.indices, values=leg.sparse.values)
+    return models.QueryRequest(query=sparse, using=SPARSE, filter=server_filter(where), limit=limit, with_payload=True)
+
+
+def server_point(point: Point) -> models.PointStruct:
+    """Return the point as the server takes it."""
+    vectors: dict[str, Any] = {}
+    if point.dense is not None:
+        vectors[DENSE] = point.dense.tolist()
+    if point.sparse is not None:
+        vectors[SPARSE] = models.SparseVector(indices=point.sparse.indices, values=point.sparse.values)
+    return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
+
+
+def our_point(record: models.Record) -> Point:
+    """Return the point that the server gave, with the vectors that came along."""
+    stored = record.vector
+    named: dict[str, Any] = stored if isinstance(stored, dict) else {} if stored is None else {DENSE: stored}
+    dense, sparse = named.get(DENSE), named.get(SPARSE)
+    return Point(
+        id=str(record.id),
+        payload=record.payload or {},
+        dense=None if dense is None else np.array(dense, dtype=np.float32),
+        sparse=None if sparse is None else Sparse(sparse.indices, sparse.values),
+    )
+
+
+def server_filter(where: Filter) -> models.Filter:
+    """Return the filter, every field in Qdrant's path syntax. Raises ValueError for a field that is no path."""
+    return models.Filter(
+        must=[_condition(condition) for condition in where.must],
+        must_not=[_condition(condition) for condition in where.must_not],
+    )
+
+
+def _condition(condition: Condition) -> models.Condition:
+    match condition:
+        case Match():
+            return _match(condition.field, condition.any_of)
+        case Range():
+            bounds = models.Range(gt=condition.gt, gte=condition.gte, lt=condition.lt, lte=condition.lte)
+            return models.FieldCondition(key=json_path(condition.field), range=bounds)
+        case _:
+            return models.HasIdCondition(has_id=[identifier for identifier in condition.ids if is_id(identifier)])
+
+
+def _match(field: str, any_of: Sequence[Scalar]) -> models.Condition:
+    """Return a disjunction: the server's own `any` takes values of one kind only, and no bool."""
+    key = json_path(field)
+    flags = [value for value in any_of if isinstance(value, bool)]
+    texts = [value for value in any_of if isinstance(value, str)]
+    numbers = [value for value in any_of if not isinstance(value, str | bool)]
+    conditions: list[models.Condition] = [
+        models.FieldCondition(key=key, match=models.MatchValue(value=flag)) for flag in flags
+    ]
+    conditions += [
+        models.FieldCondition(key=key, match=models.MatchAny(any=values)) for values in (texts, numbers) if values
+    ]
+    return models.Filter(should=conditions) if conditions else models.HasIdCondition(has_id=[])

@@ -1,0 +1,338 @@
+"""What the adapter asks of a server, and what it makes of faults that a real one shows too rarely."""
+
+import datetime as dt
+import ipaddress
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from structlog.testing import capture_logs
+
+from shared.errors import Unavailable
+from shared.settings import ConfigurationError
+from shared.store import EVERYTHING, Filter, Point, Range
+from shared.store.qdrant import connect
+from shared.store.qdrant.address import QdrantAddress
+from shared.store.qdrant.store import QdrantStore
+from tests.servers.fake_qdrant import FakeQdrant, encrypted, over_grpc
+from tests.servers.loopback import running
+from tests.servers.ports import free_port
+
+SOME = Filter(must=(Range("n", lt=1),))
+DENSE = {"size": 4, "distance": "Cosine"}
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[FakeQdrant]:
+    async with running(FakeQdrant()) as fake:
+        yield fake
+
+
+@pytest_asyncio.fixture
+async def store(server: FakeQdrant) -> AsyncIterator[QdrantStore]:
+    made = QdrantStore(QdrantAddress(url=server.url))
+    yield made
+    await made.close()
+
+
+def points(count: int) -> list[Point]:
+    return [Point(id=str(UUID(int=number)), payload={}) for number in range(count)]
+
+
+async def everything(store: QdrantStore) -> None:
+    await store.upsert("c", points(1))
+    await store.insert("c", points(1))
+    await store.set_payload("c", {"n": 1}, SOME)
+    await store.delete("c", SOME)
+    await store.retrieve("c", [points(1)[0].id])
+    await store.scroll("c")
+    await store.ordered("c", EVERYTHING, by="n")
+
+
+def asked(server: FakeQdrant, what: str) -> list[str]:
+    """Return the paths of the requests to points that have `what` among their options."""
+    return [path.partition("?")[0] for path, _ in server.requests if what in path]
+
+
+WRITES = ["/collections/c/points"] * 2 + ["/collections/c/points/payload", "/collections/c/points/delete"]
+READS = ["/collections/c/points", "/collections/c/points/scroll", "/collections/c/points/scroll"]
+
+
+async def test_every_write_waits(server: FakeQdrant, store: QdrantStore) -> None:
+    await everything(store)
+
+    assert asked(server, "wait=true") == WRITES
+
+
+async def test_bookkeeping_is_written_in_order_and_read_from_a_quorum_of_its_replicas(
+    server: FakeQdrant, store: QdrantStore
+) -> None:
+    server.replicas = 3
+
+    await everything(store)
+
+    assert asked(server, "ordering=strong") == WRITES
+    assert asked(server, "consistency=quorum") == READS
+
+
+async def test_bookkeeping_without_replicas_is_read_where_it_is(server: FakeQdrant, store: QdrantStore) -> None:
+    await everything(store)
+
+    assert asked(server, "ordering=strong") == WRITES
+    assert asked(server, "consistency=") == []
+
+
+async def test_chunk_points_are_written_in_any_order_and_read_from_any_replica(
+    server: FakeQdrant, store: QdrantStore
+) -> None:
+    server.vectors, server.replicas = DENSE, 3
+
+    await everything(store)
+
+    assert asked(server, "ordering=") == asked(server, "consistency=") == []
+
+
+async def test_batches_are_halved_until_the_server_takes_them(server: FakeQdrant, store: QdrantStore) -> None:
+    server.most = 5
+
+    await store.upsert("c", points(150))
+
+    assert server.written == [point.id for point in points(150)]
+
+
+async def test_a_point_that_is_too_large_alone_is_refused(server: FakeQdrant, store: QdrantStore) -> None:
+    server.most = 0
+
+    with pytest.raises(ValueError, match="Payload too large"):
+        await store.upsert("c", points(3))
+
+
+async def test_writes_wait_as_long_as_a_busy_server_says(server: FakeQdrant) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    store = QdrantStore(QdrantAddress(url=server.url), sleep=sleep)
+    server.busy.extend([3, 0, 7])
+
+    await store.upsert("c", points(1))
+    await store.close()
+
+    assert waits == [3, 1, 7]
+    assert server.written == [points(1)[0].id]
+
+
+@pytest.mark.parametrize("waits", [[31], [20, 20], [None]])
+async def test_nobody_waits_for_ever(server: FakeQdrant, waits: list[int | None]) -> None:
+    slept = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal slept
+        slept += seconds
+
+    store = QdrantStore(QdrantAddress(url=server.url), sleep=sleep)
+    server.busy.extend(waits)
+
+    with pytest.raises(Unavailable, match="takes no more for now: busy"):
+        await store.upsert("c", points(1))
+    await store.close()
+
+    assert slept <= 30
+
+
+async def test_the_key_goes_along_and_into_no_log(server: FakeQdrant) -> None:
+    server.key = "very-secret"
+    with capture_logs() as logged:
+        async with over_grpc(server.key) as port:
+            store = QdrantStore(QdrantAddress(url=server.url, grpc_port=port), server.key)
+            await store.start()
+            await store.close()
+
+    assert store.over == "gRPC"
+    assert logged
+    assert "very-secret" not in str(logged)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"), [("very-wrong", "SLUICE_QDRANT_API_KEY isn't the"), (None, "SLUICE_QDRANT_API_KEY isn't set")]
+)
+async def test_a_key_that_is_refused_stops_the_start(server: FakeQdrant, key: str | None, message: str) -> None:
+    server.key = "very-secret"
+    store = QdrantStore(QdrantAddress(url=server.url), key)
+
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        await store.start()
+    await store.close()
+
+    assert "very" not in str(caught.value)
+
+
+async def test_a_key_that_is_refused_later_is_waited_out(server: FakeQdrant, store: QdrantStore) -> None:
+    await store.start()
+    server.key = "rotated"
+
+    with pytest.raises(Unavailable, match="refuses access: Must provide an API key") as caught:
+        await store.collections()
+
+    assert caught.value.code == "store_access"
+
+
+@pytest.mark.parametrize(
+    ("version", "warns"), [("1.17.1", True), ("1.19.0", False), ("1.21.3", False), ("2.0.0", True), ("dev", True)]
+)
+async def test_a_server_of_another_age_is_warned_of(
+    server: FakeQdrant, store: QdrantStore, version: str, warns: bool
+) -> None:
+    server.version = version
+
+    with capture_logs() as logged:
+        await store.start()
+
+    assert [entry["server"] for entry in logged if entry["event"] == "store_version"] == [version] * warns
+
+
+async def test_grpc_is_taken_where_it_answers_and_outlives_the_choice(server: FakeQdrant) -> None:
+    async with over_grpc() as port:
+        store = QdrantStore(QdrantAddress(url=server.url, grpc_port=port))
+        await store.start()
+        assert store.over == "gRPC"
+        before = len(server.requests)
+        assert await store.collections() == []
+
+    with pytest.raises(Unavailable, match=f"^the store at {server.url} can't answer"):
+        await store.collections()
+    await store.close()
+
+    assert len(server.requests) == before
+
+
+async def test_where_grpc_is_closed_rest_it_is(server: FakeQdrant) -> None:
+    store = QdrantStore(QdrantAddress(url=server.url, grpc_port=free_port()))
+
+    with capture_logs() as logged:
+        await store.start()
+    await store.close()
+
+    assert store.over == "REST"
+    assert [entry["event"] for entry in logged] == ["store_without_grpc", "store_reached"]
+
+
+async def test_where_something_else_listens_rest_it_is(server: FakeQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "PROBE_S", 0.2)
+    store = QdrantStore(QdrantAddress(url=server.url, grpc_port=int(server.url.rpartition(":")[2])))
+
+    await store.start()
+    await store.close()
+
+    assert store.over == "REST"
+
+
+async def test_nobody_there_is_unavailable_by_url() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    store = QdrantStore(QdrantAddress(url=url))
+
+    with pytest.raises(Unavailable, match=f"{url} can't answer: ConnectError"):
+        await store.start()
+    await store.close()
+
+
+@pytest.mark.parametrize("fault", ["html", "list", "502"])
+async def test_something_else_there_is_unavailable_by_url(server: FakeQdrant, store: QdrantStore, fault: str) -> None:
+    server.fault = fault
+
+    with pytest.raises(Unavailable, match=f"{server.url} can't answer"):
+        await store.start()
+
+
+async def test_a_server_that_hangs_is_unavailable(server: FakeQdrant) -> None:
+    store = QdrantStore(QdrantAddress(url=server.url), timeout_s=1)
+    server.fault = "hang"
+
+    with pytest.raises(Unavailable, match="can't answer: ReadTimeout"):
+        await store.collections()
+    await store.close()
+
+
+@pytest.mark.parametrize("over", ["REST", "gRPC"])
+async def test_calls_after_the_close_are_unavailable(server: FakeQdrant, over: str) -> None:
+    async with over_grpc() as port:
+        store = QdrantStore(QdrantAddress(url=server.url, grpc_port=port if over == "gRPC" else None))
+        await store.start()
+        await store.close()
+
+        for call in (store.collections, lambda: store.upsert("c", points(1))):
+            with pytest.raises(Unavailable):
+                await call()
+        await store.close()
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return files of a key and of a certificate for 127.0.0.1 that vouches for itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a server of tests")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("identity")
+    key_file, certificate_file = folder / "key.pem", folder / "certificate.pem"
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return key_file, certificate_file
+
+
+async def test_an_authority_of_ones_own_is_trusted_on_both_transports(identity: tuple[Path, Path]) -> None:
+    key, certificate = identity
+    async with (
+        running(FakeQdrant(), encrypted(str(key), str(certificate))) as server,
+        over_grpc(identity=(key.read_bytes(), certificate.read_bytes())) as port,
+    ):
+        trusting = QdrantStore(QdrantAddress(url=server.url, grpc_port=port, ca=str(certificate)), "a-key")
+        await trusting.start()
+        assert await trusting.collections() == []
+        await trusting.close()
+        stranger = QdrantStore(QdrantAddress(url=server.url, grpc_port=port), "a-key")
+        with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            await stranger.start()
+        await stranger.close()
+
+    assert trusting.over == "gRPC"
+
+
+def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path) -> None:
+    wrong = tmp_path / "ca.pem"
+    for content in (None, "not a certificate"):
+        if content is not None:
+            wrong.write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=f"ca={wrong} can't be used"):
+            QdrantStore(QdrantAddress(url="https://q:6333", ca=str(wrong)))
+
+
+async def test_vectors_of_another_length_never_leave(server: FakeQdrant, store: QdrantStore) -> None:
+    server.vectors = DENSE
+    short = Point(id=points(1)[0].id, payload={}, dense=np.ones(3, np.float32))
+
+    with pytest.raises(ValueError, match="vector of 3; collection 'c' has 4"):
+        await store.upsert("c", [short])
+
+    assert server.written == []
