@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
-from shared.topics import Topic
+from shared.topics import DAY, Topic
 from tests.contract.logs import ADAPTERS, HANG_S, Harness, all_of, harness_of, member, reading, take, until
 
 
@@ -362,7 +363,52 @@ async def test_a_reader_that_fell_behind_retention_stops_and_never_jumps(
 async def test_topics_stay_as_they_were_made(harness: Harness, log: Log) -> None:
     await log.ensure_topics([Topic(name="events", partitions=4, retention_ms=1000)])
 
-    with pytest.raises(ConfigurationError, match="events has 4 partitions"):
-        await log.ensure_topics([Topic(name="new"), Topic(name="events", partitions=8)])
-    with pytest.raises(ConfigurationError, match="cleanup compact"):
-        await (await harness.join()).ensure_topics([Topic(name="truth", partitions=1)])
+    await log.ensure_topics([Topic(name="events", partitions=8)])
+    with pytest.raises(ConfigurationError, match=r"the topic truth has cleanup.* compact, not delete"):
+        await (await harness.join()).ensure_topics([Topic(name="new"), Topic(name="truth", partitions=1)])
+
+    new, events, truth = await log.inspect_topics(
+        [Topic(name="new"), Topic(name="events", partitions=8), Topic(name="truth", partitions=1)]
+    )
+    assert (new.partitions, events.partitions, truth.partitions) == (None, 4, 1)
+    assert (new.fit, events.fit, truth.fit) == (True, True, False)
+    assert [(each.weight, str(each)) for each in events.differences] == [("note", "partitions 4, not 8")]
+    assert len(await log.end_offsets("events")) == 4
+
+
+async def test_a_question_about_a_topic_that_is_not_there_is_unavailable_and_names_it(log: Log) -> None:
+    for question in (
+        log.end_offsets,
+        log.retention_ms,
+        partial(log.committed, "g"),
+        partial(log.offsets_since, time=0),
+    ):
+        with pytest.raises(Unavailable, match="nowhere"):
+            await question("nowhere")
+
+
+async def test_a_log_says_how_long_it_keeps_records(log: Log) -> None:
+    await log.ensure_topics([Topic(name="kept", retention_ms=None), Topic(name="week", retention_ms=7 * DAY)])
+
+    assert await log.retention_ms("week") == 7 * DAY
+    assert await log.retention_ms("kept") is None
+    assert await log.retention_ms("truth") is None
+
+
+async def test_a_time_is_found_as_the_first_offset_that_is_not_older(
+    harness: Harness, log: Log, broker: KafkaBroker
+) -> None:
+    tp = (first := await publish(broker, "events", b"1", key=b"k")).topic_partition
+    later = await publish(broker, "events", b"2", key=b"k")
+    while later.timestamp == first.timestamp:
+        later = await publish(broker, "events", b"2", key=b"k")
+    others = dict.fromkeys(all_of("events", 4), 0)
+
+    assert await log.offsets_since("events", 0) == {**others, tp: 0}
+    assert (await log.offsets_since("events", first.timestamp + 1))[tp] == (
+        await log.offsets_since("events", later.timestamp)
+    )[tp]
+    assert (await log.offsets_since("events", later.timestamp))[tp] == later.offset
+    assert (await log.offsets_since("events", later.timestamp + 1))[tp] == later.offset + 1
+    await harness.forget("events")
+    assert (await log.offsets_since("events", 0))[tp] == later.offset + 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -30,7 +31,7 @@ from tests.contract.kafka_harness import empty
 from tests.contract.logs import all_of, member, reading, take, until
 from tests.servers.cache import run
 from tests.servers.choice import own
-from tests.servers.kafka import RECIPE, KafkaServer, missing
+from tests.servers.kafka import JVM, RECIPE, KafkaServer, missing
 from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.server
@@ -99,6 +100,18 @@ class Worker:
     async def stop(self) -> None:
         await self.consumption.stop()
         await self.broker.stop()
+
+
+class SlowWorker(Worker):
+    """Waits for its model."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self.answer = asyncio.Event()
+        super().__init__(log)
+
+    async def _handle(self, record: Record) -> None:
+        await super()._handle(record)
+        await self.answer.wait()
 
 
 class Load:
@@ -196,7 +209,7 @@ async def test_a_broker_that_hangs_longer_than_a_session_delays_and_that_is_all(
 async def test_a_send_to_a_broker_that_hangs_ends_and_the_next_one_works(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
-    log = await join(kafka.address, delivery_s=0.3)
+    log = await join(kafka.address, delivery_s=3)
     await log.ensure_topics([EVENTS])
     broker = await a_broker(users, log)
     await publish(broker, EVENTS.name, b"before", key=b"k")
@@ -256,6 +269,37 @@ async def test_a_worker_stops_in_order_where_no_broker_is_left(
 
 
 # Groups
+
+
+async def test_a_slow_model_costs_a_member_nothing(
+    shared_log: KafkaLog, users: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Far less than the handler takes: only reading on, with the record still under way, keeps the membership.
+    monkeypatch.setattr("shared.log.consume._A_DAY_MS", 1500)
+    worker = SlowWorker(shared_log)
+    await worker.start(users)
+    await publish(worker.broker, EVENTS.name, b"1", key=b"k")
+    await until(lambda: worker.seen == [b"1"])
+    coordinator = worker.consumption.consumer()._coordinator
+    before = coordinator.generation
+
+    # What is waited for is that something doesn't happen, for more than twice as long as it would take.
+    await asyncio.sleep(4)
+    worker.answer.set()
+    await until(lambda: all_committed(shared_log))
+
+    assert worker.seen == [b"1"]
+    assert coordinator.generation == before > 0
+
+
+async def test_a_member_s_session_is_ten_seconds_and_its_work_gets_five_to_end(
+    shared_log: KafkaLog, users: AsyncExitStack
+) -> None:
+    worker = Worker(shared_log)
+    await worker.start(users)
+
+    assert worker.consumption.consumer()._session_timeout_ms == 10_000
+    assert worker.consumption._drain_s == 5.0
 
 
 class Child:
@@ -419,6 +463,21 @@ async def test_a_record_that_only_the_broker_refuses_is_rejected_and_the_next_se
     assert Counter(record.value for record in await everything(users, shared_log)) == {b"1": 1, b"2": 40}
 
 
+async def test_what_we_write_is_numbered_so_that_a_repeat_is_known_and_every_replica_has_it(
+    kafka: KafkaServer, join: Join, users: AsyncExitStack
+) -> None:
+    log = await join(kafka.address)
+    await log.ensure_topics([Topic(name="safe", partitions=1)])
+
+    await publish(await a_broker(users, log), "safe", b"", key=b"k")
+
+    # As the broker has it on disk: the producer id is -1 where nothing tells a repeat from a new record. aiokafka
+    # gives it only to a producer that waits for every replica.
+    producer_id, _, sequence = struct.unpack_from(">qhi", kafka.segment("safe", 0), offset=43)
+    assert producer_id >= 0
+    assert sequence == 0
+
+
 async def _configure(address: str, topic: str, settings: dict[str, str]) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=address)
     await admin.start()
@@ -426,12 +485,13 @@ async def _configure(address: str, topic: str, settings: dict[str, str]) -> None
     await admin.close()
 
 
-async def test_topics_that_others_made_are_refused_with_all_that_differs(
+async def test_topics_that_others_made_are_refused_with_all_that_makes_them_unfit(
     kafka_address: str, shared_log: KafkaLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka_address)
     await admin.start()
     kept = {"retention.ms": "60000", "message.timestamp.type": "LogAppendTime", "max.message.bytes": "2000000"}
+    truth = Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)
     await admin.create_topics(
         [
             NewTopic("truth", 3, 1, topic_configs={"max.message.bytes": "1000"}),
@@ -440,17 +500,17 @@ async def test_topics_that_others_made_are_refused_with_all_that_differs(
     )
 
     with pytest.raises(ConfigurationError) as refused:
-        await shared_log.ensure_topics(
-            [Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None), Topic(name="new")]
-        )
+        await shared_log.ensure_topics([truth, Topic(name="new")])
     await shared_log.ensure_topics([Topic(name=SUBMITTED)])
 
     assert (
-        "the topic truth has 3 partitions, not 1, cleanup delete, not compact, message.timestamp.type CreateTime, "
-        "not LogAppendTime, max.message.bytes 1000, less than 1048576"
+        "the topic truth has cleanup.policy delete, not compact; message.timestamp.type CreateTime, not LogAppendTime; "
+        "max.message.bytes 1000, not 1048576 or more"
     ) in str(refused.value)
     assert "new" not in await admin.list_topics()
-    assert f"the topic {SUBMITTED} has retention.ms 60000, not 604800000" in caplog.text
+    assert f"the topic {SUBMITTED} has retention.ms 60000, not 604800000 or more" in caplog.text
+    [seen] = await shared_log.inspect_topics([truth])
+    assert (seen.partitions, seen.differences[-1].what) == (3, "partitions")
     await admin.close()
 
 
@@ -544,6 +604,40 @@ async def test_tls_and_a_password_open_it_and_a_wrong_one_does_not(tmp_path: Pat
             await refused.start()
         assert secure in str(told.value)
         assert "another" not in str(told.value)
+
+
+@pytest.mark.slow
+async def test_a_password_opens_it_without_tls_too_by_whichever_mechanism(tmp_path: Path) -> None:
+    listener = f"127.0.0.1:{free_port()}"
+    login = "org.apache.kafka.common.security"
+    properties = {
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+        "listener.name.login.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.login.plain.sasl.jaas.config": f'{login}.plain.PlainLoginModule required user_worker="secret";',
+        "listener.name.login.scram-sha-512.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
+    }
+    with KafkaServer(
+        own("Kafka", RECIPE, missing()), tmp_path / "kafka", properties, also=[f"LOGIN://{listener}"]
+    ) as node:
+        run(
+            [
+                *("java", *JVM, "-cp", node.classpath, "kafka.admin.ConfigCommand", "--bootstrap-server", node.address),
+                *("--alter", "--entity-type", "users", "--entity-name", "worker", "--add-config"),
+                "SCRAM-SHA-512=[password=secret]",
+            ]
+        )
+        for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+            log = KafkaLog(kafka_address(f"kafka://worker:secret@{listener}?sasl_mechanism={mechanism}"))
+            await log.start()
+            await log.ensure_topics([EVENTS])
+            assert len(await log.end_offsets(EVENTS.name)) == 2
+            await log.stop()
+
+            refused = KafkaLog(
+                kafka_address(f"kafka://worker:guess@{listener}?sasl_mechanism={mechanism}"), patience_s=0
+            )
+            with pytest.raises(Unavailable, match=listener):
+                await refused.start()
 
 
 async def test_a_topic_without_records_and_one_that_is_not_there(shared_log: KafkaLog) -> None:

@@ -175,11 +175,20 @@ class KafkaServer:
         if self._process is not None:
             self._process.kill()
 
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
     def pause(self) -> None:
         self._running.pause()
 
     def resume(self) -> None:
         self._running.resume()
+
+    def segment(self, topic: str, partition: int) -> bytes:
+        """Return the first segment of a partition as it is on disk."""
+        [first, *_] = sorted((self._folder / "data" / f"{topic}-{partition}").glob("*.log"))
+        return first.read_bytes()
 
     @property
     def _running(self) -> ServerProcess:

@@ -6,7 +6,7 @@ them to (docs/adr/0010-kafka-clients-under-guard.md).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -20,10 +20,10 @@ from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
 from shared.log.kafka.quiet import quieten
-from shared.log.kafka.topics import MAX_BYTES, Found, configs, conflict, remark
+from shared.log.kafka.topics import MAX_BYTES, Found, configs, inspection, retention_ms
 from shared.log.seam import DriverBroker
 from shared.settings import ConfigurationError
-from shared.topics import Topic
+from shared.topics import Inspection, Topic
 
 __all__ = ["KafkaAddress", "KafkaLog", "kafka_address"]
 
@@ -138,34 +138,54 @@ class KafkaLog:
     # Topics
 
     async def ensure_topics(self, topics: Iterable[Topic]) -> None:
-        """Create what is missing. How long an existing topic keeps its records is its operator's choice, and logged.
+        """Create what is missing. What an operator chose otherwise, and may, is logged where records can be lost by it.
 
         Raises:
             ConfigurationError: topics are there and unfit; the sentence says how each differs. None was made.
             LogUnavailable: no broker answers, or it refuses.
         """
         wanted = {topic.name: topic for topic in topics}
-        found = await self._found(wanted)
-        _refuse_unfit(wanted, found)
-        if missing := [topic for name, topic in wanted.items() if name not in found]:
+        inspections = await self.inspect_topics(wanted.values())
+        _refuse_unfit(inspections)
+        for risk in (risk for each in inspections for risk in each.sentences("risk")):
+            log.warning("topic_differs: %s", risk)
+        if missing := [wanted[each.topic] for each in inspections if each.partitions is None]:
             await self._create(missing)
             # Another process may have been faster, with other settings.
-            _refuse_unfit(wanted, await self._all_found(wanted))
-        for name, there in found.items():
-            if text := remark(wanted[name], there):
-                log.warning("topic_differs: %s", text)
+            _refuse_unfit(self._inspections(wanted.values(), await self._all_found(wanted)))
+
+    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[Inspection, ...]:
+        """Return each topic as it is here, in the order given; nothing is made or changed.
+
+        Raises:
+            LogUnavailable: no broker answers, or it refuses.
+        """
+        wanted = tuple(topics)
+        return self._inspections(wanted, await self._found([topic.name for topic in wanted]))
+
+    def _inspections(self, wanted: Iterable[Topic], found: Mapping[str, Found]) -> tuple[Inspection, ...]:
+        servers = ",".join(self._address.servers)
+        return tuple(
+            inspection(topic, found[topic.name], servers) if topic.name in found else Inspection(topic=topic.name)
+            for topic in wanted
+        )
+
+    async def retention_ms(self, topic: str) -> int | None:
+        """Return after how many ms records of the topic go because of their age; None: never.
+
+        Raises:
+            LogUnavailable: no broker answers, or there is no such topic.
+        """
+        return retention_ms((await self._settings([topic]))[topic])
 
     async def _create(self, topics: Iterable[Topic]) -> None:
-        copies = self._address.replication
-        # aiokafka takes "as the cluster likes" only with an (empty) plan of where each replica goes.
-        plan: dict[int, list[int]] | None = {} if copies < 0 else None
-        new = [NewTopic(topic.name, topic.partitions, copies, plan, configs(topic)) for topic in topics]
+        new = [_new(topic) for topic in topics]
         answer = await self._ask(lambda admin: admin.create_topics(new, timeout_ms=_REQUEST_MS))
         for name, code, message in answer.topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):
                 raise LogUnavailable(f"Kafka made no topic {name}: {message or for_code(code).__name__}")
 
-    async def _all_found(self, wanted: Iterable[str]) -> dict[str, Found]:
+    async def _all_found(self, wanted: Collection[str]) -> dict[str, Found]:
         """Return the topics once every broker that we ask knows them: it hears of them after the controller."""
 
         async def all_there(_: AIOKafkaAdminClient) -> dict[str, Found]:
@@ -176,15 +196,22 @@ class KafkaLog:
 
         return await self._ask(all_there)
 
-    async def _found(self, names: Iterable[str]) -> dict[str, Found]:
+    async def _found(self, names: Collection[str]) -> dict[str, Found]:
         described = await self._ask(lambda admin: admin.describe_topics([*names]))
         there = {
-            topic["topic"]: len(topic["partitions"])
+            topic["topic"]: topic["partitions"]
             for topic in described
             if topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
         }
         settings = await self._settings(there)
-        return {name: Found(partitions, settings[name]) for name, partitions in there.items()}
+        return {
+            name: Found(
+                partitions=len(partitions),
+                copies=min(len(partition["replicas"]) for partition in partitions),
+                configs=settings[name],
+            )
+            for name, partitions in there.items()
+        }
 
     async def _settings(self, names: Iterable[str], patience_s: float | None = None) -> dict[str, dict[str, str]]:
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
@@ -198,9 +225,12 @@ class KafkaLog:
                 settings[name] = {entry[0]: entry[1] for entry in entries}
         return settings
 
-    async def _limit(self, topic: str) -> int | None:
-        """Return how many bytes a record of the topic may have; None where nobody says: then the broker decides."""
-        if topic not in self._limits:
+    async def _limit(self, topic: str, size: int) -> int | None:
+        """Return how many bytes a record of the topic may have; None where nobody says: then the broker decides.
+
+        What is known is asked again for a record above it: its operator may have raised it.
+        """
+        if size > self._limits.get(topic, 0):
             try:
                 self._limits[topic] = int((await self._settings([topic], patience_s=0))[topic][MAX_BYTES])
             except LogUnavailable:
@@ -229,6 +259,17 @@ class KafkaLog:
         reader = self._started(self._reader)
         ends: dict[TopicPartition, int] = await self._persist(lambda: reader.end_offsets(tps))
         return ends
+
+    async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
+        """Return each partition's first offset that is there and not older than `time`, ms since 1970; else its end.
+
+        Raises:
+            LogUnavailable: no broker answers, or there is no such topic.
+        """
+        ends = await self.end_offsets(topic)
+        reader = self._started(self._reader)
+        found = await self._persist(lambda: reader.offsets_for_times(dict.fromkeys(ends, time)))
+        return {tp: end if found[tp] is None else found[tp].offset for tp, end in ends.items()}
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
         for described in await self._ask(lambda admin: admin.describe_topics([topic])):
@@ -281,7 +322,13 @@ class _Driver:
         return await self._log.ping()
 
 
-def _refuse_unfit(wanted: dict[str, Topic], found: dict[str, Found]) -> None:
-    unfit = [text for name, there in found.items() if (text := conflict(wanted[name], there))]
-    if unfit:
-        raise ConfigurationError(f"{'; '.join(unfit)}: set it so, or let Sluice make its topics in another cluster")
+def _new(topic: Topic) -> NewTopic:
+    if topic.replication is None:
+        # aiokafka takes "as the cluster likes" only with an (empty) plan of where each replica goes.
+        return NewTopic(topic.name, topic.partitions, -1, {}, configs(topic))
+    return NewTopic(topic.name, topic.partitions, topic.replication, None, configs(topic))
+
+
+def _refuse_unfit(inspections: Iterable[Inspection]) -> None:
+    if unfit := [sentence for each in inspections for sentence in each.sentences("unfit")]:
+        raise ConfigurationError(f"{'; '.join(unfit)}: `sluice init` says how to mend it")

@@ -34,7 +34,6 @@ class KafkaAddress(msgspec.Struct, frozen=True, kw_only=True):
     ssl_password: str | None = None  # of the key
     group_instance_id: str | None = None  # this process's own; a restart within the session moves no partition
     compression: Compression | None = None  # of what we write; all of them are read
-    replication: int = -1  # of topics that we make; -1: the cluster's default
 
     def __repr__(self) -> str:
         """Return where it is, and no secret."""
@@ -118,9 +117,4 @@ def _options(query: str) -> dict[str, Any]:
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ConfigurationError(f"SLUICE_LOG: {name}={value} must be one of {', '.join(_CHOICES[name])}")
         options[name] = value
-    if "replication" in options:
-        value = options["replication"]
-        if not (value.isascii() and value.isdigit() and 0 < int(value) < 100):
-            raise ConfigurationError(f"SLUICE_LOG: replication={value} must be a number of brokers, 1 or more")
-        options["replication"] = int(value)
     return options

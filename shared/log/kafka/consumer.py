@@ -116,6 +116,8 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         """Stop reading and leave the group, also where no broker answers."""
         if self._closed:
             return
+        # aiokafka cancels its tasks and awaits them; one that hasn't begun yet would hand its cancellation to us.
+        await asyncio.sleep(0)
         try:
             async with asyncio.timeout(_STOP_S):
                 await super().stop()

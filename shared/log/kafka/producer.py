@@ -27,14 +27,14 @@ _FLUSH_S = 5.0
 class Producer:
     """Appends records, with aiokafka's methods and errors.
 
-    `limit` tells how many bytes a topic takes in one record, or None where that isn't known; `delivery_s` is how long
-    a record may be on its way.
+    `limit` tells how many bytes a topic takes in one record of a given size, or None where that isn't known;
+    `delivery_s` is how long a record may be on its way.
     """
 
     def __init__(
         self,
         make: Callable[[], AIOKafkaProducer],
-        limit: Callable[[str], Awaitable[int | None]],
+        limit: Callable[[str, int], Awaitable[int | None]],
         delivery_s: float,
     ) -> None:
         self._make = make
@@ -86,8 +86,8 @@ class Producer:
             LogUnavailable: no broker answers.
         """
         pairs = list(headers or ())
-        limit = await self._limit(topic)
         size = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, pairs)
+        limit = await self._limit(topic, size)
         if limit is not None and size > limit:
             raise MessageSizeTooLargeError(f"a record of {size} bytes for {topic} exceeds its limit of {limit}")
         producer = await self._ready()

@@ -1,22 +1,25 @@
 """What a topic must be on Kafka, and how one that is there differs. No I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from shared.topics import SUBMITTED, Topic
+from shared.topics import Difference, Inspection, Topic, partitions_differ
 
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
 TIMESTAMPS: Final = "message.timestamp.type"
 MAX_BYTES: Final = "max.message.bytes"
+MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as the cluster describes it."""
 
     partitions: int
+    copies: int  # of the partition that has the fewest
     configs: Mapping[str, str]
 
 
@@ -31,26 +34,75 @@ def configs(topic: Topic) -> dict[str, str]:
     }
 
 
-def conflict(topic: Topic, found: Found) -> str | None:
-    """Return what makes the topic unfit, in words for an operator; None where it will do.
-
-    `documents.submitted` may have grown: its records are keyed again where they don't belong. In any other topic
-    a change of partitions would tear a document's records apart.
-    """
-    wanted = configs(topic)
-    differs = [
-        f"{called} {found.configs.get(name)}, not {wanted[name]}"
-        for called, name in (("cleanup", CLEANUP), (TIMESTAMPS, TIMESTAMPS))
-        if found.configs.get(name) != wanted[name]
-    ]
-    if found.partitions != topic.partitions and not (topic.name == SUBMITTED and found.partitions > topic.partitions):
-        differs.insert(0, f"{found.partitions} partitions, not {topic.partitions}")
-    if int(found.configs.get(MAX_BYTES, 0)) < topic.max_record_bytes:
-        differs.append(f"{MAX_BYTES} {found.configs.get(MAX_BYTES)}, less than {wanted[MAX_BYTES]}")
-    return f"the topic {topic.name} has {', '.join(differs)}" if differs else None
+def retention_ms(found: Mapping[str, str]) -> int | None:
+    """Return after how many ms records go because of their age; None: never."""
+    kept = int(found[RETENTION])
+    return kept if kept >= 0 and "delete" in found[CLEANUP] else None
 
 
-def remark(topic: Topic, found: Found) -> str | None:
-    """Return what an operator chose otherwise, and may: how long records are kept."""
-    kept, ours = found.configs.get(RETENTION), configs(topic)[RETENTION]
-    return f"the topic {topic.name} has {RETENTION} {kept}, not {ours}" if kept != ours else None
+def inspection(topic: Topic, found: Found, servers: str) -> Inspection:
+    """Return how the topic differs, and the commands that mend it; `servers` is what they connect to."""
+    return Inspection(
+        topic=topic.name, partitions=found.partitions, differences=tuple(_differences(topic, found, servers))
+    )
+
+
+def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Difference]:
+    here = f"--bootstrap-server {servers} --alter"
+    grow = f"kafka-topics.sh {here} --topic {topic.name} --partitions {topic.partitions}"
+    change = f"kafka-configs.sh {here} --entity-type topics --entity-name {topic.name} --add-config"
+    wanted, there = configs(topic), found.configs
+    for name, why in (
+        (CLEANUP, "old versions would stay for ever, or the newest would go"),
+        (TIMESTAMPS, "clients' clocks would decide which version is newer"),
+    ):
+        if there[name] != wanted[name]:
+            mend = f"{change} {name}={wanted[name]}"
+            yield Difference(weight="unfit", what=name, found=there[name], wanted=wanted[name], why=why, mend=mend)
+    if int(there[MAX_BYTES]) < topic.max_record_bytes:
+        yield Difference(
+            weight="unfit",
+            what=MAX_BYTES,
+            found=there[MAX_BYTES],
+            wanted=f"{wanted[MAX_BYTES]} or more",
+            why="records that the pipeline makes would be refused",
+            mend=f"{change} {MAX_BYTES}={wanted[MAX_BYTES]}",
+        )
+    kept = retention_ms(there)
+    if kept is not None and (topic.retention_ms is None or kept < topic.retention_ms):
+        yield Difference(
+            weight="risk",
+            what=RETENTION,
+            found=there[RETENTION],
+            wanted=f"{wanted[RETENTION]} or more" if topic.retention_ms is not None else wanted[RETENTION],
+            why="what isn't read in that time is lost",
+            mend=f"{change} {RETENTION}={wanted[RETENTION]}",
+        )
+    if int(there[RETENTION_BYTES]) >= 0 and "delete" in there[CLEANUP]:
+        yield Difference(
+            weight="risk",
+            what=RETENTION_BYTES,
+            found=there[RETENTION_BYTES],
+            wanted="-1",
+            why="a burst of that size pushes out what wasn't read",
+            mend=f"{change} {RETENTION_BYTES}=-1",
+        )
+    if found.copies >= 3 and int(there[MIN_IN_SYNC]) < 2:
+        yield Difference(
+            weight="risk",
+            what=MIN_IN_SYNC,
+            found=there[MIN_IN_SYNC],
+            wanted="2 or more",
+            why=f"a record is acknowledged with one copy of {found.copies}, and lost with it",
+            mend=f"{change} {MIN_IN_SYNC}=2",
+        )
+    if topic.replication is not None and found.copies != topic.replication:
+        yield Difference(
+            weight="risk" if found.copies < topic.replication else "note",
+            what="replication factor",
+            found=str(found.copies),
+            wanted=str(topic.replication),
+            why="a new topic would get so many copies",
+            mend="move it with kafka-reassign-partitions.sh",
+        )
+    yield from partitions_differ(topic, found.partitions, grow)

@@ -17,7 +17,7 @@ def test_hosts_without_a_port_get_kafkas_own() -> None:
 def test_every_option_is_read() -> None:
     address = kafka_address(
         "kafka://worker:pa%40ss%2Fw%3Ard@host?security_protocol=SASL_PLAINTEXT&sasl_mechanism=SCRAM-SHA-512"
-        "&group_instance_id=embed-1&compression=zstd&replication=3&ssl_cafile=ca.pem"
+        "&group_instance_id=embed-1&compression=zstd&ssl_cafile=ca.pem"
     )
 
     assert address == KafkaAddress(
@@ -29,7 +29,6 @@ def test_every_option_is_read() -> None:
         ssl_cafile="ca.pem",
         group_instance_id="embed-1",
         compression="zstd",
-        replication=3,
     )
     assert address.connection()["sasl_plain_password"] == "pa@ss/w:rd"
 
@@ -45,7 +44,7 @@ def test_every_option_is_read() -> None:
         ("kafka://host?acks=1", "unknown option 'acks'; there are security_protocol"),
         ("kafka://host?sasl_mechanism=GSSAPI", "sasl_mechanism=GSSAPI must be one of PLAIN"),
         ("kafka://host?compression=brotli", "compression=brotli must be one of gzip"),
-        ("kafka://host?replication=0", "replication=0 must be"),
+        ("kafka://host?replication=3", "unknown option 'replication'"),
         ("kafka://host?security_protocol=SASL_SSL", "SASL_SSL needs a user and a password"),
         ("kafka://user@host", "SASL_PLAINTEXT needs a user and a password"),
         ("kafka://user:secret@host?security_protocol=SSL", "SSL takes no user"),

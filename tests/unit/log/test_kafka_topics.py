@@ -1,50 +1,94 @@
-import msgspec
 import pytest
 
-from shared.log.kafka.topics import Found, configs, conflict, remark
-from shared.topics import DAY, EXTRACTED, SUBMITTED, Topic, pipeline_topics
+from shared.log.kafka.topics import Found, configs, inspection
+from shared.topics import DAY, EXTRACTED, SUBMITTED, Inspection, Topic, pipeline_topics
 
 TRUTH = Topic(name=EXTRACTED, partitions=8, cleanup="compact", retention_ms=None)
+INBOX = Topic(name=SUBMITTED, partitions=8, retention_ms=7 * DAY)
 
 
-def as_made(topic: Topic, **differing: str) -> Found:
-    return Found(topic.partitions, {**configs(topic), **differing})
+def looked_at(topic: Topic, partitions: int = 8, copies: int = 1, **differing: str) -> Inspection:
+    """Return what is said of a topic that was made as asked for, but for what differs."""
+    as_made = {**configs(topic), "retention.bytes": "-1", "min.insync.replicas": "1"}
+    renamed = {name.replace("_", "."): value for name, value in differing.items()}
+    found = Found(partitions=partitions, copies=copies, configs={**as_made, **renamed})
+    return inspection(topic, found, "one:9092,two:9092")
 
 
 @pytest.mark.parametrize("topic", pipeline_topics("g1"), ids=lambda topic: topic.name)
-def test_a_topic_that_we_made_is_fit(topic: Topic) -> None:
-    assert conflict(topic, as_made(topic)) is None
-    assert remark(topic, as_made(topic)) is None
+def test_a_topic_that_we_made_is_as_asked_for(topic: Topic) -> None:
+    assert looked_at(topic, partitions=topic.partitions).differences == ()
 
 
 def test_the_logs_own_clock_stamps_every_topic() -> None:
     assert {configs(topic)["message.timestamp.type"] for topic in pipeline_topics("g1")} == {"LogAppendTime"}
 
 
-def test_all_that_differs_is_in_one_sentence() -> None:
-    found = Found(4, {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime", "max.message.bytes": "1000"})
+def test_new_topics_get_what_is_asked_for_and_those_read_in_one_piece_a_single_partition() -> None:
+    topics = pipeline_topics("g1", partitions=12, replication=3)
 
-    assert conflict(TRUTH, found) == (
-        "the topic documents.extracted has 4 partitions, not 8, cleanup delete, not compact, message.timestamp.type "
-        "CreateTime, not LogAppendTime, max.message.bytes 1000, less than 1048576"
+    assert [topic.partitions for topic in topics] == [12, 12, 12, 1, 1]
+    assert {topic.replication for topic in topics} == {3}
+
+
+def test_all_that_makes_it_unfit_is_in_one_sentence() -> None:
+    found = looked_at(
+        TRUTH, cleanup_policy="delete", message_timestamp_type="CreateTime", max_message_bytes="1000", retention_ms="-1"
+    )
+
+    assert not found.fit
+    [sentence] = found.sentences("unfit")
+    assert sentence == (
+        "the topic documents.extracted has cleanup.policy delete, not compact; message.timestamp.type CreateTime, not "
+        "LogAppendTime; max.message.bytes 1000, not 1048576 or more"
     )
 
 
-def test_a_larger_limit_is_fit() -> None:
-    assert conflict(TRUTH, as_made(TRUTH, **{"max.message.bytes": "5000000"})) is None
+def test_every_difference_names_the_command_that_mends_it() -> None:
+    [clock] = looked_at(TRUTH, message_timestamp_type="CreateTime").differences
+
+    assert clock.mend == (
+        "kafka-configs.sh --bootstrap-server one:9092,two:9092 --alter --entity-type topics "
+        "--entity-name documents.extracted --add-config message.timestamp.type=LogAppendTime"
+    )
 
 
-def test_only_the_topic_whose_records_are_keyed_again_may_have_grown() -> None:
-    submitted = Topic(name=SUBMITTED, partitions=8)
-
-    assert conflict(submitted, msgspec.structs.replace(as_made(submitted), partitions=12)) is None
-    assert conflict(submitted, msgspec.structs.replace(as_made(submitted), partitions=4)) is not None
-    assert conflict(TRUTH, msgspec.structs.replace(as_made(TRUTH), partitions=12)) is not None
+def test_a_larger_limit_and_a_longer_memory_are_nobody_s_business() -> None:
+    assert looked_at(INBOX, max_message_bytes="5000000", retention_ms=str(30 * DAY)).differences == ()
+    assert looked_at(INBOX, retention_ms="-1").differences == ()
 
 
-def test_how_long_records_are_kept_is_the_operators_choice() -> None:
-    submitted = Topic(name=SUBMITTED, retention_ms=7 * DAY)
-    longer = as_made(submitted, **{"retention.ms": str(30 * DAY)})
+@pytest.mark.parametrize(
+    ("topic", "differing", "says"),
+    [
+        (INBOX, {"retention_ms": "60000"}, "retention.ms 60000, not 604800000 or more"),
+        (INBOX, {"retention_bytes": "1000"}, "retention.bytes 1000, not -1"),
+        (INBOX, {"copies": 3}, "min.insync.replicas 1, not 2 or more"),
+        (Topic(name="d", retention_ms=None), {"retention_ms": "60000"}, "retention.ms 60000, not -1"),
+        (Topic(name="d", replication=3), {}, "replication factor 1, not 3"),
+    ],
+)
+def test_what_can_lose_records_is_a_risk_that_an_operator_may_take(
+    topic: Topic, differing: dict[str, str | int], says: str
+) -> None:
+    found = looked_at(topic, **differing)  # type: ignore[arg-type]  # each of its own type
 
-    assert conflict(submitted, longer) is None
-    assert remark(submitted, longer) == f"the topic {SUBMITTED} has retention.ms {30 * DAY}, not {7 * DAY}"
+    assert [(each.weight, str(each)) for each in found.differences] == [("risk", says)]
+    assert found.fit
+
+
+def test_a_topic_that_compacts_forgets_nothing_by_age_or_size() -> None:
+    assert looked_at(TRUTH, retention_ms="60000", retention_bytes="1000").differences == ()
+
+
+def test_partitions_are_what_the_cluster_has() -> None:
+    grown, short, other = looked_at(INBOX, 12), looked_at(INBOX, 4), looked_at(TRUTH, 4)
+
+    assert [each.differences[0].weight for each in (grown, short, other)] == ["note"] * 3
+    assert str(grown.differences[0]) == "partitions 12, not 8"
+    # Only the topic whose records are keyed again may grow.
+    assert [each.differences[0].mend for each in (grown, short, other)] == [
+        None,
+        "kafka-topics.sh --bootstrap-server one:9092,two:9092 --alter --topic documents.submitted --partitions 8",
+        None,
+    ]

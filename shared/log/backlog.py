@@ -1,0 +1,98 @@
+"""Whether retention will reach records before they are read.
+
+Records go because of their age, read or not. Where the oldest unread one has used up half of its time, nothing more
+should be taken in, and somebody should be told (CORRECTNESS 7).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+from aiokafka import TopicPartition
+
+from shared.errors import Unavailable
+from shared.log import Log
+
+log = structlog.get_logger(__name__)
+
+_HOUR_MS = 3600 * 1000
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Backlog:
+    """Whether any of these readers, each a group and its topic, is so late; as last seen, so that asking is free."""
+
+    def __init__(
+        self, log: Log, readers: Iterable[tuple[str, str]], *, now: Callable[[], int] = _wall_clock_ms
+    ) -> None:
+        self.trouble: str | None = None  # what readiness and the door say
+        self._log = log
+        self._readers = tuple(readers)
+        self._now = now
+
+    async def measure(self) -> None:
+        """Look now. While the log is away, what was seen last stands."""
+        try:
+            said = [await endangered(self._log, group, topic, self._now()) for group, topic in self._readers]
+        except Unavailable as error:
+            log.warning("backlog_unknown", reason=error.sentence)
+            return
+        before, self.trouble = self.trouble, next(filter(None, said), None)
+        if self.trouble is not None and before is None:
+            log.error("backlog_in_danger", reason=self.trouble)
+
+    async def watch(self, every_s: float = 10.0) -> None:
+        """Look again and again."""
+        while True:
+            await self.measure()
+            await asyncio.sleep(every_s)
+
+
+async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
+    """Return a sentence where the group's oldest unread record is older than half of the topic's retention.
+
+    None where none is. `now` is in ms since 1970, by about the log's clock. A group that has read nothing yet has
+    all before it.
+
+    Raises:
+        Unavailable: the log is away, or there is no such topic.
+    """
+    retention_ms = await log_.retention_ms(topic)
+    if retention_ms is None:
+        return None
+    committed = await log_.committed(group, topic)
+    young = await log_.offsets_since(topic, now - retention_ms // 2)
+    if None in committed.values():
+        starts = await log_.offsets_since(topic, 0)
+        committed = {tp: starts[tp] if offset is None else offset for tp, offset in committed.items()}
+    late = overdue(committed, young)
+    if not late:
+        return None
+    worst = max(late, key=lambda tp: late[tp])
+    return (
+        f"{group} has not read {sum(late.values())} of {topic}'s records for longer than half of the "
+        f"{shown(retention_ms)} that they are kept, most of them in partition {worst.partition}; then they are lost"
+    )
+
+
+def overdue(
+    committed: Mapping[TopicPartition, int | None], young: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return how many unread records of each partition lie below its first young one; partitions with none left out."""
+    return {
+        tp: young[tp] - offset
+        for tp, offset in committed.items()
+        if offset is not None and tp in young and offset < young[tp]
+    }
+
+
+def shown(ms: int) -> str:
+    """Return a time as people say it, in the largest unit that is whole."""
+    for unit, length in (("days", 24 * _HOUR_MS), ("hours", _HOUR_MS), ("minutes", 60_000), ("s", 1000)):
+        if ms >= length and ms % length == 0:
+            return f"{ms // length} {unit}"
+    return f"{ms} ms"
