@@ -46,8 +46,13 @@ class Foundation:
     index: Index
     ledger: Ledger
 
-    async def begin(self, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack) -> Troubles:
-        """Return what the process' readiness asks, once the stages run; `stack` ends them, what they do first."""
+    async def begin(
+        self, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool = False
+    ) -> Troubles:
+        """Return what the process' readiness asks, once the stages run; `stack` ends them, what they do first.
+
+        With `embeds`, they need the model.
+        """
         stack.push_async_callback(broker.stop)
         await broker.start()
         for consumption in consumptions:
@@ -55,7 +60,13 @@ class Foundation:
         ConsumptionMetrics(consumptions, self.registry)
 
         async def troubles() -> dict[str, str | None]:
-            found = await store_troubles(self.store)
+            asked = [store_troubles(self.store)]
+            # A stage stands still without them; an API goes on with what it can.
+            if consumptions:
+                asked.append(log_troubles(broker))
+            if embeds:
+                asked.append(embedder_troubles(self.embedder))
+            found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
             for consumption in consumptions:
                 found[consumption.name] = consumption.broken or next(iter(consumption.waiting.values()), None)
             return found
@@ -151,3 +162,18 @@ async def store_troubles(store: Store) -> dict[str, str | None]:
             return {"store": None, "index": await verdict.trouble(store)}
     except (TimeoutError, Unavailable) as error:
         return {"store": str(error) or f"the store gave no answer in {PROBE_S:g} s"}
+
+
+async def log_troubles(broker: KafkaBroker) -> dict[str, str | None]:
+    """Return the check of the log: None, or that it is silent."""
+    return {"log": None if await broker.ping(PROBE_S) else f"the log gave no answer in {PROBE_S:g} s"}
+
+
+async def embedder_troubles(embedder: Embedder) -> dict[str, str | None]:
+    """Return the check of the embedding model's server: None, or what is wrong."""
+    try:
+        async with asyncio.timeout(PROBE_S):
+            await embedder.ping()
+    except (TimeoutError, Unavailable) as error:
+        return {"embedder": str(error) or f"{embedder.model.name} gave no answer in {PROBE_S:g} s"}
+    return {"embedder": None}

@@ -67,6 +67,14 @@ class Embedder(Protocol):
         """Return the unit vector of a search query; longer queries are cut at the model's limit."""
         ...
 
+    async def ping(self) -> None:
+        """Return when the model's server answers; it isn't asked to embed, so a busy one answers too.
+
+        Raises:
+            Unavailable: it is away. A server that hangs is for the caller to time out.
+        """
+        ...
+
     async def close(self) -> None:
         """Release threads and connections."""
         ...

@@ -44,6 +44,10 @@ class QueryCache:
             self._vectors.popitem(last=False)
         return vector
 
+    async def ping(self) -> None:
+        """Ask the embedder."""
+        await self._embedder.ping()
+
     async def close(self) -> None:
         """Close the embedder."""
         await self._embedder.close()

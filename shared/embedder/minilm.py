@@ -118,6 +118,9 @@ class MiniLm:
         refuse_unreadable([text])
         return await asyncio.get_running_loop().run_in_executor(self._queries, self._embed_cut, text)
 
+    async def ping(self) -> None:
+        """Return: the model is in this process."""
+
     async def close(self) -> None:
         """Drop what is queued and wait for the texts in hand, some tens of milliseconds."""
         for pool in (self._documents, self._queries):

@@ -97,6 +97,10 @@ class OllamaModel:
             )
         return embeddings
 
+    async def ping(self) -> None:
+        """Return when the server lists its models. Raises Unavailable where it is away."""
+        await self._digest_now()
+
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -100,6 +101,11 @@ class OpenAiModel:
         if [each.index for each in ordered] != list(range(len(ordered))):
             raise BadAnswer(f"{self.server} numbered its vectors {[each.index for each in ordered]}")
         return [each.embedding for each in ordered]
+
+    async def ping(self) -> None:
+        """Return when the server answers. Raises Unavailable where it is away."""
+        with suppress(BadAnswer, TooLong):  # it answers, and has no list
+            await self._http.listed()
 
     async def close(self) -> None:
         """Close the connections."""

@@ -58,6 +58,10 @@ class EmbeddingServer(Protocol):
         """
         ...
 
+    async def ping(self) -> None:
+        """Return when the server answers. Raises Unavailable where it is away."""
+        ...
+
     async def close(self) -> None:
         """Close the connections."""
         ...
@@ -144,6 +148,14 @@ class ServedEmbedder:
             else:
                 return vector
         raise Rejected(f"{self.model.name} takes not even {len(asked)} characters of the query", "text_too_long")
+
+    async def ping(self) -> None:
+        """Return when the server answers, not behind the texts it embeds.
+
+        Raises:
+            Unavailable: it is away.
+        """
+        await self._server.ping()
 
     async def close(self) -> None:
         """Give up what is asked for, and close the connections."""

@@ -81,6 +81,10 @@ async def faked(name: str) -> AsyncIterator[Embedder]:
         yield await stack.enter_async_context(started(embedder))
 
 
+async def test_a_ping_is_answered_while_it_runs(embedder: Embedder) -> None:
+    await embedder.ping()  # or raises Unavailable
+
+
 async def test_vectors_are_of_unit_length_and_of_the_models_dimension(embedder: Embedder) -> None:
     vectors = [*await embedder.embed_documents(TEXTS), await embedder.embed_query("a cat")]
 

@@ -185,6 +185,10 @@ class OllamaServer:
         if self._process is not None:
             self._process.kill()
 
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
     def pause(self) -> None:
         self._running.pause()
 

@@ -40,7 +40,7 @@ def test_every_server_s_too_long_is_understood(status: int, reason: str) -> None
         (404, "model not found"),
         (500, "model requires more system memory (9.1 GiB) than is available (2.2 GiB)"),
         (500, "failed to allocate the context window"),
-        (500, "do embedding request: Post \"http://127.0.0.1:1/embedding\": EOF"),
+        (500, 'do embedding request: Post "http://127.0.0.1:1/embedding": EOF'),
     ],
 )
 def test_any_other_refusal_is_a_bad_answer_with_its_status(status: int, reason: str) -> None:

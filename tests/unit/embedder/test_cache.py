@@ -28,6 +28,9 @@ class Counting:
         self.asked.append(text)
         return unit([1, len(text)])
 
+    async def ping(self) -> None:
+        self.asked.append("ping")
+
     async def close(self) -> None:
         self.asked.append("close")
 
@@ -54,8 +57,9 @@ async def test_documents_are_not_cached_and_the_rest_passes() -> None:
 
     await cache.start()
     await cache.embed_documents(["a", "a"])
+    await cache.ping()
     await cache.close()
 
-    assert inner.asked == ["start", "a", "a", "close"]
+    assert inner.asked == ["start", "a", "a", "ping", "close"]
     assert cache.model is inner.model
     assert cache.tokens is inner.tokens

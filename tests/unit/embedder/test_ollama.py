@@ -93,6 +93,17 @@ async def test_no_server_is_unavailable() -> None:
     await embedder.close()
 
 
+async def test_a_ping_tells_a_server_from_none() -> None:
+    async with fake_ollama() as server:
+        embedder = ollama_embedder(OllamaAddress(server.url, EMBEDDING_MODEL), timeout_s=20)
+        await embedder.start()
+        await embedder.ping()
+
+    with pytest.raises(Unavailable, match=f"Ollama at {server.url} can't be reached"):
+        await embedder.ping()
+    await embedder.close()
+
+
 async def test_an_unknown_model_stops_the_start_with_the_command_that_gets_it(server: FakeOllama) -> None:
     embedder = ollama_embedder(OllamaAddress(server.url, "bge-m3"), timeout_s=20)
 

@@ -109,6 +109,26 @@ async def test_a_server_that_does_not_answer_is_unavailable(server: FakeOpenAi) 
     await embedder.close()
 
 
+async def test_a_ping_tells_a_server_from_none() -> None:
+    async with fake_openai() as server:
+        embedder = an_embedder(server)
+        await embedder.start()
+        await embedder.ping()
+
+    with pytest.raises(Unavailable, match="can't be reached"):
+        await embedder.ping()
+    await embedder.close()
+
+
+@pytest.mark.parametrize("fault", ["401", "404", "html"])
+async def test_a_server_that_answers_a_ping_with_no_list_is_there(
+    server: FakeOpenAi, embedder: ServedEmbedder, fault: Fault
+) -> None:
+    server.fault = fault
+
+    await embedder.ping()  # or fails
+
+
 async def test_a_server_that_asks_for_rest_gets_it(server: FakeOpenAi, embedder: ServedEmbedder) -> None:
     server.fault, server.extra = "429", ("retry-after: 60",)
     with pytest.raises(Unavailable, match="answered 429"):

@@ -1,8 +1,8 @@
 import pytest
 
-from services.query_api import problems
 from services.query_api.problems import Problem, body, media_type, of_pipeline
 from shared.errors import Rejected, Unavailable
+from shared.probes import RETRY_AFTER_S
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_outage_says_when_to_come_again() -> None:
     problem = of_pipeline(Unavailable("the store is away"))
 
     assert (problem.status, problem.code) == (503, "UNAVAILABLE")
-    assert problem.headers == {"Retry-After": str(problems.RETRY_AFTER_S)}
+    assert problem.headers == {"Retry-After": str(RETRY_AFTER_S)}
 
 
 @pytest.mark.parametrize(("code", "status"), [("record_too_large", 413), ("blob_missing", 422)])
