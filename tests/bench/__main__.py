@@ -1,187 +1,37 @@
-"""`make bench`: figures of the standalone size, each beside what it is compared with in the same run.
+"""`make bench`: figures of both sizes, each beside what it is compared with in the same run.
 
 Prints; judges nothing: two shared cores are no laboratory.
 """
 
-import asyncio
+import argparse
 import json
-import random
-import statistics
 import sys
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Self
 
 from rich.console import Console
 from rich.table import Table
 
-from shared.embedder.minilm import MiniLm
-from tests.e2e.harness import Server
-from tests.e2e.text import WORDS
-
-DOCUMENTS, CHARACTERS = 90, 5_500
-TURNS = 3
-UNCHANGED = 1_500
-QUICK = {"documents": 12, "unchanged": 200}
-
-
-def document(number: int, characters: int = CHARACTERS) -> str:
-    """Return Markdown of about `characters`, in paragraphs and sections of uneven length."""
-    rng = random.Random(f"bench/{number}")
-    vocabulary, parts, length = WORDS.split(), [f"# Report {number}"], 0
-    while length < characters:
-        words = [rng.choice(vocabulary) for _ in range(rng.randint(30, 90))]
-        parts.append(" ".join(words).capitalize() + f" {rng.randrange(10**6)}.")
-        length += len(parts[-1])
-        if rng.random() < 0.2:
-            parts.append(f"## Part {len(parts)}")
-    return "\n\n".join(parts)
-
-
-def ingest(server: Server, texts: Sequence[str], source: str, parallel: int = 32) -> float:
-    """Return the seconds until every document has ended."""
-    begun = time.perf_counter()
-    with server.client(headers={"Prefer": "wait=300"}) as client, ThreadPoolExecutor(parallel) as pool:
-
-        def send(number: int) -> None:
-            body = {"source": source, "path": f"{number}.md", "text": texts[number]}
-            reply = client.post("/rag/ingest", json=body, timeout=330)
-            reply.raise_for_status()
-
-        list(pool.map(send, range(len(texts))))
-    return time.perf_counter() - begun
-
-
-def chunks_of(server: Server, source: str) -> list[str]:
-    """Return the texts of all chunks of a source's documents."""
-    texts: list[str] = []
-    with server.client() as client:
-        for item in client.get("/rag/documents", params={"source": source, "limit": 1000}).json()["items"]:
-            after: dict[str, str] = {}
-            while True:
-                page = client.get(f"/rag/documents/{item['documentId']}/chunks", params=after).json()
-                texts += [chunk["text"] for chunk in page["items"]]
-                if not page["nextCursor"]:
-                    break
-                after = {"cursor": page["nextCursor"]}
-    return texts
-
-
-def raw_embedding(texts: Sequence[str]) -> float:
-    """Return the seconds the embedder alone needs, with everything else quiet."""
-
-    async def run() -> float:
-        embedder = MiniLm()
-        await embedder.start()
-        await embedder.embed_documents(texts[:4])
-        begun = time.perf_counter()
-        await embedder.embed_documents(texts)
-        seconds = time.perf_counter() - begun
-        await embedder.close()
-        return seconds
-
-    return asyncio.run(run())
-
-
-class Searches:
-    """Searches at a steady rate in a thread, and keeps how long each took."""
-
-    def __init__(self, server: Server, per_second: float = 20) -> None:
-        self.milliseconds: list[float] = []
-        self._server, self._every = server, 1 / per_second
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        rng = random.Random(1)
-        with self._server.client() as client:
-            while not self._stop.wait(self._every):
-                query = " ".join(rng.sample(WORDS.split(), 3))
-                begun = time.perf_counter()
-                client.post("/rag/search", json={"query": query, "topK": 5}).raise_for_status()
-                self.milliseconds.append(1000 * (time.perf_counter() - begun))
-
-    def __str__(self) -> str:
-        p95 = statistics.quantiles(self.milliseconds, n=20)[-1] if len(self.milliseconds) > 20 else float("nan")
-        return f"p50 {statistics.median(self.milliseconds):.1f} ms, p95 {p95:.1f} ms, {len(self.milliseconds)} searches"
-
-
-def memory(server: Server) -> float:
-    """Return the anonymous memory of all its processes in MB (Linux)."""
-    total = 0
-    for process in server.family():
-        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Anonymous:"):
-                total += int(line.split()[1])
-    return total / 1024
+from tests.bench import cluster, standalone
 
 
 def main() -> int:
-    quick = "--quick" in sys.argv
-    documents = QUICK["documents"] if quick else DOCUMENTS
-    unchanged = QUICK["unchanged"] if quick else UNCHANGED
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument("--only", choices=("standalone", "distributed"), help="one of the two sizes")
+    chosen = parser.parse_args()
     rows: list[tuple[str, str, str]] = []
-    show: Callable[..., Any] = Console(stderr=True).print
+    console = Console(stderr=True)
 
     def row(what: str, seen: str, bar: str) -> None:
         rows.append((what, seen, bar))
-        show(f"[dim]{what}: {seen}")
+        console.print(f"[dim]{what}: {seen}")
 
-    with tempfile.TemporaryDirectory() as folder:
-        begun = time.perf_counter()
-        server = Server(Path(folder) / "data").start()
-        try:
-            row("first start, exec to ready", f"{time.perf_counter() - begun:.1f} s", "≤ 5 s")
-            texts = [document(number) for number in range(documents)]
-            ingest(server, [document(10**6 + n) for n in range(2)], "warm")
-            pipeline, alone = [], []
-            for turn in range(TURNS):  # in turn, because the machine's own speed drifts
-                part = texts[turn::TURNS]
-                seconds = ingest(server, part, f"bench{turn}")
-                chunks = chunks_of(server, f"bench{turn}")
-                pipeline.append(len(chunks) / seconds)
-                alone.append(len(chunks) / raw_embedding(chunks))
-            row("pipeline", f"{statistics.median(pipeline):.1f} chunks/s", "")
-            row("embedder alone, same chunks", f"{statistics.median(alone):.1f} chunks/s", "")
-            ratios = sorted(ours / theirs for ours, theirs in zip(pipeline, alone, strict=True))
-            seen = f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
-            row("pipeline over embedder", seen, "≥ 0.85, aim 0.95")
-            seconds = ingest(server, texts, "again")
-            row("the same under another source, no embedding", f"{len(texts) / seconds:.0f} documents/s", "")
-            small = [document(10**5 + n, 100) for n in range(unchanged)]
-            ingest(server, small, "small", parallel=64)
-            seconds = ingest(server, small, "small", parallel=64)
-            row("unchanged, one HTTP request each", f"{len(small) / seconds:.0f} documents/s", "")
-            with Searches(server) as idle:
-                time.sleep(5)  # the time in which the searches run
-            row("search, idle", str(idle), "")
-            server.metric("sluice_event_loop_longest_gap_seconds")
-            with Searches(server) as busy:
-                ingest(server, [document(10**7, 2_000_000 if not quick else 200_000)], "large")
-            gap = server.metric("sluice_event_loop_longest_gap_seconds")
-            row("search, 2 MB of Markdown beside it", str(busy), "≤ 3 × idle")
-            row("event loop's longest gap meanwhile", f"{1000 * gap:.0f} ms", "≤ 50 ms")
-            row("anonymous memory, all processes", f"{memory(server):.0f} MB", "≤ 600 MB")
-            server.stop()
-            begun = time.perf_counter()
-            server.start()
-            row("ready again on this index", f"{time.perf_counter() - begun:.1f} s", "≤ 5 s")
-        finally:
-            server.stop()
+    if chosen.only != "distributed":
+        standalone.measure(row, quick=chosen.quick)
+    if chosen.only != "standalone":
+        cluster.measure(row, cluster.QUICK if chosen.quick else cluster.Size())
 
-    if "--json" in sys.argv:
+    if chosen.json:
         print(json.dumps([{"what": what, "seen": seen, "bar": bar} for what, seen, bar in rows], ensure_ascii=False))
         return 0
     table = Table("what", "seen", "bar")
