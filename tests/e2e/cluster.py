@@ -1,5 +1,6 @@
 """Starts Sluice as separate processes, as an operator of many machines would, and does them harm."""
 
+import json
 import os
 import re
 import signal
@@ -110,9 +111,39 @@ class Process:
             self._process.terminate()
         return self._process.wait(60)
 
+    def family(self) -> list[psutil.Process]:
+        """Return it and its children; none when it is gone."""
+        with suppress(psutil.NoSuchProcess):
+            main = psutil.Process(self.pid)
+            return [main, *main.children(recursive=True)]
+        return []
+
     def memory(self) -> int:
-        """Return the bytes that nobody else holds."""
-        return int(psutil.Process(self.pid).memory_full_info().uss)
+        """Return the bytes that it and its children hold and nobody else does."""
+        total = 0
+        for each in self.family():
+            with suppress(psutil.NoSuchProcess):  # a parser's life is short
+                total += each.memory_full_info().uss
+        return total
+
+    def cpu_s(self) -> dict[int, float]:
+        """Return the seconds of CPU of it and each of its children, by process id."""
+        used = {}
+        for each in self.family():
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                used[each.pid] = times.user + times.system
+        return used
+
+    def troubles(self) -> dict[str, str]:
+        """Return what its readiness names, by check; empty when it is ready."""
+        assert self.side is not None
+        try:
+            with urllib.request.urlopen(f"{self.side}/readyz", timeout=30):
+                return {}
+        except urllib.error.HTTPError as error:
+            checks: dict[str, str | None] = json.load(error)["checks"]
+            return {name: trouble for name, trouble in checks.items() if trouble is not None}
 
     def metric(self, name: str) -> float:
         """Return the sum of a metric's samples, 0 where there are none."""

@@ -3,18 +3,20 @@
 It shares ids with the product and nothing else: what it expects, it wrote down when it asked.
 """
 
+import os
 import random
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import httpx
 
 from shared.ids import document_id
-from tests.e2e.harness import Server
 from tests.e2e.text import paragraph
 
 SOURCE = "load"
+HANG_S = 30.0  # a search that takes longer hangs: nobody still waits for it
 Content = tuple[str, ...]  # paragraphs; empty: deleted
 
 
@@ -26,6 +28,8 @@ class Document:
     tried: set[Content] = field(default_factory=set)  # everything that was ever sent
     wanted: Content | None = None  # what was sent last, answered or not
     settled: Content | None = None  # what a 200 has confirmed; None while something else is under way
+    came: bool = False  # whether the log ever took something of it
+    taken: bool = True  # whether the log is known to have what was sent last
     epoch: int = 0  # counts sends: a reader's look is judged only when none began meanwhile
 
     @property
@@ -37,22 +41,40 @@ class Document:
         return document_id("default", SOURCE, self.path)
 
 
+def new_seed() -> int:
+    """Return SLUICE_TEST_SEED, else a new one; it is printed, so that a failure can be had again."""
+    seed = int(os.environ.get("SLUICE_TEST_SEED") or time.time_ns() % 1_000_000)
+    print(f"SLUICE_TEST_SEED={seed}")
+    return seed
+
+
+class Asked(Protocol):
+    """What answers HTTP, one process or many."""
+
+    def client(self, **options: Any) -> httpx.Client:
+        """Return a client whose base address is its door."""
+        ...
+
+
 class Load:
     """Writers that own documents, and readers that look at all of them."""
 
-    def __init__(self, server: Server, documents: int, seed: int) -> None:
+    def __init__(self, server: Asked, documents: int, seed: int) -> None:
         self.server = server
         self.documents = [Document(number) for number in range(documents)]
         self.faults: list[str] = []
         self.reads = 0
+        self.refusals = 0  # searches answered 503
         self.writes = 0
         self._seed = seed
+        self._rest_s = 0.0
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def start(self, writers: int = 3, readers: int = 1) -> None:
-        """Begin writing and reading."""
+    def start(self, writers: int = 3, readers: int = 1, rest_s: float = 0.0) -> None:
+        """Begin writing and reading; each writer rests so long after each write."""
         self._stop.clear()
+        self._rest_s = rest_s
         self._threads = [
             threading.Thread(target=self._write, args=(self.documents[n::writers], random.Random(f"{self._seed}/{n}")))
             for n in range(writers)
@@ -67,22 +89,37 @@ class Load:
             thread.join(120)
             assert not thread.is_alive()
 
+    @property
+    def expected(self) -> dict[str, Content]:
+        """Return what has to be there once all is quiet: {document id: paragraphs}."""
+        return {document.id: document.wanted or () for document in self.documents}
+
     def settle(self) -> None:
-        """Send again, until it is confirmed, whatever has no answer yet."""
+        """Return when everything sent is there: what was taken arrives by itself, the rest is sent again."""
         deadline = time.monotonic() + 120
         for document in self.documents:
+            while not document.taken and document.wanted is not None:
+                assert time.monotonic() < deadline, f"document {document.number} is not taken"
+                self._send(document, document.wanted, wait=0)
+        for document in self.documents:
             while document.wanted is not None and document.settled != document.wanted:
-                assert time.monotonic() < deadline, f"document {document.number} does not settle"
-                self._send(document, document.wanted, wait=30)
+                # Not sent again before it is seen: that would heal a loss.
+                if self._look(document) == document.wanted:
+                    self._send(document, document.wanted, wait=30)
+                assert time.monotonic() < deadline, f"document {document.number} was taken, and did not arrive"
+                time.sleep(0.05)  # another process: there is nothing to await
 
     # -- writers
 
     def _write(self, mine: list[Document], rng: random.Random) -> None:
         while not self._stop.is_set():
             document = rng.choice(mine)
-            if document.wanted is None or document.settled == document.wanted or rng.random() < 0.5:
+            # What may or may not be on the log is sent again, unchanged: it could still come in behind other words.
+            if document.taken and (document.settled == document.wanted or rng.random() < 0.5):
                 document.wanted = self._next(document, rng)
+            assert document.wanted is not None
             self._send(document, document.wanted, wait=rng.choice((0, 0, 10)))
+            self._stop.wait(self._rest_s)
 
     def _next(self, document: Document, rng: random.Random) -> Content:
         """Return an edit, growth, shrink, delete, re-creation, or the same again."""
@@ -105,7 +142,7 @@ class Load:
     def _send(self, document: Document, content: Content, *, wait: int) -> None:
         document.epoch += 1
         document.tried.add(content)
-        document.settled = None
+        document.settled, document.taken = None, False
         headers = {"Prefer": f"wait={wait}"}
         try:
             with self.server.client(timeout=wait + 30, headers=headers) as client:
@@ -118,10 +155,13 @@ class Load:
             time.sleep(0.05)  # it is down on purpose; asking in a tight loop would only slow its return
             return
         if reply.status_code == 404 and not content:
-            document.settled = content  # it never came into being
-            return
+            if not document.came:
+                document.settled, document.taken = content, True
+            return  # else no worker has seen it yet, and it is deleted once more
         if reply.status_code not in (200, 202, 503):
             self.faults.append(f"{reply.status_code} for document {document.number}: {reply.text[:200]}")
+        document.taken = reply.status_code in (200, 202)
+        document.came |= document.taken
         if reply.status_code == 200:
             document.settled = content
             self.writes += 1
@@ -146,11 +186,17 @@ class Load:
     def _look(self, document: Document) -> Content | None:
         body = {"query": f"document {document.number}", "topK": 100, "filters": {"documentIds": [document.id]}}
         try:
-            with self.server.client(timeout=30) as client:
+            with self.server.client(timeout=HANG_S) as client:
                 reply = client.post("/rag/search", json=body)
+        except httpx.ReadTimeout:
+            self.faults.append(f"a search gave no answer in {HANG_S:g} s")
+            return None
         except httpx.HTTPError:
             return None
         if reply.status_code == 503:
+            self.refusals += 1
+            if "retry-after" not in reply.headers:
+                self.faults.append(f"a search was refused without Retry-After: {reply.text[:200]}")
             return None
         if reply.status_code != 200:
             self.faults.append(f"search answered {reply.status_code}: {reply.text[:200]}")

@@ -3,14 +3,27 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from shared.embedder import Embedder, Vector
 from shared.embedder.minilm import MiniLm
 from shared.store import Point
 from shared.store.edge import EdgeStore
 
 QUIET_GUARD_S = 60.0
+
+Alike = Callable[[Vector, Vector], bool]
+
+
+def identical(one: Vector, other: Vector) -> bool:
+    """Return whether they are the same to the bit, as two runs of our own model are."""
+    return one.tobytes() == other.tobytes()
+
+
+def nearly(one: Vector, other: Vector) -> bool:
+    """Return whether they are the same but for what a server's batches change in the last digits."""
+    return float(one @ other) >= 0.9999
 
 
 async def all_points(store: EdgeStore, kind: str) -> list[Point]:
@@ -29,17 +42,29 @@ async def all_points(store: EdgeStore, kind: str) -> list[Point]:
     return points
 
 
-async def differences(folder: Path, expected: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return what is wrong, as sentences: the store in `folder` against {document id: paragraphs}."""
+async def differences(
+    folder: Path,
+    expected: Mapping[str, tuple[str, ...]],
+    embedder: Embedder | None = None,
+    alike: Alike = identical,
+    *,
+    quiet_s: float = QUIET_GUARD_S,
+) -> list[str]:
+    """Return what is wrong, as sentences: the store in `folder` against {document id: paragraphs}.
+
+    `embedder` gives the vectors that should be there, MiniLM unless given. What is wrong for less than `quiet_s` isn't
+    told: a sweep may still be at work.
+    """
     store = EdgeStore(folder, attach=True)
-    embedder = MiniLm()
+    embedder = embedder or MiniLm()
     await store.start()
     await embedder.start()
     try:
-        deadline = time.monotonic() + QUIET_GUARD_S
+        texts = sorted({text for texts in expected.values() for text in texts})
+        vectors = dict(zip(texts, await embedder.embed_documents(texts), strict=True))
+        deadline = time.monotonic() + quiet_s
         while True:
-            found = await _differences(store, embedder, expected)
-            # A sweep may still be at work; only what stays is a difference.
+            found = await _differences(store, expected, vectors, alike)
             if not found or time.monotonic() > deadline:
                 return found
             await asyncio.sleep(0.5)
@@ -48,7 +73,9 @@ async def differences(folder: Path, expected: Mapping[str, tuple[str, ...]]) -> 
         await store.close()
 
 
-async def _differences(store: EdgeStore, embedder: MiniLm, expected: Mapping[str, tuple[str, ...]]) -> list[str]:
+async def _differences(
+    store: EdgeStore, expected: Mapping[str, tuple[str, ...]], vectors: Mapping[str, Vector], alike: Alike
+) -> list[str]:
     found: list[str] = []
     points = await all_points(store, "chunks.")
     keys = Counter((p.payload["metadata"]["documentId"], p.payload["metadata"]["chunkOrder"]) for p in points)
@@ -57,13 +84,11 @@ async def _differences(store: EdgeStore, embedder: MiniLm, expected: Mapping[str
     wanted = {(document, order): text for document, texts in expected.items() for order, text in enumerate(texts)}
     found += [f"lost: {key}" for key in wanted.keys() - actual.keys()]
     found += [f"stale: {key}" for key in actual.keys() - wanted.keys()]
-    texts = sorted(set(wanted.values()))
-    vectors = dict(zip(texts, await embedder.embed_documents(texts), strict=True))
     for key in wanted.keys() & actual.keys():
         point = actual[key]
         if point.payload["text"] != wanted[key]:
             found.append(f"wrong text: {key}")
-        elif point.dense is None or point.dense.tobytes() != vectors[wanted[key]].tobytes():
+        elif point.dense is None or not alike(point.dense, vectors[wanted[key]]):
             found.append(f"wrong vector: {key}")
     heads = {p.id: p.payload for p in await all_points(store, "heads.")}
     for document, texts_ in expected.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import Server
-from tests.e2e.load import Load
+from tests.e2e.load import Load, new_seed
 from tests.e2e.oracle import differences
 
 ROUNDS = int(os.environ.get("SLUICE_TEST_KILLS") or (30 if os.environ.get("CI") else 5))
@@ -18,8 +18,7 @@ ROUNDS = int(os.environ.get("SLUICE_TEST_KILLS") or (30 if os.environ.get("CI") 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mixed(tmp_path: Path) -> None:
-    seed = int(os.environ.get("SLUICE_TEST_SEED") or time.time_ns() % 1_000_000)
-    print(f"seed {seed}, {ROUNDS} kills")
+    seed = new_seed()
     rng = random.Random(seed)
     server = Server(tmp_path / "data").start()
     load = Load(server, documents=12, seed=seed)
@@ -34,8 +33,7 @@ def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mi
         # One more start: its sweep takes what a kill between switch and delete left behind.
         assert server.stop() == 0
         server.start()
-        expected = {document.id: document.wanted or () for document in load.documents}
-        wrong = asyncio.run(differences(server.data / "store", expected))
+        wrong = asyncio.run(differences(server.data / "store", load.expected))
     finally:
         load.stop()
         server.stop()

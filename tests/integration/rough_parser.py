@@ -17,6 +17,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
             Path(argument).touch()
             while True:
                 signal.pause()
+        case "hang-once":
+            if not Path(argument).exists():
+                Path(argument).touch()
+                signal.pause()
         case "spin":
             Path(argument).touch()
             while True:
