@@ -1,0 +1,196 @@
+"""Ways to be wrong: each changes a few lines of the real code, and some check must notice.
+
+CORRECTNESS says what each line is for. A patch that doesn't apply any more fails by name: mend it with the code.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One replacement; `old` stands in the file exactly once."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong program, and who must notice; without tests, the simulation."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    tests: tuple[str, ...] = ()
+
+
+def _mutant(name: str, file: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, (Edit(file, old, new),), tests)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "commit before the flush",
+        (
+            Edit(
+                "shared/log/consume.py",
+                """            if self._before_commit is not None:
+                await self._before_commit()
+            consumer = self.consumer()
+""",
+                """            consumer = self.consumer()
+""",
+            ),
+            Edit(
+                "shared/log/consume.py",
+                """            for lane, low in lows.items():
+                lane.committed = low
+""",
+                """            for lane, low in lows.items():
+                lane.committed = low
+            if self._before_commit is not None:
+                await self._before_commit()
+""",
+            ),
+        ),
+    ),
+    _mutant(
+        "commit what is finished, whatever is not before it",
+        "shared/log/lane.py",
+        "return next(iter(self._unfinished), self._next)",
+        "return self._next",
+    ),
+    _mutant(
+        "a stage that writes statuses commits without a flush",
+        "services/ingest_worker/app.py",
+        "            before_commit=parts.index.flush,  # what failed here has its status in the store\n",
+        "",
+    ),
+    _mutant(
+        "no fence: the head goes wherever the last writer says",
+        "shared/index.py",
+        "[Point(id=head.document_id, payload=payload)], only_if=older)",
+        "[Point(id=head.document_id, payload=payload)])",
+    ),
+    _mutant(
+        "whoever is late leaves its points",
+        "services/embed_worker/switch.py",
+        "        return Step.WITHDRAW\n",
+        "        return Step.END\n",
+        "tests/property/test_apply_model.py",
+    ),
+    _mutant(
+        "no head check: a search shows every version",
+        "shared/store/engine.py",
+        "                    if _is_current(payload, document, version, heads)\n",
+        "                    if payload is not None\n",
+        "tests/contract/test_store.py::test_stale_points_in_front_do_not_take_places[edge]",
+    ),
+    _mutant(
+        "delete every other version, not the older ones",
+        "shared/index.py",
+        'of_document(document_id, Range("metadata.version", lt=version)))',
+        'Filter(must=of_document(document_id).must, must_not=(Match("metadata.version", (version,)),)))',
+    ),
+    _mutant(
+        "the head before the points",
+        "services/embed_worker/switch.py",
+        """    Step.FENCE: Step.PUT,
+    Step.PUT: Step.SWITCH,
+    Step.SWITCH: Step.FORGET,
+""",
+        """    Step.FENCE: Step.SWITCH,
+    Step.SWITCH: Step.PUT,
+    Step.PUT: Step.FORGET,
+""",
+    ),
+    _mutant(
+        "skip the tombstone",
+        "services/embed_worker/apply.py",
+        "        for version in sorted(older):\n",
+        "        for version in ():\n",
+    ),
+    _mutant(
+        "ignore the version in a point's id",
+        "shared/ids.py",
+        '_name("point", document, str(version), str(order))',
+        '_name("point", document, str(order))',
+    ),
+    _mutant(
+        "a point's id from its text alone",
+        "services/embed_worker/points.py",
+        "point = point_id(document.document_id, document.version, chunk.order)",
+        "point = point_id(chunk.hash, 0, 0)",
+    ),
+    _mutant(
+        "reuse vectors across tenants",
+        "shared/index.py",
+        """                            Match("metadata.tenant", (tenant,)),
+                            Match("metadata.chunkHash\"""",
+        """                            Match("metadata.chunkHash\"""",
+    ),
+    _mutant(
+        "search all tenants",
+        "shared/index.py",
+        'scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *where.must), must_not=where.must_not)',
+        "scoped = where",
+    ),
+    _mutant(
+        "trust the client's hash",
+        "services/ingest_worker/ingest.py",
+        'else bytes_hash(body or b""),',
+        'else submitted.hash or bytes_hash(body or b""),',
+    ),
+    _mutant(
+        "dead-letter on a time-out",
+        "shared/log/consume.py",
+        """                except Unavailable as error:
+                    lane.waiting[record.offset] = error.sentence
+""",
+        """                except Unavailable as error:
+                    return self._failure(error.code, error.sentence, attempts, first_seen)
+""",
+    ),
+    _mutant(
+        "unchanged without looking at the head",
+        "services/ingest_worker/accept.py",
+        "    if same and _answers(answering, accepted):\n",
+        "    if same:\n",
+    ),
+    _mutant(
+        "whoever comes late is taken",
+        "services/ingest_worker/accept.py",
+        "    if late(entry, place):\n",
+        "    if False:\n",
+    ),
+    _mutant(
+        "a version by the clock alone",
+        "services/ingest_worker/accept.py",
+        "return min(max(entry.last.version + 1, entry.accepted.version + 1, place.time), MAX_VERSION)",
+        "return min(place.time, MAX_VERSION)",
+    ),
+    _mutant(
+        "take another submission's entry for one's own",
+        "services/ingest_worker/accept.py",
+        "    answered = older(place, entry.last.place) and entry.last.status in TERMINAL\n",
+        "    answered = older(place, entry.last.place)\n",
+    ),
+    _mutant(
+        "the ledger's last writer wins",
+        "shared/ledger.py",
+        "await self._store.upsert(COLLECTION, [point], only_if=unseen)",
+        "await self._store.upsert(COLLECTION, [point])",
+    ),
+    _mutant(
+        "any version's end is the document's",
+        "shared/ledger.py",
+        "    if entry is None or entry.last.version != version:\n",
+        "    if entry is None:\n",
+    ),
+    _mutant(
+        "sweep what is being written",
+        "services/embed_worker/sweep.py",
+        "            if version < head.version\n",
+        "            if version != head.version\n",
+    ),
+)

@@ -1,0 +1,91 @@
+"""Makes a mutant in a folder of its own, and asks the checks about it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.mutants.catalogue import Edit, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+_CODE = ("services", "shared", "tests", "pyproject.toml")
+_GUARD_S = 900.0
+
+
+def todays(mutants: Sequence[Mutant], count: int) -> list[Mutant]:
+    """Return so many of the mutants, next day the next ones: after a while, all have been."""
+    first = datetime.now(UTC).toordinal() * count
+    return [mutants[(first + number) % len(mutants)] for number in range(min(count, len(mutants)))]
+
+
+def patched(source: str, edit: Edit) -> str:
+    """Return the file's text with the edit.
+
+    Raises:
+        ValueError: what is to be replaced isn't there, or more than once.
+    """
+    count = source.count(edit.old)
+    if count != 1:
+        raise ValueError(f"the patch of {edit.file} fits {count} times, not once: {edit.old!r}")
+    return source.replace(edit.old, edit.new)
+
+
+def catch(mutant: Mutant, folder: Path, *, seeds: int) -> str | None:
+    """Return which check noticed the mutant, None when none did. `folder` is empty, and filled with a copy.
+
+    A check counts only if it is content with the code as it is.
+    """
+    for name in _CODE:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    for edit in mutant.edits:
+        file = folder / edit.file
+        file.write_text(patched(file.read_text("utf-8"), edit), "utf-8")
+    return _by_tests(mutant, folder) if mutant.tests else _by_simulation(folder, seeds)
+
+
+def _by_tests(mutant: Mutant, folder: Path) -> str | None:
+    command = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests)
+    there = _python(folder, *command)
+    if there.returncode == 0:
+        return None
+    here = _python(ROOT, *command)
+    if here.returncode != 0:
+        raise AssertionError(f"{mutant.tests} fail without {mutant.name!r} too:\n{here.stdout}{here.stderr}")
+    failed = [line.split()[1] for line in there.stdout.splitlines() if line.startswith("FAILED")]
+    if not failed:  # it could not even be asked
+        raise AssertionError(f"{mutant.tests} can't be run on {mutant.name!r}:\n{there.stdout}{there.stderr}")
+    return failed[0]
+
+
+def _by_simulation(folder: Path, seeds: int) -> str | None:
+    there = _python(folder, "-m", "tests.simulation", "0", "--until", str(seeds), "--first")
+    if there.returncode == 0:
+        return None
+    first = there.stdout.partition("\n")[0]
+    if not first.startswith("seed "):
+        raise AssertionError(f"the simulation can't be run:\n{there.stdout}{there.stderr}")
+    seed = first.removeprefix("seed ").partition(":")[0]
+    here = _python(ROOT, "-m", "tests.simulation", seed)
+    if here.returncode != 0:
+        raise AssertionError(f"the simulation fails without a patch too:\n{here.stdout}{here.stderr}")
+    return f"simulation, {first[:150]}"
+
+
+def _python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    # The folder goes first, before the checkout that the environment knows.
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_GUARD_S,
+    )

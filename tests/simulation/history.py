@@ -1,0 +1,285 @@
+"""Plays a plan to its end, and says what is wrong there; makes a plan that fails small."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from services.embed_worker.apply import Apply
+from services.embed_worker.embed import Embed
+from services.embed_worker.sweep import sweep
+from services.embed_worker.vectors import Vectors
+from services.ingest_worker.chunking import Chunking
+from shared.index import Generation, Index, vector_hash
+from shared.ledger import COLLECTION as LEDGER
+from shared.ledger import Ledger
+from shared.statuses import Statuses
+from shared.store import Filter, Ids, Match, Point
+from shared.store.bm25 import Bm25
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from tests.simulation.log import MemoryLog
+from tests.simulation.oracle import Expected, expected, sent
+from tests.simulation.parts import MemoryEmbedder, vector_of
+from tests.simulation.plan import Plan, Redrive
+from tests.simulation.store import MemoryStore
+from tests.simulation.watch import DONE, Violation
+from tests.simulation.world import World
+
+SHRINK_RUNS = 300
+
+
+def play(plan: Plan, tell: Callable[[str], None] | None = None) -> str | None:
+    """Return what the plan breaks, None where it breaks nothing; `tell` hears every step."""
+    world = World(plan, tell)
+    with world.open():
+        try:
+            _play(world)
+        except Violation as violation:
+            return f"{violation}, at step {world.step}"
+    return None
+
+
+def _play(world: World) -> None:
+    world.play(world.plan.events)
+    _compare(world, "at rest", mended=False)
+    world.embedder.mended = world.blobs.mended = True
+    world.play([Redrive(0)])
+    _compare(world, "mended, and all dead letters sent again", mended=True)
+    match world.plan.ending:
+        case "again":
+            _unchanged(world, "everything sent again", lambda: _send_again(world))
+        case "replay":
+            _unchanged(world, "all topics replayed", world.replay_all)
+        case "emptied":
+            _empty(world)
+            _send_again(world)
+            world.play()
+            _compare(world, "emptied, and everything sent again", mended=True)
+        case "rebuilt":
+            store, generation = _rebuilt(world)
+            _raise("rebuilt from the truth", _points_differ(store, generation, expected(_sent(world.log), mended=True)))
+
+
+def _compare(world: World, when: str, *, mended: bool) -> None:
+    """Sweep once, and raise the first differences between the world and the oracle."""
+    if world.plan.calm:
+        _raise(when, _truth_differs(world))
+    world.ungated(sweep(Index(world.store, world.generation)))
+    world.watch.check()
+    want = expected(_sent(world.log), mended=mended)
+    found = _points_differ(world.store, world.generation, want)
+    found += _ledger_differs(world.store, {id_: each for id_, each in want.items() if id_ not in world.watch.uncounted})
+    found += _letters_differ(world.log, want, mended=mended)
+    found += [f"I5: committed offsets went back: {each}" for group in world.groups.values() for each in group.went_back]
+    found += [f"I5: {group.lag} of {group.name} are not committed" for group in world.groups.values() if group.lag]
+    _raise(when, found)
+
+
+def _raise(when: str, found: Sequence[str]) -> None:
+    if found:
+        raise Violation(f"{when}: {'; '.join(found[:3])}")
+
+
+def _sent(log: MemoryLog) -> Any:
+    return sent(log.records(SUBMITTED))
+
+
+def _points_differ(store: MemoryStore, generation: Generation, want: Mapping[str, Expected]) -> list[str]:
+    """I1 and I2: both directions, vectors and heads too."""
+    heads = {id_: point.payload for id_, point in store.points(generation.heads).items()}
+    actual = {_key(point): point for point in store.points(generation.chunks).values()}
+    found = []
+    if len(actual) != len(store.points(generation.chunks)):
+        found.append("I2: two points hold one chunk of one version")
+    wanted: dict[tuple[Any, ...], str] = {}
+    for id_, each in want.items():
+        head, answer = heads.get(id_), each.answer
+        texts = answer.texts if answer is not None else None
+        if texts is None:
+            if head is not None and not head.get("deleted"):
+                found.append(f"I2: {id_} is deleted, and its head says {head}")
+            continue
+        if head is None or head.get("deleted") or head["chunkCount"] != len(texts):
+            found.append(f"I1: {id_} should have {len(texts)} chunks, its head says {head}")
+            continue
+        if answer is not None and (tuple(head.get("tags", ())), head["tenant"]) != (answer.tags, answer.tenant):
+            found.append(f"I1: {id_} should have the tags {answer.tags} of {answer.tenant}, its head says {head}")
+        wanted |= {(id_, head["version"], order): text for order, text in enumerate(texts)}
+    found += [f"I1: lost {key}: {wanted[key]!r}" for key in wanted.keys() - actual.keys()]
+    found += [f"I2: stale {key}: {actual[key].payload['text']!r}" for key in actual.keys() - wanted.keys()]
+    for key in wanted.keys() & actual.keys():
+        point, text = actual[key], wanted[key]
+        if point.payload["text"] != text:
+            found.append(f"I1: {key} should be {text!r}, not {point.payload['text']!r}")
+        elif point.dense is None or point.dense.tobytes() != vector_of(text).tobytes():
+            found.append(f"I1: {key} has another text's vector")
+        elif point.payload["metadata"]["vectorHash"] != vector_hash(point.dense):
+            found.append(f"I1: {key} has another vector's hash")
+    return found
+
+
+def _key(point: Point) -> tuple[str, int, int]:
+    metadata = point.payload["metadata"]
+    return metadata["documentId"], metadata["version"], metadata["chunkOrder"]
+
+
+def _ledger_differs(store: MemoryStore, want: Mapping[str, Expected]) -> list[str]:
+    """I3: every submission has ended, as its document's newest says."""
+    found = []
+    for id_, each in want.items():
+        point = store.points(LEDGER).get(id_)
+        last = point.payload["last"] if point is not None else None
+        if last is None:
+            found.append(f"I3: nobody knows {id_}")
+            continue
+        place = (last["place"]["time"], last["place"]["partition"], last["place"]["offset"])
+        deletes = each.newest.texts is None
+        ends = {"failed"} if each.failed else {"deleted", "unchanged"} if deletes else DONE
+        if last["status"] not in ends or place != each.newest.place:
+            found.append(f"I3: {id_} should be {'/'.join(sorted(ends))} at {each.newest.place}, and is {last}")
+    return found
+
+
+def _letters_differ(log: MemoryLog, want: Mapping[str, Expected], *, mended: bool) -> list[str]:
+    """I4: only what can't be taken is set aside, by the stage that can't take it."""
+    newest: dict[bytes | None, bytes | None] = {record.key: record.value for record in log.records(DEAD_LETTERS)}
+    letters = [json.loads(value) for value in newest.values() if value is not None]
+    submissions = {(each.place, stage) for all_ in _sent(log).values() for each in all_ for stage in _stages(each)}
+    found = []
+    for letter in letters:
+        place = (letter["place"]["time"], letter["place"]["partition"], letter["place"]["offset"])
+        if (place, letter["stage"]) not in submissions:
+            found.append(f"I4: set aside without a reason: {letter}")
+        elif mended and letter["code"] != "no_body":
+            found.append(f"I4: still set aside after the mending: {letter}")
+    told = {letter.get("documentId") for letter in letters}
+    found += [f"I4: {id_} failed, and no letter tells" for id_, each in want.items() if each.failed and id_ not in told]
+    return found
+
+
+def _stages(each: Any) -> list[str]:
+    return ["ingest"] if each.hopeless else [each.mendable] if each.mendable else []
+
+
+def _truth_differs(world: World) -> list[str]:
+    """CORRECTNESS 2: without crashes, what is left of the truth is what answers, and what failed."""
+    world.log.compact(EXTRACTED)
+    heads = world.store.points(world.generation.heads)
+    flawed = {each.place for all_ in _sent(world.log).values() for each in all_ if each.mendable}
+    found = []
+    for record in world.log.records(EXTRACTED):
+        if record.value is None:
+            continue
+        document = json.loads(record.value)["document"]
+        place = (document["place"]["time"], document["place"]["partition"], document["place"]["offset"])
+        head = heads.get(document["documentId"])
+        if head is not None and document["version"] < head.payload["version"] and place not in flawed:
+            found.append(f"the truth keeps version {document['version']} below its head: {head.payload}")
+    return found
+
+
+def _unchanged(world: World, when: str, act: Callable[[], None]) -> None:
+    """I7: nothing is embedded, and no point changes."""
+    before, embeddings = dict(world.store.points(world.generation.chunks)), world.watch.embeddings
+    act()
+    world.play()
+    _compare(world, when, mended=True)
+    after = world.store.points(world.generation.chunks)
+    if after.keys() != before.keys():
+        raise Violation(f"I7: {when}: points came or went: {sorted(after.keys() ^ before.keys())[:3]}")
+    if world.watch.embeddings != embeddings:
+        raise Violation(f"I7: {when}: {world.watch.embeddings - embeddings} texts were embedded")
+
+
+def _at_home(world: World) -> dict[str, bytes]:
+    """Return the newest record of each document, unless a foreign producer has touched it, or nothing can take it."""
+    records = [record for record in world.log.records(SUBMITTED) if not record.headers]
+    places = {(record.timestamp, record.partition, record.offset): record for record in records}
+    found = {}
+    for id_, all_ in _sent(world.log).items():
+        if all(places[each.place].key == id_.encode() for each in all_) and not all_[-1].hopeless:
+            found[id_] = places[all_[-1].place].value
+    return found
+
+
+def _send_again(world: World) -> None:
+    for id_, value in _at_home(world).items():
+        world.log.append(SUBMITTED, value, key=id_.encode())
+
+
+def _empty(world: World) -> None:
+    """Take points, and every second time heads, out of the store behind everybody's back."""
+    ids = tuple(_at_home(world))
+    world.watch.interrupted = True
+    world.ungated(world.store.delete(world.generation.chunks, Filter(must=(Match("metadata.documentId", ids),))))
+    if world.plan.seed % 2:
+        world.ungated(world.store.delete(world.generation.heads, Filter(must=(Ids(ids),))))
+    world.watch.interrupted = False
+    world.watch.power_lost()
+
+
+def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
+    """Return a new store, filled from what compaction leaves of the truth."""
+    world.log.compact(EXTRACTED)
+    generation = world.generation
+    store, log = MemoryStore(), MemoryLog({chunks_topic(generation.id): 1}, (0,))
+    index, ledger, embedder, bm25 = Index(store, generation), Ledger(store), MemoryEmbedder(), Bm25()
+    embedder.mended = True
+
+    async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
+        return log.append(topic, value, key=b"") if topic == chunks_topic(generation.id) else None
+
+    statuses = Statuses(ledger, publish)
+    chunking = Chunking(
+        generation=generation, blobs=world.blobs, parsers=world.parsers, publish=publish, statuses=statuses
+    )
+    vectors = Vectors(index, embedder, CollectorRegistry())
+    apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=publish, statuses=statuses)
+    embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses)
+
+    async def rebuild() -> None:
+        await ledger.create()
+        await index.create()
+        for record in world.log.records(EXTRACTED):
+            await chunking(record)
+        for record in log.records(chunks_topic(generation.id)):
+            await embed(record)
+        await sweep(index)
+
+    world.ungated(rebuild())
+    return store, generation
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], str | None]) -> tuple[Plan, list[int]]:
+    """Return a smaller plan that still fails, and which of the events it has kept; any failure will do."""
+    kept = list(range(len(plan.events)))
+    runs, size = 0, max(1, len(kept) // 2)
+    while runs < SHRINK_RUNS:
+        for start in range(0, len(kept), size):
+            fewer = kept[:start] + kept[start + size :]
+            runs += 1
+            if fails(keeping(plan, fewer)) is not None:
+                kept = fewer
+                break
+        else:
+            if size == 1:
+                break
+            size //= 2
+    return keeping(plan, kept), kept
+
+
+def keeping(plan: Plan, kept: Sequence[int]) -> Plan:
+    """Return the plan with only these of its events."""
+    return msgspec.structs.replace(plan, events=tuple(plan.events[number] for number in kept))
+
+
+def told(plan: Plan, kept: Sequence[int], failure: str) -> str:
+    """Return a failure as somebody wants to read it: what, when, and how to see it again."""
+    events = "\n".join(f"  {event}" for event in plan.events)
+    numbers = ",".join(map(str, kept)) or "-"
+    return (
+        f"{failure}\n{msgspec.structs.replace(plan, events=())}\n{events}\n"
+        f"again: python -m tests.simulation {plan.seed} --keep {numbers}"
+    )

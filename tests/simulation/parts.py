@@ -1,0 +1,89 @@
+"""The model and the blob store of a simulated world: exact, quick, and with documents that nothing can take."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from shared.contracts import BlobRef
+from shared.embedder import Model, TokenCounter, Vector
+from shared.errors import Rejected
+
+UNEMBEDDABLE = "(no model takes this)"  # the model refuses a text with it
+UNKEPT = "(no folder keeps this)"  # a blob with it can't be read again
+DIMENSION = 4
+
+
+def vector_of(text: str) -> Vector:
+    """Return the text's vector, and no other text's."""
+    numbers = np.frombuffer(hashlib.sha256(text.encode()).digest()[: 2 * DIMENSION], np.uint16).astype(np.float32) + 1
+    vector: Vector = numbers / np.linalg.norm(numbers)
+    return vector
+
+
+class Characters:
+    """Four characters a token."""
+
+    max_tokens = 512
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) // 4 for text in texts]
+
+
+class MemoryEmbedder:
+    """A model without weights."""
+
+    def __init__(self) -> None:
+        self.mended = False
+        self.asked: Callable[[Sequence[str]], None] = lambda _: None  # told of each call's texts
+
+    model = Model(name="simulated", digest="0", dimension=DIMENSION, max_tokens=Characters.max_tokens)
+
+    @property
+    def tokens(self) -> TokenCounter:
+        return Characters()
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def ping(self) -> None: ...
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        if not self.mended:
+            for text in texts:
+                if UNEMBEDDABLE in text:
+                    raise Rejected(f"the model refuses {text!r}", "unembeddable")
+        self.asked(texts)
+        return [vector_of(text) for text in texts]
+
+    async def embed_query(self, text: str) -> Vector:
+        return vector_of(text)
+
+
+class MemoryBlobs:
+    """Blobs by tenant, document and content."""
+
+    def __init__(self) -> None:
+        self.mended = False
+        self._blobs: dict[tuple[str, str, str], bytes] = {}
+
+    async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
+        name = hashlib.sha256(data).hexdigest()
+        self._blobs[tenant, document_id, name] = data
+        return BlobRef(sha256=name, size=len(data))
+
+    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
+        data = self._blobs.get((tenant, document_id, ref.sha256))
+        if data is None or (UNKEPT.encode() in data and not self.mended):
+            raise Rejected(f"blob {ref.sha256} of document {document_id} is missing", "blob_missing")
+        return data
+
+    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
+        gone = [key for key in self._blobs if key[:2] == (tenant, document_id) and sha256 in (None, key[2])]
+        for key in gone:
+            del self._blobs[key]
+        return len(gone)
+
+    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
+        return 0  # nothing gets old in a simulation

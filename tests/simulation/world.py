@@ -1,0 +1,655 @@
+"""A world in one thread: the real stages on parts in memory, and a scheduler that decides, by a seed, what comes next.
+
+Every call of a part waits for its turn, so a process can be stopped, ended or outrun between any two of them.
+"""
+
+import asyncio
+import heapq
+import logging
+import random
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from unittest import mock
+
+import structlog
+from aiokafka import TopicPartition
+from aiokafka.structs import RecordMetadata
+from faststream.kafka import KafkaBroker
+from prometheus_client import CollectorRegistry
+
+from services.embed_worker import app as embed_app
+from services.embed_worker import apply as apply_module
+from services.embed_worker.sweep import sweep
+from services.ingest_worker import app as ingest_app
+from services.ingest_worker import chunking as chunking_module
+from services.ingest_worker import ingest as ingest_module
+from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.parsers import ParserPool
+from services.query_api.documents import Library
+from services.query_api.problems import Problem
+from services.query_api.redrive import Desk
+from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, Place, encode
+from shared.errors import PipelineError, Unavailable
+from shared.ids import document_id
+from shared.index import Generation, Index
+from shared.ledger import Accepted, Entry, Last, Ledger
+from shared.log import Log, Record
+from shared.log import dead_letters as dead_letters_module
+from shared.log.consume import Consumption, Handle, OnDead
+from shared.log.failure import Backoff
+from shared.log.open_letters import Wanted
+from shared.log.publish import partition_of
+from shared.store import Filter, Leg, Store
+from shared.store.bm25 import Bm25
+from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
+from tests.simulation.log import START, Group, Member, MemoryLog, Through
+from tests.simulation.loop import OWNER, SimulatedLoop
+from tests.simulation.parts import UNEMBEDDABLE, UNKEPT, Characters, MemoryBlobs, MemoryEmbedder, vector_of
+from tests.simulation.plan import (
+    PROCESSES,
+    TENANTS,
+    Compact,
+    Crash,
+    Event,
+    Freeze,
+    Plan,
+    PowerLoss,
+    Rebalance,
+    Redrive,
+    Replay,
+    Submit,
+    Sweep,
+)
+from tests.simulation.store import MemoryStore
+from tests.simulation.watch import Violation, Watch
+
+if TYPE_CHECKING:
+    from shared.blobs import Blobs
+    from shared.embedder import Embedder
+
+SOURCE = "wiki"
+HORIZON_S = 1000.0  # nothing waits for longer
+PATIENCE = 30_000  # steps; the longest of 20,000 histories took a tenth
+TENANT: ContextVar[str] = ContextVar("TENANT")  # whose document the running code works on
+
+_bm25 = Bm25()
+
+
+def paragraph(number: int) -> str:
+    """Return a text that is one chunk."""
+    return f"Paragraph {number} tells a fact of its own, and nobody else has words for it."
+
+
+class _Steady(Backoff, frozen=True):
+    """A backoff that leaves chance to the scheduler."""
+
+    def delay(self, attempt: int) -> float:
+        return self.base_s
+
+
+class Turn(NamedTuple):
+    """A call that waits to be let through."""
+
+    process: "Process"
+    name: str
+    verdict: "asyncio.Future[str]"
+
+
+class Process:
+    """One process' life; after a crash, another one has its name."""
+
+    def __init__(self, name: str, clock: int, speed: float) -> None:
+        self.name = name
+        self.clock = clock  # ms by which its clock is off
+        self.speed = speed
+        self.alive = True
+        self.frozen = False
+        self.zombie = False  # others have its partitions, and it doesn't know
+        self.stages: list[tuple[Group, Member, Consumption]] = []
+        self.index: Index
+        self.desk: Desk
+        self.library: Library
+
+    @property
+    def runs(self) -> bool:
+        return self.alive and not self.frozen
+
+
+class _Gated:
+    """Any part, each call of which waits for its turn."""
+
+    def __init__(self, part: object, name: str, through: Through) -> None:
+        self._part, self._name, self._through = part, name, through
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        effect, name, through = getattr(self._part, method), f"{self._name}.{method}", self._through
+
+        async def call(*args: Any, **options: Any) -> Any:
+            return await through(name, lambda: effect(*args, **options))
+
+        self.__dict__[method] = call
+        return call
+
+
+class _Broker:
+    """As much of a broker as is published with."""
+
+    def __init__(self, world: "World", process: Process) -> None:
+        self.process = process
+        self._log, self._through = world.log, world.through(process)
+
+    async def publish(self, value: bytes | None, topic: str, *, key: bytes, **options: Any) -> RecordMetadata:
+        async def append() -> RecordMetadata:
+            return self._log.append(topic, value, key=key, **options)
+
+        metadata: RecordMetadata = await self._through(f"publish {topic}", append)
+        return metadata
+
+
+async def _publish(
+    broker: KafkaBroker,
+    topic: str,
+    value: bytes | None,
+    *,
+    key: bytes,
+    route: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> RecordMetadata:
+    """Stand in for `shared.log.publish.publish`, which asks FastStream's producer for partitions."""
+    return await cast("_Broker", broker).publish(value, topic, key=key, route=route, headers=headers)
+
+
+class World:
+    """One history; `run` in `tests.simulation.history` plays it."""
+
+    def __init__(self, plan: Plan, tell: Callable[[str], None] | None = None) -> None:
+        self.tell = tell  # told each step, for whoever looks for a reason
+        self.plan = plan
+        self.rng = random.Random(f"schedule {plan.seed}")
+        self.loop = SimulatedLoop()
+        self.step = 0
+        self.generation = Generation(
+            chunker=CHUNKER, chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25=_bm25.fingerprint
+        )
+        chunks = chunks_topic(self.generation.id)
+        counts = dict.fromkeys((SUBMITTED, EXTRACTED, chunks), plan.partitions)
+        self.log = MemoryLog({**counts, STATUS: 1, DEAD_LETTERS: 1}, plan.skews)
+        self.store = MemoryStore()
+        self.blobs = MemoryBlobs()
+        self.embedder = MemoryEmbedder()
+        self.parsers = ParserPool(1, tokens=Characters())
+        self.groups = {
+            "ingest": Group("ingest", SUBMITTED, self.log),
+            "chunk": Group("chunk", EXTRACTED, self.log),
+            "embed": Group("embed", chunks, self.log),
+        }
+        self.watch = Watch(self.store, self.generation, lambda: self.step, calm=plan.calm)
+        self.names = ("ingest-1", "embed-1") if plan.calm else ("ingest-1", "ingest-2", "embed-1", "embed-2")
+        self.processes: dict[str, Process] = {}
+        self.refusing = plan.refusals
+        self.readers = 0
+        self._turns: list[Turn] = []
+        self._later: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Run the world's loop, clocks and settings while the block lasts."""
+        logging_was, structlog_was = logging.root.manager.disable, structlog.get_config()
+        logging.disable(logging.CRITICAL)
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+        try:
+            with (
+                mock.patch.object(time, "time", self._time),
+                mock.patch.object(ingest_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
+                mock.patch.object(chunking_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
+                mock.patch.object(apply_module, "SLICE", self.plan.slice),
+                mock.patch.object(dead_letters_module, "publish", _publish),
+                mock.patch.multiple(
+                    ingest_app, consume=self._consume, publish=_publish, partition_for=self._partition_for
+                ),
+                mock.patch.multiple(embed_app, consume=self._consume, publish=_publish),
+                self.loop.running(),
+            ):
+                self._begin()
+                yield
+        finally:
+            logging.disable(logging_was)
+            structlog.configure(**structlog_was)
+
+    def _begin(self) -> None:
+        base = (Ledger(self.store), Index(self.store, self.generation))
+        for part in base:
+            self.ungated(part.create())
+        self.ungated(self.store.flush())
+        self.store.written = self.watch.written
+        self.embedder.asked = lambda texts: self.watch.embedded(TENANT.get(), texts)
+        for name in (*self.names, "api"):
+            self._start(name)
+
+    def _time(self) -> float:
+        process = OWNER.get()
+        off = process.clock if isinstance(process, Process) else 0
+        return START / 1000 + self.loop.now + off / 1000
+
+    def ungated(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Return what the coroutine gives; it may wait for nothing but what is ready."""
+        task = self.loop.create_task(coroutine)
+        self.loop.settle()
+        return task.result()
+
+    # Processes
+
+    def _start(self, name: str) -> None:
+        number = PROCESSES.index(name)
+        process = Process(name, self.plan.clocks[number], self.plan.speeds[number])
+        self.processes[name] = process
+        through = self.through(process)
+        store = cast("Store", _Gated(self.store, "store", through))
+        blobs = cast("Blobs", _Gated(self.blobs, "blobs", through))
+        ledger, process.index = Ledger(store), Index(store, self.generation)
+        broker = cast("KafkaBroker", _Broker(self, process))
+        match name.partition("-")[0]:
+            case "ingest":
+                ingest_app.join(
+                    broker, ingest_app.Parts(ledger=ledger, index=process.index, blobs=blobs, parsers=self.parsers)
+                )
+            case "embed":
+                embed_app.join(
+                    broker,
+                    embed_app.Parts(
+                        ledger=ledger,
+                        index=process.index,
+                        embedder=cast("Embedder", _Gated(self.embedder, "embedder", through)),
+                        bm25=_bm25,
+                        blobs=blobs,
+                        registry=CollectorRegistry(),
+                    ),
+                )
+            case _:
+                publish = partial(_publish, broker)
+                process.desk = Desk(log=cast("Log", self.log), ledger=ledger, blobs=blobs, publish=publish)
+                process.library = Library(ledger, process.index, blobs)
+        for group, member, _ in process.stages:
+            group.members.append(member)
+            self._rebalance(group)
+
+    def _consume(
+        self,
+        broker: KafkaBroker,
+        topic: str,
+        group: str,
+        handle: Handle,
+        *,
+        on_dead: OnDead,
+        stage: str,
+        before_commit: Callable[[], Awaitable[None]] | None = None,
+    ) -> Consumption:
+        """Stand in for `shared.log.consume.consume`: its Consumption, on a group in memory."""
+        process = cast("_Broker", broker).process
+
+        async def watched(record: Record) -> None:
+            owner = handle.owner(record)  # type: ignore[attr-defined]  # every stage's handler has it
+            TENANT.set(owner.tenant if owner is not None else DEFAULT_TENANT)
+            try:
+                await handle(record)
+            except PipelineError:
+                raise
+            except Exception:
+                self.watch.bugs.append(f"{process.name}, {stage}: {traceback.format_exc()}")
+                raise
+
+        consumption = Consumption(
+            watched,
+            on_dead=on_dead,
+            name=f"{process.name}: {group} on {topic}",
+            stage=stage,
+            before_commit=before_commit,
+            key_concurrency=4,
+            max_in_flight=8,
+            max_in_flight_bytes=1 << 20,
+            backoff=_Steady(1.0),
+            bug_backoff=_Steady(1.0),
+            drain_s=5.0,
+            commit_every_s=0.05,
+            measure_every_s=1e9,
+        )
+        member = Member(self.groups[stage], self.through(process))
+        consumption.consumer = lambda: member
+        process.stages.append((self.groups[stage], member, consumption))
+        return consumption
+
+    async def _partition_for(self, broker: KafkaBroker, topic: str, route: bytes) -> int:
+        """Stand in for `shared.log.publish.partition_for`, which asks FastStream's producer."""
+        return partition_of(route, self.log.counts[topic])
+
+    def through(self, process: Process) -> Through:
+        """Return what makes each call of the process wait for its turn."""
+
+        async def through(name: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+            if not process.alive:
+                raise asyncio.CancelledError
+            turn = Turn(process, name, self.loop.create_future())
+            self._turns.append(turn)
+            verdict = await turn.verdict
+            if verdict == "refused":
+                raise Unavailable(f"{name} is away")
+            result = await effect()
+            if verdict == "unheard":
+                raise Unavailable(f"{name} gave no answer")
+            return result
+
+        return through
+
+    def spawn(self, process: Process, work: Callable[[], Awaitable[None]]) -> None:
+        """Let the process do something beside its stages."""
+        context = copy_context()
+        context.run(OWNER.set, process)
+
+        async def doing() -> None:
+            try:
+                await work()
+            except Unavailable:
+                pass  # it is tried another time
+            except Violation as violation:
+                self.watch.violations.append(str(violation))
+
+        self.loop.create_task(doing(), context=context)
+
+    # The groups
+
+    def _rebalance(self, group: Group) -> None:
+        group.target = group.wanted(self.rng)
+        for tp in group.tps:
+            owner = group.owners[tp]
+            if owner is None:
+                self._hand_over(group, tp)
+            elif owner is not group.target[tp]:
+                self._release(group, owner, tp, rewind=False)
+
+    def _stage_of(self, member: Member) -> tuple[Process, Consumption]:
+        return next(
+            (process, consumption)
+            for process in self.processes.values()
+            for _, other, consumption in process.stages
+            if other is member
+        )
+
+    def _hand_over(self, group: Group, tp: TopicPartition) -> None:
+        member = group.target[tp]
+        if member is None or member not in group.members:
+            return
+        group.give(tp, member)
+        process, consumption = self._stage_of(member)
+
+        async def begin() -> None:
+            await consumption.assigned([tp])
+            if tp in member.assignment():
+                member.fetching.add(tp)
+
+        self.spawn(process, begin)
+
+    def _release(self, group: Group, owner: Member, tp: TopicPartition, *, rewind: bool) -> None:
+        process, consumption = self._stage_of(owner)
+
+        async def release() -> None:
+            owner.fetching.discard(tp)
+            await consumption.revoked([tp])
+            if group.owners[tp] is not owner:
+                return
+            owner.lose(tp)
+            group.owners[tp] = None
+            if rewind:
+                group.seek(tp, 0)
+            self._hand_over(group, tp)
+
+        self.spawn(process, release)
+
+    def _end(self, process: Process) -> None:
+        process.alive = False
+        self.loop.drop(process)
+        self._turns = [turn for turn in self._turns if turn.process is not process]
+        if process.name == "api":
+            self.readers = 0
+        for group, member, _ in process.stages:
+            group.leave(member)
+            self._rebalance(group)
+
+    def _freeze(self, process: Process, event: Freeze) -> None:
+        process.frozen = process.zombie = True
+        for group, member, _ in process.stages:
+            group.leave(member)
+            self._rebalance(group)
+
+        def wake() -> None:
+            process.frozen = False
+            self.after(event.unaware, tell)
+
+        def tell() -> None:
+            process.zombie = False
+            if process.alive:
+                for stage in process.stages:
+                    self.spawn(process, partial(self._rejoin, *stage))
+
+        self.after(event.steps, wake)
+
+    async def _rejoin(self, group: Group, member: Member, consumption: Consumption) -> None:
+        tps = member.assignment()
+        member.fetching.clear()
+        await consumption.revoked(tps)
+        for tp in tps:
+            member.lose(tp)
+        group.members.append(member)
+        self._rebalance(group)
+
+    # What happens
+
+    def after(self, steps: int, do: Callable[[], None]) -> None:
+        """Do something so many steps from now, or when nothing else is left to do."""
+        self._count += 1
+        heapq.heappush(self._later, (self.step + steps, self._count, do))
+
+    def happen(self, event: Event) -> None:
+        """Let an event of the plan come about."""
+        if self.tell is not None:
+            self.tell(f"{self.step}: {event}")
+        match event:
+            case Submit():
+                self.submit(event)
+            case Crash(_, name, down):
+                process = self.processes[name]
+                if process.alive:
+                    self._end(process)
+                    self.after(down, lambda: self._start(name))
+            case Freeze(_, name):
+                if self.processes[name].alive and not self.processes[name].zombie:
+                    self._freeze(self.processes[name], event)
+            case PowerLoss():
+                self._lose_power()
+            case Rebalance():
+                for group in self.groups.values():
+                    self._rebalance(group)
+            case Replay(_, stage):
+                self.replay(self.groups[stage])
+            case Sweep():
+                if (process := self.processes["embed-1"]).alive:
+                    self.spawn(process, partial(self._sweep, process))
+            case Redrive():
+                self.spawn(self.processes["api"], partial(self._redrive, self.processes["api"]))
+            case Compact():
+                self.log.compact(EXTRACTED)
+                self.log.compact(DEAD_LETTERS)
+
+    def submit(self, event: Submit) -> None:
+        """Append a submission, as a door or a foreign producer does."""
+        text: str | None = None
+        if event.paragraphs is not None and event.flaw != "no_body":
+            flaw = {"unembeddable": f" {UNEMBEDDABLE}", "blob_missing": f" {UNKEPT}"}.get(event.flaw, "")
+            text = "\n\n".join(paragraph(number) + flaw for number in event.paragraphs)
+        document = DocumentSubmitted(
+            tenant=event.tenant,
+            source=SOURCE,
+            path=event.path,
+            text=text,
+            title=event.title,
+            tags=event.tags,
+            hash=event.hint,
+            deleted=event.paragraphs is None,
+        )
+        id_ = document_id(event.tenant, SOURCE, event.path)
+        self.watch.sent(id_, event.tenant, text)
+        self.log.pass_time(self.rng.choice((0, 1, 1000)))
+        key = id_.encode() if event.partition is None else None
+        written = self.log.append(SUBMITTED, encode(document), key=key, partition=event.partition)
+        if event.enters:
+            place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+            self.spawn(self.processes["api"], partial(self._enter, id_, document, place))
+
+    async def _enter(self, id_: str, document: DocumentSubmitted, place: Place) -> None:
+        """Make the document known as the door does: `services.query_api.door`, which needs a server around it."""
+        first = Entry(
+            document_id=id_,
+            tenant=document.tenant,
+            source=document.source,
+            path=document.path,
+            rev=0,
+            writer="",
+            accepted=Accepted(),
+            last=Last(version=0, place=place, status="accepted", at=place.time),
+            created_at=place.time,
+            updated_at=place.time,
+        )
+        store = cast("Store", _Gated(self.store, "store", self.through(self.processes["api"])))
+        await Ledger(store).update(id_, lambda seen: None if seen is not None else first)
+
+    def replay(self, group: Group) -> None:
+        """Set a group back to the beginning of its topic."""
+        for tp in group.tps:
+            owner = group.owners[tp]
+            if owner is None:
+                group.seek(tp, 0)
+            else:
+                self._release(group, owner, tp, rewind=True)
+
+    def replay_all(self) -> None:
+        """Set every group back."""
+        for group in self.groups.values():
+            self.replay(group)
+
+    def _lose_power(self) -> None:
+        for process in self.processes.values():
+            if process.alive:
+                self._end(process)
+        self.watch.interrupted = True
+        self.store.lose_power(lambda most: self.rng.randint(0, most))
+        self.watch.interrupted = False
+        self.watch.power_lost()
+        self.watch.forgot(self.log.records(EXTRACTED))
+        self._later = []  # whoever was to wake or start again starts now
+        for name in (*self.names, "api"):
+            self._start(name)
+
+    async def _sweep(self, process: Process) -> None:
+        await sweep(process.index)
+
+    async def _redrive(self, process: Process) -> None:
+        for tenant in (*TENANTS, DEFAULT_TENANT):
+            wanted = Wanted(tenant=tenant)
+            letters = await process.desk.open.oldest(wanted, limit=1000)
+            await process.desk.redrive(letters.letters)
+
+    async def _read(self, process: Process) -> None:
+        """Read a document's chunks, and search, as a user does."""
+        self.readers += 1
+        try:
+            tenant, path = self.rng.choice(TENANTS), self.rng.choice(("a", "b", "c"))
+            id_, began = document_id(tenant, SOURCE, path), self.step
+            self.watch.look(id_)
+            try:
+                page = await process.library.chunks(tenant, id_, limit=1000, cursor=None)
+            except Problem:
+                pass  # nobody has heard of it
+            else:
+                self.watch.read(id_, tuple(item.text for item in page.items), since=began)
+            leg = Leg(dense=vector_of(paragraph(self.rng.randrange(6))))
+            for hit in (await process.index.search(tenant, [leg], Filter(), limit=20))[0]:
+                self.watch.found(tenant, hit)
+        finally:
+            self.readers -= 1
+
+    # The scheduler
+
+    def play(self, events: Sequence[Event] = ()) -> None:
+        """Let the events happen, and everything that follows from them, until all is at rest."""
+        waiting = list(reversed(events))
+        began = self.step
+        while True:
+            while self._later and self._later[0][0] <= self.step:
+                heapq.heappop(self._later)[2]()
+            while waiting and waiting[-1].at <= self.step - began:
+                self.happen(waiting.pop())
+            self.loop.settle()
+            if not self._next():
+                if waiting:
+                    self.happen(waiting.pop())
+                elif self._later:
+                    heapq.heappop(self._later)[2]()
+                elif self.refusing:
+                    self.refusing = 0.0
+                else:
+                    return
+            self.step += 1
+            if self.loop.complaints:
+                raise Violation(self.loop.complaints[0])
+            self.watch.check()
+            if self.step - began > PATIENCE:
+                raise Violation(f"no rest after {PATIENCE} steps; {[turn.name for turn in self._turns][:10]} wait")
+
+    def _next(self) -> bool:
+        """Do one thing, and return whether there was any."""
+        rng, roll = self.rng, self.rng.random()
+        if roll < 0.03 and self.readers < 3:
+            self.spawn(self.processes["api"], partial(self._read, self.processes["api"]))
+            return True
+        turns = [turn for turn in self._turns if turn.process.runs and not turn.verdict.done()]
+        fetches = self._fetches() if roll < 0.2 or not turns else ()
+        if fetches:
+            process, member, consumption, tp = rng.choice(fetches)
+            if records := member.fetch(tp, rng.randrange(1, 5)):
+                self.spawn(process, partial(consumption.dispatch, member, records))
+        elif turns and roll < 0.95:
+            self._let_through(turns)
+        elif timer := self.loop.timer(lambda owner: isinstance(owner, Process) and owner.runs, HORIZON_S):
+            self.loop.fire(timer)
+        elif turns:
+            self._let_through(turns)
+        else:
+            return False
+        return True
+
+    def _fetches(self) -> list[tuple[Process, Member, Consumption, TopicPartition]]:
+        return [
+            (process, member, consumption, tp)
+            for process in self.processes.values()
+            if process.runs
+            for _, member, consumption in process.stages
+            for tp in member.readable()
+        ]
+
+    def _let_through(self, turns: Sequence[Turn]) -> None:
+        turn = self.rng.choice(turns)
+        while self.rng.random() > turn.process.speed:
+            turn = self.rng.choice(turns)
+        self._turns = [other for other in self._turns if other is not turn and not other.verdict.done()]
+        verdict = "done"
+        if self.refusing and turn.process.name != "api" and self.rng.random() < self.refusing:
+            verdict = self.rng.choice(("refused", "unheard"))
+        if self.tell is not None:
+            self.tell(f"{self.step}: {turn.process.name} {turn.name} {verdict}")
+        turn.verdict.set_result(verdict)
+        self.loop.settle()
