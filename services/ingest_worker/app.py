@@ -69,6 +69,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
             chunking,
             stage="chunk",
             on_dead=set_aside(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),
+            before_commit=parts.index.flush,  # what failed here has its status in the store
         ),
     ]
 
