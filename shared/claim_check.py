@@ -4,7 +4,6 @@ import msgspec
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.contracts import DocumentSubmitted, encode
-from shared.ids import document_id
 
 
 async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
@@ -18,7 +17,7 @@ async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
         value = encode(document)
         if body is None or len(value) <= CLAIM_CHECK_BYTES:
             return value
-    blob = await blobs.put(document.tenant, document_id(document.tenant, document.source, document.path), body)
+    blob = await blobs.put(document.tenant, document.document_id, body)
     # A text says what it is by its field; as a blob it has to say so by its type.
     kind = document.media_type or ("text/markdown" if document.text is not None else None)
     return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))

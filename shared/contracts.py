@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from shared import ids
 from shared.errors import Rejected
 
 Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed"]
@@ -15,6 +16,7 @@ Outcome = Literal["created", "updated", "deleted"]  # how a version ends when al
 TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed"})
 
 DEFAULT_TENANT = "default"
+ERASED = "erased"  # the raw hash of a version that says that the document was erased; no xxh3 hash looks like it
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -40,6 +42,7 @@ class DocumentSubmitted(Message, frozen=True):
     """documents.submitted: what a door took in. Key: the document's id.
 
     Exactly one of text, content, blob, url says where the body is; none of them with `deleted`.
+    One with `erases` has nothing else but its tenant and `deleted`: source and path are empty.
     """
 
     source: str
@@ -57,7 +60,18 @@ class DocumentSubmitted(Message, frozen=True):
     metadata: dict[str, Any] = {}
     hash: str | None = None  # the sender's, a hint only: we hash again
     deleted: bool = False
+    erases: str | None = None  # the id of a document to be erased: names may be what has to be forgotten
     submitted_at: int = 0  # ms since 1970 by the door's clock; shown, never decided on
+
+    @property
+    def document_id(self) -> str:
+        """Return the id of the document that it is about."""
+        return self.erases or ids.document_id(self.tenant, self.source, self.path)
+
+
+def erasure(tenant: str, document_id: str) -> DocumentSubmitted:
+    """Return the submission that erases a document; it also stands in the place of older ones."""
+    return DocumentSubmitted(tenant=tenant, source="", path="", deleted=True, erases=document_id)
 
 
 class DocumentVersion(Message, frozen=True):

@@ -29,6 +29,7 @@ from shared.store import (
     Payload,
     Point,
     Range,
+    Rewritable,
     Store,
 )
 
@@ -259,7 +260,8 @@ class Index:
         for start in range(0, len(hashes), HASH_BATCH):
             missing = set(hashes[start : start + HASH_BATCH])
             after: str | None = None
-            # A hash found leaves the filter, so text that stands in ten thousand documents costs one page.
+            # A hash found leaves the filter, so text that stands in ten thousand documents costs one page. Pages are
+            # short, because most texts stand in few.
             while missing:
                 page = await self._store.scroll(
                     self._chunks,
@@ -271,7 +273,8 @@ class Index:
                     ),
                     after=after,
                     vectors=True,
-                    limit=HASH_BATCH,
+                    fields=("text", "metadata.chunkHash", "metadata.vectorHash"),
+                    limit=2 * len(missing),
                 )
                 before = len(missing)
                 for point in page.points:
@@ -295,6 +298,37 @@ class Index:
         """Return a piece of all points with nothing but documentId and version, in id order."""
         fields = ("metadata.documentId", "metadata.version")
         return await self._store.scroll(self._chunks, limit=limit, after=after, fields=fields)
+
+    async def documents_page(
+        self, tenant: str, where: Filter, *, after: str | None, limit: int
+    ) -> tuple[list[str], str | None]:
+        """Return ids of the tenant's documents whose answering chunks match, and from where to ask for the next.
+
+        `where` must hold for a document's first chunk: fields that all its chunks have are meant.
+        """
+        first = (Match("metadata.tenant", (tenant,)), Match("metadata.chunkOrder", (0,)))
+        scoped = Filter(must=(*first, *where.must), must_not=where.must_not)
+        fields = ("metadata.documentId", "metadata.version")
+        page = await self._store.scroll(self._chunks, scoped, limit=limit, after=after, fields=fields)
+        found = [
+            (point.payload["metadata"]["documentId"], point.payload["metadata"]["version"]) for point in page.points
+        ]
+        heads = await self._load_heads([name for name, _ in found])
+        return [name for name, version in found if name in heads and heads[name].version == version], page.after
+
+    async def stands_elsewhere(self, document_id: str, chunk_hash: str) -> bool:
+        """Return whether another document, of whatever tenant, has a chunk of the same hash."""
+        same = (Match("metadata.chunkHash", (chunk_hash,)),)
+        other = Filter(must=same, must_not=(Match("metadata.documentId", (document_id,)),))
+        return await self._store.count(self._chunks, other) > 0
+
+    async def rewrite(self) -> bool:
+        """Return whether the store's files hold nothing any more of what was deleted; False: it has its own ways."""
+        if not isinstance(self._store, Rewritable):
+            return False
+        for name in await self._store.collections():
+            await self._store.rewrite(name)
+        return True
 
     async def delete_points(self, ids: Sequence[str]) -> None:
         """Delete points by id."""

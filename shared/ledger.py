@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from shared.batching import Batcher
-from shared.contracts import TERMINAL, Message, Outcome, Place, Status
+from shared.contracts import ERASED, TERMINAL, Message, Outcome, Place, Status
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
 
 COLLECTION = "ledger"
@@ -69,6 +69,11 @@ class Entry(Message, frozen=True):
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
+
+    @property
+    def erased(self) -> bool:
+        """Return whether nothing of the document is left but its id and version."""
+        return self.accepted.raw_hash == ERASED
 
     def ended(self, place: Place) -> bool:
         """Return whether the submission at `place`, or a later one that stands for it, has ended."""
@@ -150,6 +155,15 @@ class Ledger:
             written = await self.get(document_id)
             if written is not None and written.writer == wanted.writer:
                 return written
+
+    async def count(self, where: Filter) -> int:
+        """Return how many entries match."""
+        return await self._store.count(COLLECTION, where)
+
+    async def scan(self, where: Filter, *, after: str | None, limit: int) -> tuple[list[Entry], str | None]:
+        """Return a piece of the matching entries, in id order, and from where to ask for the next one."""
+        page = await self._store.scroll(COLLECTION, where, limit=limit, after=after)
+        return [_entry(point.payload) for point in page.points], page.after
 
     async def page(
         self, where: Filter, *, limit: int, start: int | None = None, seen: Sequence[str] = ()

@@ -26,6 +26,8 @@ class Embed:
             Rejected: a chunk can't be embedded, or the chunks' blob is missing or altered.
             Unavailable: a part is away; call again.
         """
+        if record.value is None:  # erased from the log; a newer version has seen to the rest
+            return
         event = decode(record.value, DocumentChunked)
         await self._apply(event.document, await self._chunks(event))
 

@@ -6,7 +6,7 @@ write, so it must give the same answer for the same state, however often it is a
 
 import msgspec
 
-from shared.contracts import Outcome, Place, Status
+from shared.contracts import ERASED, TERMINAL, Outcome, Place, Status
 from shared.ledger import NOWHERE, Accepted, Entry, Last, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
@@ -31,7 +31,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def deletes(self) -> bool:
         """Return whether the submission takes the document away."""
-        return self.raw_hash == DELETION
+        return self.raw_hash in (DELETION, ERASED)
+
+    @property
+    def erases(self) -> bool:
+        """Return whether it also takes away all that names or describes the document."""
+        return self.raw_hash == ERASED
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +79,7 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     """
     entry = entry or _unknown(submission)
     accepted, place = entry.accepted, submission.place
-    if older(place, accepted.place):
+    if late(entry, place):
         return Superseded()
     same = accepted.version > 0 and (accepted.raw_hash, accepted.metadata_hash, accepted.extractor) == (
         submission.raw_hash,
@@ -87,7 +92,8 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
             status = entry.last.status if entry.last.status != "accepted" else accepted.outcome
         return Settled(_moved(entry, place, Last(version=accepted.version, place=place, status=status, at=place.time)))
     if submission.deletes and accepted.version == 0 and answering is None:
-        return Settled(_moved(entry, place, Last(version=0, place=place, status="deleted", at=place.time)))
+        settled = _moved(entry, place, Last(version=0, place=place, status="deleted", at=place.time))
+        return Settled(_bare(settled) if submission.erases else settled)
     if same and place == accepted.place:
         return Published(_moved(entry, place, _under_way(entry, accepted.version, place)))
     if same and entry.last.version == accepted.version and entry.last.status == "accepted":
@@ -96,6 +102,11 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         # partitions it may not be, and moving the place would make the first one's redelivery look late.
         return Joined(moved) if place.partition == accepted.place.partition else Published(moved)
     return Published(_next(entry, submission, answering))
+
+
+def late(entry: Entry | None, place: Place) -> bool:
+    """Return whether something newer than `place` was accepted: whatever was submitted there counts no more."""
+    return entry is not None and older(place, entry.accepted.place)
 
 
 def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) -> Entry | None:
@@ -111,7 +122,14 @@ def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) 
     else:
         version = _version_after(entry, place)
     last = Last(version=version, place=place, status="failed", at=place.time, error=sentence, code=code)
-    return msgspec.structs.replace(entry, last=last, updated_at=place.time)
+    # An erasure takes the names as well; whoever sends the document again gives them anew.
+    return msgspec.structs.replace(
+        entry,
+        source=submission.source or entry.source,
+        path=submission.path or entry.path,
+        last=last,
+        updated_at=place.time,
+    )
 
 
 def _answers(answering: Answering | None, accepted: Accepted) -> bool:
@@ -134,13 +152,19 @@ def _moved(entry: Entry, place: Place, last: Last) -> Entry:
 def _next(entry: Entry, submission: Submission, answering: Answering | None) -> Entry:
     version, place = _version_after(entry, submission.place), submission.place
     lives = _lives(entry, answering)
+    keeps = submission.deletes and not submission.erases  # a list of what was deleted shows what it was
     outcome: Outcome = "deleted" if submission.deletes else "updated" if lives else "created"
-    newest = entry.last.place if older(place, entry.last.place) else place
+    # A later submission that has failed is answered by this version's end. One that a door has entered isn't: its own
+    # turn comes, and until then nobody may take this end for it.
+    answered = older(place, entry.last.place) and entry.last.status in TERMINAL
+    newest = entry.last.place if answered else place
     return msgspec.structs.replace(
-        entry,
-        title=submission.title if not submission.deletes else entry.title,
-        url=submission.url if not submission.deletes else entry.url,
-        tags=submission.tags if not submission.deletes else entry.tags,
+        _bare(entry) if submission.erases else entry,
+        source=submission.source,
+        path=submission.path,
+        title=entry.title if keeps else submission.title,
+        url=entry.url if keeps else submission.url,
+        tags=entry.tags if keeps else submission.tags,
         accepted=Accepted(
             version=version,
             place=place,
@@ -161,6 +185,15 @@ def _lives(entry: Entry, answering: Answering | None) -> bool:
         return not answering.deleted
     failed = entry.last.version == entry.accepted.version and entry.last.status == "failed"
     return entry.accepted.version > 0 and entry.accepted.outcome != "deleted" and not failed
+
+
+def _bare(entry: Entry) -> Entry:
+    """Return the entry with nothing that came from the document or named it."""
+    accepted = msgspec.structs.replace(entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", etag=None)
+    last = msgspec.structs.replace(entry.last, error=None, code=None)
+    return msgspec.structs.replace(
+        entry, source="", path="", title=None, url=None, tags=(), accepted=accepted, last=last
+    )
 
 
 def _version_after(entry: Entry, place: Place) -> int:

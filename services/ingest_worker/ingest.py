@@ -17,22 +17,24 @@ from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
 from shared.contracts import (
+    ERASED,
     DocumentExtracted,
     DocumentSubmitted,
     DocumentVersion,
     Place,
-    decode,
     encode,
+    erasure,
     truth_key,
 )
 from shared.errors import Rejected
-from shared.ids import bytes_hash, document_id
+from shared.ids import bytes_hash
 from shared.index import Index
 from shared.ledger import Entry, Ledger
 from shared.log import Publish, Record
 from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
 from shared.statuses import Statuses
+from shared.submission import submission_of
 from shared.topics import EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -70,13 +72,20 @@ class Ingest:
             Unavailable: a part is away; call again.
         """
         submitted = await self._submitted(record)
-        name = document_id(submitted.tenant, submitted.source, submitted.path)
+        name = submitted.document_id
         if await self._rekeyed(record, submitted, name):
             return
+        entry, place = await self._ledger.get(name), place_of(record)
+        if entry is not None and entry.tenant != submitted.tenant:
+            raise Rejected(f"document {name} is not of the tenant {submitted.tenant!r}", "foreign")
+        # Before its body is asked for: that of an erased document is gone.
+        if accept.late(entry, place):
+            log.info("submission_superseded", document_id=name)
+            return
         body = await self._body(submitted, name)
-        submission = _submission(submitted, name, place_of(record), body)
+        submission = _submission(submitted, name, place, body)
         answering = await self._answering(name)
-        decision = accept.decide(await self._ledger.get(name), submission, answering)
+        decision = accept.decide(entry, submission, answering)
         extraction: Extraction | None = None
         if isinstance(decision, Published) and body is not None:
             extraction = await self._extract(submitted, body)
@@ -100,8 +109,7 @@ class Ingest:
             submitted = submission_of(record)
         except Rejected:
             return None
-        name = document_id(submitted.tenant, submitted.source, submitted.path)
-        return Owner(submitted.tenant, name, submitted.source, submitted.path)
+        return Owner(submitted.tenant, submitted.document_id, submitted.source, submitted.path)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Write down that the record could not be taken, where its document is known, and wake its waiters."""
@@ -109,10 +117,16 @@ class Ingest:
             submitted = submission_of(record)
         except Rejected:
             return
-        name = document_id(submitted.tenant, submitted.source, submitted.path)
+        name = submitted.document_id
         # A failure moves only `last`, so what the body was doesn't matter.
         submission = _submission(submitted, name, place_of(record), None)
-        entry = await self._ledger.update(name, lambda seen: accept.fail(seen, submission, sentence, code))
+
+        def failed(seen: Entry | None) -> Entry | None:
+            if seen is not None and seen.tenant != submitted.tenant:
+                return None  # what was wrong with it is that the document is another tenant's
+            return accept.fail(seen, submission, sentence, code)
+
+        entry = await self._ledger.update(name, failed)
         if entry is not None:
             await self._statuses.notify(entry)
 
@@ -120,6 +134,8 @@ class Ingest:
         """Return the record's message; a null under the id of a document that is known deletes it."""
         if record.value is None and (id_ := _document_key(record)) is not None:
             entry = await self._ledger.get(id_)
+            if entry is not None and entry.erased:
+                return erasure(entry.tenant, id_)
             if entry is not None:
                 return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
         return submission_of(record)
@@ -199,43 +215,6 @@ class Ingest:
         log.info("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
 
 
-def submission_of(record: Record) -> DocumentSubmitted:
-    """Return the record's message, also out of a CloudEvent; one without a value deletes what its headers name.
-
-    Raises:
-        Rejected: code `undecodable`, or `tombstone` when nothing says which document.
-    """
-    if record.value is None:
-        source, path = header(record, "source"), header(record, "path")
-        if source is None or path is None:
-            raise Rejected(
-                "a record without a value deletes a document by its headers source and path, or by a key that is the "
-                "id of a document we know; it has neither",
-                "tombstone",
-            )
-        tenant = header(record, "tenant") or "default"
-        return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
-    return decode(_data(record.value), DocumentSubmitted)
-
-
-class _CloudEvent(msgspec.Struct):
-    specversion: str
-    data: msgspec.Raw
-
-
-_cloud_event = msgspec.json.Decoder(_CloudEvent)
-
-
-def _data(value: bytes) -> bytes:
-    """Return what a CloudEvent in JSON carries; any other value as it is."""
-    if b'"specversion"' not in value:
-        return value
-    try:
-        return bytes(_cloud_event.decode(value).data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return value  # it only speaks of one, or is nothing at all: the message's own decoder says what
-
-
 def _document_key(record: Record) -> str | None:
     """Return the record's key where it is written as our ids are."""
     try:
@@ -262,7 +241,7 @@ def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: byt
         source=submitted.source,
         path=submitted.path,
         place=place,
-        raw_hash=accept.DELETION if deletes else bytes_hash(body or b""),
+        raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else bytes_hash(body or b""),
         metadata_hash="" if deletes else bytes_hash(msgspec.json.encode(described, order="sorted")),
         extractor="" if deletes else EXTRACTOR,
         title=submitted.title,

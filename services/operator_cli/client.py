@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,6 +14,7 @@ from shared.settings import ConfigurationError, load_settings
 from shared.version import VERSION
 
 WAIT_S: Final = 300  # the longest the server lets a submission wait for its end
+FORGET_S: Final = 3600.0  # files of many gigabytes are written anew
 TRIES: Final = 4  # of a request the server answers 503
 DEAD_LETTERS_A_PAGE: Final = 100
 RETRY_CAP_S: Final = 10.0  # however long the server asks to wait
@@ -136,6 +137,39 @@ class Client:
             headers={"Prefer": f"wait={WAIT_S}"},
             timeout=httpx.Timeout(WAIT_S + 30, connect=5),
         )
+
+    def count_doomed(self, chosen: Mapping[str, Any]) -> int:
+        """Return how many documents `filters`, or `all`, would delete."""
+        return int(self._object("DELETE", "/rag/documents", json=dict(chosen))["matched"])
+
+    def remove_doomed(self, chosen: Mapping[str, Any], confirm: int) -> Iterator[dict[str, Any]]:
+        """Yield how each of the documents stands that were counted before, a request a page."""
+        yield from self._pages("DELETE", "/rag/documents", {**chosen, "confirm": confirm})
+
+    def erase(self, requests: Iterable[Mapping[str, Any]], *, dry_run: bool) -> Iterator[dict[str, Any]]:
+        """Yield what became of each document; dry: what it is, with words by which it may be found again."""
+        for each in requests:
+            yield from self._pages("POST", "/ops/erase", {**each, "dryRun": dry_run})
+
+    def forget(self, canaries: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
+        """Return `{parts[], files, found[]}` when files are made anew; dry: only searched."""
+        body = {"canaries": list(canaries), "dryRun": dry_run}
+        return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
+
+    def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        cursor: str | None = None
+        while True:
+            page = self._object(
+                method,
+                path,
+                json={**body, **({} if cursor is None else {"cursor": cursor})},
+                headers={"Prefer": f"wait={WAIT_S}"},
+                timeout=httpx.Timeout(WAIT_S + 30, connect=5),
+            )
+            yield from page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return
 
     def dead_letters(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
         """Return `{items[], total, nextCursor}`, at most `limit` items, newest first, as many pages as it takes."""

@@ -329,20 +329,27 @@ def documents_rm(
     ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
     *,
     source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
+    tags: Tags = None,
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", help="Only where a metadata field is so: name=value; repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove documents and all that was made from them."""
-    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+    """Remove documents and all that was made from them: by id, by filters, or all."""
+    from services.operator_cli.removing import metadata_filters, remove  # noqa: PLC0415 - see above
+    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415
 
-    if bool(ids) == bool(source):
-        _fail("name document ids, or a --source, and not both", 2)
+    wanted = {**_filters(source, tags), **metadata_filters(filters or ())}
+    if [bool(ids), bool(wanted), everything].count(True) != 1:
+        _fail("name document ids, or a --source, --tags and --filter, or --all; one of them", 2)
     client = _client(context)
-    if source:
-        chosen: list[dict[str, Any]] = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
-    else:
-        chosen = [client.document(each) for each in dict.fromkeys(ids or ())]
+    if not ids:
+        chosen_by: dict[str, Any] = {"all": True} if everything else {"filters": wanted}
+        raise typer.Exit(remove(client, chosen_by, yes=yes, dry_run=dry_run, as_json=as_json))
+    chosen = [client.document(each) for each in dict.fromkeys(ids)]
     if as_json and dry_run:
         print_json({"dryRun": True, "items": chosen})
     elif not as_json:
@@ -372,6 +379,26 @@ def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
         return client.delete(document["documentId"])
     except Refused as error:
         return {"status": "failed", "documentId": document["documentId"], "error": str(error)}
+
+
+@app.command()
+def erase(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
+    *,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Have the files forget now, and search them for its words.")] = (
+        False
+    ),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be erased.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase documents for good: text, names, vectors, dead letters. Deleted ones too. Needs the role admin."""
+    from services.operator_cli.removing import erase as erased  # noqa: PLC0415 - see above
+
+    code = erased(_client(context), ids or (), source, yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
+    raise typer.Exit(code)
 
 
 @app.command()

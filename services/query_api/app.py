@@ -17,14 +17,16 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api import chat, dead_letters, documents, ingest, landing, search
+from services.query_api import chat, dead_letters, deleting, documents, erasing, ingest, landing, search
 from services.query_api.auth import Authenticate, Keyring
 from services.query_api.door import Door
+from services.query_api.erase import Eraser
 from services.query_api.metrics import Metrics
 from services.query_api.notices import Notices
 from services.query_api.problems import HANDLERS
 from services.query_api.redrive import Desk
 from services.query_api.request import ApiRequest
+from services.query_api.selection import Shelf
 from shared.answers import Answers
 from shared.blobs import Blobs
 from shared.embedder import Embedder
@@ -66,18 +68,22 @@ def make_api(parts: Parts) -> Litestar:
     settings = parts.settings
     metrics = Metrics(parts.registry)
     retriever = search.Retriever(parts.index, parts.embedder, parts.bm25, metrics)
+    door = Door(
+        publish=parts.publish,
+        ledger=parts.ledger,
+        index=parts.index,
+        blobs=parts.blobs,
+        notices=parts.notices,
+        metrics=metrics,
+    )
     provided = {
         "retriever": retriever,
         "metrics": metrics,
-        "door": Door(
-            publish=parts.publish,
-            ledger=parts.ledger,
-            index=parts.index,
-            blobs=parts.blobs,
-            notices=parts.notices,
-            metrics=metrics,
-        ),
+        "door": door,
         "library": documents.Library(parts.ledger, parts.index, parts.blobs),
+        "shelf": Shelf(parts.ledger, parts.index),
+        "eraser": Eraser(door=door, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish),
+        "place": erasing.Place(parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None),
         "desk": Desk(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
         "chat": chat.Chat(retriever, parts.answers, min_score=settings.min_score),
         "probed": Probed(parts.readiness, parts.registry),
@@ -90,6 +96,7 @@ def make_api(parts: Parts) -> Litestar:
         documents.rag_documents,
         documents.rag_document,
         documents.rag_document_delete,
+        deleting.rag_documents_delete,
         documents.rag_document_chunks,
         documents.rag_document_text,
         search.rag_search,
@@ -100,6 +107,8 @@ def make_api(parts: Parts) -> Litestar:
         dead_letters.ops_dead_letter_record,
         dead_letters.ops_dead_letters_redrive,
         dead_letters.ops_dead_letters_drop,
+        erasing.ops_erase,
+        erasing.ops_forget,
         livez,
         readyz,
         metrics_route,

@@ -19,7 +19,7 @@ from services.query_api.problems import Problem, invalid, not_found
 from services.query_api.request import ApiRequest, tags_of
 from services.query_api.search import public
 from shared.blobs import Blobs
-from shared.contracts import BlobRef, DocumentSubmitted, Status
+from shared.contracts import BlobRef, DocumentSubmitted, Status, erasure
 from shared.index import Head, Index
 from shared.ledger import Entry, Ledger
 from shared.store import Filter, Match
@@ -207,6 +207,8 @@ async def rag_document_delete(
     """Delete a document and all that was made from it."""
     entry = await library.entry(request.user.tenant, document_id)
     document = DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
+    if entry.erased and entry.last.status == "deleted":
+        document = erasure(entry.tenant, document_id)  # no names are left to delete it by, and nothing to delete
     return await taken(request, door, document)
 
 

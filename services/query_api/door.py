@@ -9,10 +9,10 @@ import structlog
 from services.query_api.metrics import Metrics
 from services.query_api.notices import Notices
 from services.query_api.problems import unavailable
-from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DocumentSubmitted, Place, encode
+from shared.blobs import Blobs
+from shared.claim_check import submission_value
+from shared.contracts import DocumentSubmitted, Place
 from shared.errors import Unavailable
-from shared.ids import document_id
 from shared.index import Index
 from shared.ledger import Accepted, Entry, Last, Ledger
 from shared.log import Publish
@@ -55,9 +55,9 @@ class Door:
             Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did.
             Rejected: the record is too large even without its body.
         """
-        id_ = document_id(document.tenant, document.source, document.path)
+        id_ = document.document_id
         try:
-            value = await self._record(id_, document)
+            value = await submission_value(document, self._blobs)
             written = await self._publish(SUBMITTED, value, key=id_.encode())
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
@@ -85,17 +85,6 @@ class Door:
         ended = await self._notices.until(receipt.document_id, look, wait_s)
         self._metrics.ingests.labels(ended.entry.last.status if ended else "accepted").inc()
         return ended
-
-    async def _record(self, id_: str, document: DocumentSubmitted) -> bytes:
-        body = document.text.encode() if document.text is not None else document.content
-        if body is None or len(body) <= CLAIM_CHECK_BYTES:
-            value = encode(document)
-            if body is None or len(value) <= CLAIM_CHECK_BYTES:
-                return value
-        blob = await self._blobs.put(document.tenant, id_, body)
-        # A text says what it is by its field; as a blob it has to say so by its type.
-        kind = document.media_type or ("text/markdown" if document.text is not None else None)
-        return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: Place) -> None:
         """Make the document known before the first stage has seen it, so that its status can be asked."""

@@ -4,8 +4,8 @@
 itself. Handlers see neither: they get records and publish bytes.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.structs import RecordMetadata
@@ -80,4 +80,27 @@ class Publish(Protocol):
             Unavailable: the log refused, or didn't answer in time (then it is unknown whether it has it).
             Rejected: the record is larger than the topic takes.
         """
+        ...
+
+
+class Instead(NamedTuple):
+    """What stands in a record's place; its offset and time stay."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A log whose files are ours, so that it can forget before retention does. Methods raise Unavailable."""
+
+    async def overwrite(self, instead: Callable[[ConsumerRecord], Instead | None]) -> int:
+        """Return how many records were overwritten, headers too: those for which `instead` gave something.
+
+        It is asked, in a thread, for each record of each topic that isn't compacted.
+        """
+        ...
+
+    async def forget(self) -> None:
+        """Return when no file holds a byte of what was overwritten, compacted away or deleted."""
         ...

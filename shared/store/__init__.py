@@ -5,7 +5,7 @@ points mean is not known here: see `shared.index` and `shared.ledger`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -197,9 +197,24 @@ class Store(Protocol):
 
         Fewer than `limit` come back only when there are no more: the adapter asks wider where stale
         points took places.
+
+        Raises:
+            Rejected: a server is set to refuse this filter or limit; the sentence names what.
         """
         ...
 
     async def flush(self) -> None:
         """Return when all that was written before survives a loss of power (as far as the store can say)."""
+        ...
+
+
+@runtime_checkable
+class Rewritable(Protocol):
+    """A store whose files are ours, so that they can be made anew without what was deleted."""
+
+    async def rewrite(self, name: str) -> None:
+        """Return when no file holds anything of the collection but the points it has.
+
+        Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
+        """
         ...

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then others have their turn
 _READ_SLICE = 256
+_REWRITE_SLICE = 256
 _STOP_S = 3.0  # for flushing what was written
 _LEAVE_S = 1.5  # for going afterwards; then it is killed, and its log has everything
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
@@ -39,6 +40,7 @@ _names = wire.body_decoder(list[str])
 _points = wire.body_decoder(list[Point])
 _page = wire.body_decoder(Page)
 _number = wire.body_decoder(int)
+_after = wire.body_decoder(str | None)
 _counts = wire.body_decoder(dict[str, int])
 _rankings = wire.body_decoder(list[list[Hit]])
 
@@ -178,6 +180,12 @@ class EdgeStore:
         check_legs(legs)
         request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
         return await self._ask(request, _rankings)
+
+    async def rewrite(self, name: str) -> None:
+        """Return when the collection's files are made anew. See `shared.store.Rewritable`."""
+        after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
+        while after is not None:
+            after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
 
     async def flush(self) -> None:
         await self._ask(wire.Flush(), _nothing)

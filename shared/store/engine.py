@@ -1,8 +1,10 @@
 """Qdrant's embedded engine as an answerer of `wire` requests: no sockets, no loop, one thread.
 
 A collection is a folder with a shard and a small description; it is made elsewhere and renamed, so
-it is there whole or not at all. Whoever opens an `Engine` must hold the folder's lock: a second
-`load` of a shard is refused by the engine, and yet breaks the first one's `flush` for good.
+it is there whole or not at all. The engine never gives back what was deleted, so a shard that must
+forget is copied, and the description names the copy (docs/adr/0012-erasure.md). Whoever opens an
+`Engine` must hold the folder's lock: a second `load` of a shard is refused by the engine, and yet
+breaks the first one's `flush` for good.
 """
 
 import itertools
@@ -41,7 +43,10 @@ _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # as a limit: all of them
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
-_WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Flush, wire.Stop)
+_COPIED = 256  # points of one write to a copy
+_WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
+_DESCRIPTION = "collection.json"
+_FIRST_SHARD = "shard"
 _update = qdrant.UpdateOperation
 
 # What the engine says, as bare exceptions, of a request that no retry can help.
@@ -69,6 +74,15 @@ class _Description(msgspec.Struct, frozen=True):
 
     size: int | None
     sparse: bool
+    shard: str = _FIRST_SHARD  # the folder in the collection's that counts; any other is left over
+
+
+class _Copy(msgspec.Struct):
+    """A shard on its way to take another's place."""
+
+    name: str
+    shard: Any
+    touched: set[str]  # ids written to the old one since the copy began
 
 
 class _Collection:
@@ -77,7 +91,8 @@ class _Collection:
     def __init__(self, folder: Path, description: _Description) -> None:
         self.folder = folder
         self.description = description
-        self.shard = qdrant.EdgeShard.load(str(folder / "shard"))
+        self.shard = qdrant.EdgeShard.load(str(folder / description.shard))
+        self.copy: _Copy | None = None
         self.unflushed = False
         self.unsynced = False
         self.heads: dict[str, int] | None = None  # id -> version of all that aren't deleted, once asked for
@@ -85,6 +100,72 @@ class _Collection:
     def write(self, operation: Any) -> None:
         self.unflushed = self.unsynced = True
         self.shard.update(operation)
+
+    @property
+    def log(self) -> Path:
+        """Return the folder of the shard's write-ahead log."""
+        return self.folder / self.description.shard / "wal"
+
+    def touch(self, ids: Iterable[str]) -> None:
+        """Remember what has to be copied again."""
+        if self.copy is not None:
+            self.copy.touched.update(ids)
+
+    def begin_copy(self, fields: Iterable[tuple[str, Any]]) -> None:
+        """Make an empty shard like this one, `fields` its payload indexes; one that was begun before is given up."""
+        self.drop_copy()
+        name = f"shard-{uuid4().hex}"
+        (self.folder / name).mkdir()
+        shard = qdrant.EdgeShard.create(str(self.folder / name), _config(self.description))
+        for field, schema in fields:
+            shard.update(_update.create_field_index(field, schema))
+        self.copy = _Copy(name, shard, set())
+
+    def copy_some(self, after: str | None, limit: int) -> str | None:
+        """Copy points behind `after`, in id order; return the id at which to go on, None when all are copied."""
+        assert self.copy is not None
+        records, following = self.shard.scroll(
+            qdrant.ScrollRequest(offset=after, limit=limit, with_payload=True, with_vector=True)
+        )
+        _copy_points(self.copy.shard, records, self.description)
+        return None if following is None else str(following)
+
+    def finish_copy(self) -> None:
+        """Let the copy take the shard's place: at no moment, crashes included, are there two or none."""
+        assert self.copy is not None
+        copy, touched = self.copy, sorted(self.copy.touched)
+        for start in range(0, len(touched), _COPIED):
+            ids: list[Any] = touched[start : start + _COPIED]
+            records = self.shard.retrieve(ids, True, True)
+            gone = set(ids) - {str(record.id) for record in records}
+            if gone:
+                copy.shard.update(_update.delete_points(sorted(gone)))
+            _copy_points(copy.shard, records, self.description)
+        copy.shard.flush()
+        for path in (self.folder / copy.name).rglob("*"):
+            _sync(path)
+        description = _Description(self.description.size, self.description.sparse, copy.name)
+        written = self.folder / f"{_DESCRIPTION}.new"
+        written.write_bytes(msgspec.json.encode(description))
+        _sync(written)
+        written.rename(self.folder / _DESCRIPTION)
+        _sync(self.folder)
+        self.shard.close()
+        self.shard, self.description, self.copy = copy.shard, description, None
+        self.unflushed = self.unsynced = False
+        self.clear()
+
+    def drop_copy(self) -> None:
+        if self.copy is not None:
+            self.copy.shard.close()
+            self.copy = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Delete the shards that don't count: what a rewrite replaced, or never finished."""
+        for path in self.folder.iterdir():
+            if path.is_dir() and path.name != self.description.shard:
+                shutil.rmtree(path)
 
     def ids(self, where: Filter) -> list[str]:
         return [str(record.id) for record in self._all(self.filter(where), payload=False)]
@@ -157,8 +238,9 @@ class Engine:
 
     def _load(self, name: str) -> None:
         folder = self._folder / name
-        description = msgspec.json.decode((folder / "collection.json").read_bytes(), type=_Description)
+        description = msgspec.json.decode((folder / _DESCRIPTION).read_bytes(), type=_Description)
         self._open[name] = _Collection(folder, description)
+        self._open[name].clear()
 
     def answer(self, request: wire.AnyRequest) -> Any:
         """Return what `request` is answered by.
@@ -174,7 +256,7 @@ class Engine:
             raise ValueError(str(error)) from error
         except OSError as error:
             raise Unserved(f"{type(request).__name__} failed: {error}") from error
-        except (Mismatch, NoCollection, KeyboardInterrupt):
+        except (Mismatch, NoCollection, Unserved, KeyboardInterrupt):
             raise
         except BaseException as error:  # a Rust panic's PanicException is no Exception
             text = str(error)
@@ -211,6 +293,8 @@ class Engine:
                 return self._change(request.name, request.where, _update.delete_points_by_filter)
             case wire.Search():
                 return self._search(request)
+            case wire.Rewrite():
+                return self._rewrite(request)
             case wire.Flush() | wire.Stop():
                 return self.flush()
 
@@ -222,12 +306,12 @@ class Engine:
         found = [collection for collection in self._open.values() if collection.unsynced]
         for collection in found:
             collection.unsynced = False
-        return [collection.folder / "shard" / "wal" for collection in found]
+        return [collection.log for collection in found]
 
     def resync(self, logs: Sequence[Path]) -> None:
         """Take back that these logs are synced."""
         for collection in self._open.values():
-            if collection.folder / "shard" / "wal" in logs:
+            if collection.log in logs:
                 collection.unsynced = True
 
     def flush(self) -> None:
@@ -244,6 +328,7 @@ class Engine:
         """Flush and let go of every shard."""
         self.flush()
         for collection in self._open.values():
+            collection.drop_copy()
             collection.shard.close()
         self._open.clear()
 
@@ -259,24 +344,25 @@ class Engine:
             self._make(request.name, wanted, request.indexes)
             return
         collection = self._open[request.name]
-        if collection.description != wanted:
+        if (collection.description.size, collection.description.sparse) != (wanted.size, wanted.sparse):
             raise Mismatch(
                 f"collection {request.name!r} has {_vectors(collection.description)}; asked for were {_vectors(wanted)}"
             )
         there = collection.shard.info().payload_schema
         for field, kind in sorted(request.indexes.items()):
             if json_path(field) not in there:
+                collection.drop_copy()  # it would lack the index
                 collection.write(_index(field, kind))
 
     def _make(self, name: str, description: _Description, indexes: dict[str, IndexKind]) -> None:
         folder = self._making / uuid4().hex
-        (folder / "shard").mkdir(parents=True)
-        shard = qdrant.EdgeShard.create(str(folder / "shard"), _config(description))
+        (folder / description.shard).mkdir(parents=True)
+        shard = qdrant.EdgeShard.create(str(folder / description.shard), _config(description))
         for field, kind in sorted(indexes.items()):
             shard.update(_index(field, kind))
         shard.flush()
         shard.close()
-        (folder / "collection.json").write_bytes(msgspec.json.encode(description))
+        (folder / _DESCRIPTION).write_bytes(msgspec.json.encode(description))
         for path in folder.rglob("*"):
             _sync(path)
         folder.rename(self._folder / name)
@@ -287,6 +373,7 @@ class Engine:
         collection = self._open.pop(name, None)
         if collection is None:
             return
+        collection.drop_copy()
         collection.shard.close()
         gone = collection.folder.rename(self._making / uuid4().hex)
         _sync(self._folder)
@@ -298,14 +385,28 @@ class Engine:
         points = [_engine_point(point, request.name, description) for point in request.points]
         condition = None if request.only_if is None else collection.filter(request.only_if)
         mode = qdrant.UpdateMode.InsertOnly if request.only_new else None
+        collection.touch(point.id for point in request.points)
         collection.write(_update.upsert_points(points, condition, mode))
         collection.renew_heads([point.id for point in request.points])
 
     def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
         collection = self._at(name)
-        touched = [] if collection.heads is None else collection.ids(where)
+        touched = [] if collection.heads is None and collection.copy is None else collection.ids(where)
+        collection.touch(touched)
         collection.write(operation(collection.filter(where), *arguments))
         collection.renew_heads(touched)
+
+    def _rewrite(self, request: wire.Rewrite) -> str | None:
+        collection = self._at(request.name)
+        if request.after is None:
+            schemas = collection.shard.info().payload_schema
+            collection.begin_copy((field, found.params or found.data_type) for field, found in sorted(schemas.items()))
+        elif collection.copy is None:
+            raise Unserved(f"the rewrite of {request.name!r} was given up, because the store began again")
+        after = collection.copy_some(request.after, request.limit)
+        if after is None:
+            collection.finish_copy()
+        return after
 
     def _scroll(self, request: wire.Scroll) -> Page:
         collection = self._at(request.name)
@@ -431,6 +532,12 @@ def _dense(vector: Any, owner: str, name: str, description: _Description) -> Any
         wants = "none" if description.size is None else f"vectors of {description.size}"
         raise ValueError(f"{owner} has a dense vector of {len(vector)}; collection {name!r} has {wants}")
     return array("f", vector.tobytes())  # the engine reads it more than twice as fast as numpy's
+
+
+def _copy_points(shard: Any, records: Sequence[Any], description: _Description) -> None:
+    if records:
+        points = [_engine_point(point, "copied", description) for point in _points(records, vectors=True)]
+        shard.update(_update.upsert_points(points))
 
 
 def _points(records: Iterable[Any], vectors: bool) -> list[Point]:

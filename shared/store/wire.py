@@ -125,6 +125,14 @@ class Search(Request, frozen=True):
     heads: Heads
 
 
+class Rewrite(Request, frozen=True):
+    """Answered by the id after which the next call goes on, None once the new files are in place."""
+
+    name: str
+    after: str | None
+    limit: int
+
+
 class Flush(Request, frozen=True):
     """Answered by None."""
 
@@ -146,6 +154,7 @@ AnyRequest = (
     | Facet
     | Delete
     | Search
+    | Rewrite
     | Flush
     | Stop
 )

@@ -15,8 +15,9 @@ from aiokafka import TopicPartition
 from aiokafka.errors import UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
+from shared.log import Instead, Record
 from shared.log.seam import DriverBroker
-from shared.log.sqlite import upkeep
+from shared.log.sqlite import erasing, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, connect
@@ -129,6 +130,15 @@ class SqliteLog:
     async def keep_up(self) -> None:
         """Compact, retain, and give room back, as happens by itself every so often."""
         await upkeep.keep_up(self._storage, self._connect)
+
+    async def overwrite(self, instead: Callable[[Record], Instead | None]) -> int:
+        """Return how many records were overwritten. See `shared.log.Forgetful`."""
+        return await erasing.overwrite(self._storage, self._connect, instead)
+
+    async def forget(self) -> None:
+        """Return when the file holds nothing but its records. It is rewritten: writers wait meanwhile."""
+        await upkeep.keep_up(self._storage, self._connect)
+        await erasing.vacuum(self._storage)
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in range(len((await self._known(topic)).ids))]

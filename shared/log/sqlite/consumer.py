@@ -561,21 +561,7 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
         )
         cut = False
         for offset, time, key, headers, value in rows:
-            records.append(
-                ConsumerRecord(
-                    topic=want.tp.topic,
-                    partition=want.tp.partition,
-                    offset=offset,
-                    timestamp=time,
-                    timestamp_type=_LOG_APPEND_TIME,
-                    key=key,
-                    value=value,
-                    checksum=None,
-                    serialized_key_size=len(key or b""),
-                    serialized_value_size=len(value or b""),
-                    headers=tuple(_headers.decode(headers)),
-                )
-            )
+            records.append(record_of(want.tp, offset, time, key, headers, value))
             size += len(value or b"") + len(key or b"") + len(headers)
             if size >= min(max_bytes, room):
                 cut = True
@@ -587,3 +573,22 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
         whole = not cut and max_records > 0
         got.append(_Got(records, end if whole else records[-1].offset + 1, end))
     return got
+
+
+def record_of(  # noqa: PLR0917 - a row's columns, in their order
+    tp: TopicPartition, offset: int, time: int, key: bytes | None, headers: bytes, value: bytes | None
+) -> ConsumerRecord:
+    """Return a row of the table as readers get it."""
+    return ConsumerRecord(
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+        timestamp=time,
+        timestamp_type=_LOG_APPEND_TIME,
+        key=key,
+        value=value,
+        checksum=None,
+        serialized_key_size=len(key or b""),
+        serialized_value_size=len(value or b""),
+        headers=tuple(_headers.decode(headers)),
+    )

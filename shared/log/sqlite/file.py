@@ -64,6 +64,7 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what goes is overwritten with zeros, in free pages too
         connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone stops at the drive's cache
         connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
         if not _version(connection):

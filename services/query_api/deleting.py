@@ -1,0 +1,133 @@
+"""Many documents deleted at once: counted first, then confirmed by that count."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from litestar import delete
+from litestar.di import NamedDependency
+
+from services.query_api.auth import needs
+from services.query_api.door import Door
+from services.query_api.problems import Problem, invalid
+from services.query_api.request import ApiRequest, tags_of, wait_of
+from services.query_api.selection import Selection, Shelf, selection
+from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
+from shared.ledger import Entry
+
+
+class Doomed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which documents to delete: those that fit `filters`, as a search takes them, or `all`."""
+
+    filters: dict[str, Any] = {}
+    all: bool = False
+    confirm: int | None = None  # the count that the caller was told
+    cursor: str | None = None
+
+    def chosen(self, tenant: str) -> Selection:
+        """Return the documents.
+
+        Raises:
+            Problem: 400 or 422, nothing is chosen, or a filter can't be.
+        """
+        if self.all == bool(self.filters):
+            raise invalid("all", "must be true where no filters are given, and only there")
+        return selection(tenant, self.filters)
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How one document stands: `deleted`, `accepted` where that takes longer, or `failed`."""
+
+    document_id: str
+    status: str
+    error: str | None = None
+
+
+class RemovedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many documents fit, and what became of those of this page."""
+
+    matched: int
+    items: list[Removed]
+    next_cursor: str | None
+    message: str
+
+
+@delete("/rag/documents", operation_id="rag_documents_delete", guards=[needs("ingest")], status_code=200)
+async def rag_documents_delete(
+    request: ApiRequest, shelf: NamedDependency[Shelf], door: NamedDependency[Door]
+) -> RemovedPage:
+    """Delete documents by filter, in the body or as `source`, `tags`, `all` in the query.
+
+    Without `confirm` it only counts; with that count as `confirm` it deletes, a page a request. 409: the count has
+    changed since.
+    """
+    doomed = await _asked(request)
+    chosen = doomed.chosen(request.user.tenant)
+    if doomed.cursor is None:
+        matched = await shelf.count(chosen)
+        if doomed.confirm is None:
+            said = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
+            return RemovedPage(matched=matched, items=[], next_cursor=None, message=said)
+        confirmed(doomed.confirm, matched)
+    entries, after = await shelf.page(chosen, cursor_of(doomed.cursor))
+    wait_s, _ = wait_of(request)
+    items = await asyncio.gather(*(_removed(door, entry, wait_s) for entry in entries))
+    matched = doomed.confirm if doomed.confirm is not None else len(items)
+    return RemovedPage(matched=matched, items=items, next_cursor=after, message=f"{len(items)} documents taken")
+
+
+async def _asked(request: ApiRequest) -> Doomed:
+    if await request.body():
+        try:
+            return msgspec.convert(await request.json(), Doomed)
+        except msgspec.ValidationError as error:
+            raise Problem(400, str(error)) from None
+    query = request.query_params
+    filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
+    if tags := [tag for name in ("tags", "tags[]") for value in query.getall(name, []) for tag in tags_of(value)]:
+        filters["tags"] = tags
+    fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
+    if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
+        raise invalid(unknown[0], "is none of source, tags, all, confirm, cursor; send other filters in the body")
+    try:
+        return msgspec.convert({"filters": filters, **fields}, Doomed, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(400, str(error)) from None
+
+
+async def _removed(door: Door, entry: Entry, wait_s: float) -> Removed:
+    document = DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
+    try:
+        receipt = await door.submit(document)
+    except Problem as problem:
+        return Removed(document_id=entry.document_id, status="failed", error=problem.sentence)
+    except Rejected as error:
+        return Removed(document_id=entry.document_id, status="failed", error=error.sentence)
+    ended = await door.end(receipt, wait_s)
+    if ended is None:
+        return Removed(document_id=entry.document_id, status="accepted")
+    return Removed(document_id=entry.document_id, status=ended.entry.last.status, error=ended.entry.last.error)
+
+
+def confirmed(confirm: int, matched: int) -> None:
+    """Raise the 409 where the caller confirmed another number than there is."""
+    if confirm != matched:
+        raise Problem(
+            409,
+            f"confirm={confirm}, but {matched} documents fit now; nothing was done",
+            code="COUNT_CHANGED",
+            details={"matched": matched},
+        )
+
+
+def cursor_of(cursor: str | None) -> str | None:
+    """Return the cursor, checked to be one of ours, or raise the 400."""
+    try:
+        known = cursor is None or str(UUID(cursor)) == cursor
+    except ValueError:
+        known = False
+    if not known:
+        raise invalid("cursor", "is none that this API gave")
+    return cursor

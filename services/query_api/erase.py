@@ -1,0 +1,180 @@
+"""Documents erased: out of the index, the blobs, the dead letters and the log. docs/erasure.md.
+
+First a version that says so, through the log like any other: whatever is in flight is fenced by it. When it answers,
+all that is older goes. What the files then still hold goes when they are made anew: `forget`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+from aiokafka import TopicPartition
+
+from services.query_api.door import Door
+from services.query_api.redrive import SETTLED_HEADER
+from shared.blobs import Blobs
+from shared.contracts import (
+    ERASED,
+    BlobRef,
+    DocumentChunked,
+    DocumentExtracted,
+    DocumentVersion,
+    Place,
+    decode,
+    encode,
+    erasure,
+)
+from shared.errors import Rejected
+from shared.index import Index
+from shared.ledger import Entry, older
+from shared.log import Forgetful, Instead, Log, Publish, Record
+from shared.log.open_letters import OpenLetters, Wanted
+from shared.log.publish import partition_of
+from shared.log.read import reading
+from shared.places import place_of
+from shared.submission import submission_of
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+
+log = structlog.get_logger(__name__)
+
+_LETTERS = 100  # of one read: each may be 256 kB
+
+
+class Mention(NamedTuple):
+    """What a record says of a document."""
+
+    document_id: str
+    place: Place  # of the submission that it was made of
+    blob: str | None  # sha256 of what it refers to
+    erases: bool  # it holds nothing but the id
+
+
+def mention(record: Record, chunks: str) -> Mention | None:
+    """Return what the record of documents.submitted, documents.extracted or `chunks` is about; None: nobody knows."""
+    try:
+        if record.topic == SUBMITTED:
+            submitted = submission_of(record)
+            return Mention(
+                submitted.document_id, place_of(record), _sha256(submitted.blob), submitted.erases is not None
+            )
+        if record.topic == EXTRACTED and record.value is not None:
+            document = decode(record.value, DocumentExtracted).document
+            return _of_version(document, document.text_sha256)
+        if record.topic == chunks and record.value is not None:
+            event = decode(record.value, DocumentChunked)
+            return _of_version(event.document, _sha256(event.blob))
+    except Rejected:
+        return None
+    return None
+
+
+def _of_version(document: DocumentVersion, blob: str | None) -> Mention:
+    return Mention(document.document_id, document.place, blob, document.raw_hash == ERASED)
+
+
+def _sha256(ref: BlobRef | None) -> str | None:
+    return None if ref is None else ref.sha256
+
+
+def goes(found: Mention | None, erased: Mapping[str, Place]) -> bool:
+    """Return whether the record has to go: its document was erased at a later place. An erasure itself stays."""
+    return (
+        found is not None
+        and not found.erases
+        and found.document_id in erased
+        and older(found.place, erased[found.document_id])
+    )
+
+
+class Eraser:
+    """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
+
+    def __init__(self, *, door: Door, index: Index, blobs: Blobs, log: Log, publish: Publish) -> None:
+        self._door = door
+        self._index = index
+        self._blobs = blobs
+        self._log = log
+        self._publish = publish
+        self._letters = OpenLetters(log)
+        self._chunks = chunks_topic(index.generation.id)
+
+    async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
+        """Return by document id None where it is erased, or why not, or not yet."""
+        said = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
+        erased: dict[str, Place] = {}
+        outcome: dict[str, str | None] = {}
+        for entry, fence in zip(entries, said, strict=True):
+            if isinstance(fence, Place):
+                erased[entry.document_id] = fence
+            outcome[entry.document_id] = fence if isinstance(fence, str) else None
+        if erased:
+            await self._clean({entry.document_id: entry.tenant for entry in entries}, erased)
+        return outcome
+
+    async def _fence(self, entry: Entry, wait_s: float) -> Place | str:
+        try:
+            receipt = await self._door.submit(erasure(entry.tenant, entry.document_id))
+        except Rejected as error:
+            return error.sentence
+        ended = await self._door.end(receipt, wait_s)
+        if ended is None:
+            return f"the log has it, but the workers haven't come to it within {wait_s:g} s: erase it again"
+        return receipt.place
+
+    async def _clean(self, tenants: Mapping[str, str], erased: Mapping[str, Place]) -> None:
+        kept: dict[str, set[str]] = {name: set() for name in erased}
+        async for record in self._records(EXTRACTED, erased):
+            found = mention(record, self._chunks)
+            if found is not None and goes(found, erased):
+                await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
+            else:
+                _keep(kept, found)
+        await self._settle_letters({tenants[name] for name in erased}, erased)
+        if isinstance(self._log, Forgetful):
+            await self._log.overwrite(lambda record: self._instead(record, tenants, erased))
+        # What the user has sent again since has blobs, too.
+        for topic in (SUBMITTED, self._chunks):
+            async for record in self._records(topic, erased, since=min(place.time for place in erased.values())):
+                _keep(kept, mention(record, self._chunks))
+        for name in erased:
+            await self._blobs.collect(tenants[name], name, frozenset(kept[name]), 0.0)
+        log.info("documents_erased", count=len(erased))
+
+    def _instead(self, record: Record, tenants: Mapping[str, str], erased: Mapping[str, Place]) -> Instead | None:
+        found = mention(record, self._chunks)
+        if found is None or not goes(found, erased):
+            return None
+        name = found.document_id
+        if record.topic != SUBMITTED:
+            return Instead(record.key, None)
+        # Not a null: read again, that would delete, or be refused. This is older than the fence, and says what it was.
+        return Instead(name.encode(), encode(erasure(tenants[name], name)))
+
+    async def _records(self, topic: str, names: Collection[str], since: int | None = None) -> AsyncIterator[Record]:
+        """Yield all records, from `since` (ms) on, of the partitions in which these documents' records belong."""
+        ends = await self._log.end_offsets(topic)
+        starts = {} if since is None else await self._log.offsets_since(topic, since)
+        for partition in sorted({partition_of(name.encode(), len(ends)) for name in names}):
+            tp = TopicPartition(topic, partition)
+            async with reading(self._log, tp) as reader:
+                async for record in reader.between(starts.get(tp, 0), ends[tp]):
+                    yield record
+
+    async def _settle_letters(self, tenants: Collection[str], erased: Mapping[str, Place]) -> None:
+        for tenant in sorted(tenants):
+            for name, place in erased.items():
+                wanted, above = Wanted(tenant=tenant, document_id=name), -1
+                while True:
+                    found = await self._letters.oldest(wanted, limit=_LETTERS, above=above)
+                    for each in found.letters:
+                        for key in each.keys if older(each.letter.place, place) else ():
+                            await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
+                    if found.after is None:
+                        break
+                    above = found.after
+
+
+def _keep(kept: Mapping[str, set[str]], found: Mention | None) -> None:
+    if found is not None and found.blob is not None and found.document_id in kept:
+        kept[found.document_id].add(found.blob)

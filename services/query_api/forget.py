@@ -1,0 +1,113 @@
+"""Files made anew without what was erased, and searched for words of it."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from shared.ids import text_hash
+from shared.index import Index
+from shared.log import Forgetful, Log
+from shared.topics import SUBMITTED
+
+_SHORTEST, _LONGEST = 12, 40  # characters of a canary
+_CANARIES = 4  # of one document
+_BLOCK = 1 << 20
+# As they stand in every file: JSON escapes nothing of this.
+_PLAIN = re.compile(rf"[\w,.;:()\- ]{{{_SHORTEST},{_LONGEST}}}(?=\W|$)")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one part keeps of the erased, and for how long."""
+
+    name: str
+    forgotten: bool
+    sentence: str
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A file with something of the erased in it."""
+
+    file: str  # within the data folder
+    canaries: int  # how many of them
+
+
+def canary(text: str) -> str | None:
+    """Return the longest plain run of the text, of 12 to 40 characters, or None where there is none."""
+    return max((found.strip() for found in _PLAIN.findall(text)), key=len, default=None)
+
+
+async def canaries(index: Index, document_id: str) -> list[str]:
+    """Return words of the document that answers, out of passages that stand in no other one; none where there are none.
+
+    In the text of another document they would be found for ever, and rightly.
+    """
+    head = await index.head(document_id)
+    chosen: list[str] = []
+    step = max(1, (head.chunk_count if head else 0) // (2 * _CANARIES))
+    start = 0
+    while head is not None and not head.deleted and start < head.chunk_count and len(chosen) < _CANARIES:
+        page = await index.chunks_page(document_id, head.version, start=start, limit=1)
+        for payload in page:
+            words = canary(payload["text"])
+            if words is not None and not await index.stands_elsewhere(document_id, text_hash(payload["text"])):
+                chosen.append(words)
+        start += step
+    return list(dict.fromkeys(chosen))
+
+
+async def forgotten(log: Log, index: Index) -> list[Part]:
+    """Return what each part has forgotten, once those whose files are ours have made them anew.
+
+    Raises:
+        Unavailable: a part is away, or can't write; what is erased stays so, ask again.
+    """
+    if isinstance(log, Forgetful):
+        await log.forget()
+        parts = [Part("log", forgotten=True, sentence="the log's file was written anew")]
+    else:
+        kept = await log.retention_ms(SUBMITTED)
+        days = "no retention: for ever" if kept is None else f"{kept / 86_400_000:g} days, and a segment's age"
+        parts = [
+            Part("log", forgotten=False, sentence=f"the cluster forgets by compaction and retention ({days})"),
+        ]
+    if await index.rewrite():
+        parts.append(Part("store", forgotten=True, sentence="the store's files were written anew"))
+    else:
+        said = "the Qdrant server forgets when its optimizer rewrites a segment, or its collection is made anew"
+        parts.append(Part("store", forgotten=False, sentence=said))
+    return parts
+
+
+async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[Seen]]:
+    """Return how many files were read in the folder, and which of them hold some of the words."""
+    return await asyncio.to_thread(_seen, folder, [each.encode() for each in words])
+
+
+def _seen(folder: Path, words: Sequence[bytes]) -> tuple[int, list[Seen]]:
+    count, found = 0, []
+    for path in sorted(folder.rglob("*")):
+        try:
+            if path.is_symlink() or not path.is_file():
+                continue
+            there = _words_in(path, words)
+        except FileNotFoundError:  # its owner is at work
+            continue
+        count += 1
+        if there:
+            found.append(Seen(str(path.relative_to(folder)), there))
+    return count, found
+
+
+def _words_in(path: Path, words: Sequence[bytes]) -> int:
+    there: set[bytes] = set()
+    overlap = max(map(len, words), default=1) - 1
+    tail = b""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            block = tail + block
+            there.update(word for word in words if word in block)
+            tail = block[-overlap:] if overlap else b""
+    return len(there)

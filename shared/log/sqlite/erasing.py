@@ -1,0 +1,91 @@
+"""Forgetting before retention does: records overwritten where they stand, and the file made anew."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import NamedTuple
+
+import msgspec
+from aiokafka import TopicPartition
+
+from shared.log import Instead, Record
+from shared.log.sqlite.consumer import record_of
+from shared.log.sqlite.errors import LogUnavailable, unavailable
+from shared.log.sqlite.file import Connect, open_reader
+from shared.log.sqlite.storage import Storage, Transaction
+
+_SLICE = 200  # rows of one transaction: writers wait for no more
+_TRIES = 5  # of a checkpoint, each as long as SQLite waits for readers
+_NO_HEADERS = msgspec.msgpack.encode([])
+
+
+class _Change(NamedTuple):
+    key: bytes | None
+    headers: bytes
+    value: bytes | None
+    partition: int
+    offset: int
+
+
+async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Record], Instead | None]) -> int:
+    """Return how many records were overwritten: those that aren't in a compacted topic, and `instead` wants so."""
+    await storage.refresh()
+    count = 0
+    for known in tuple(storage.topics.values()):
+        if known.spec.cleanup == "compact":
+            continue
+        for number, id_ in enumerate(known.ids):
+            tp = TopicPartition(known.spec.name, number)
+            changes = await asyncio.to_thread(_changes, storage, connect, tp, id_, instead)
+            for start in range(0, len(changes), _SLICE):
+                await _write(storage, changes[start : start + _SLICE])
+            count += len(changes)
+    return count
+
+
+def _changes(
+    storage: Storage, connect: Connect, tp: TopicPartition, id_: int, instead: Callable[[Record], Instead | None]
+) -> list[_Change]:
+    # A connection of its own: the scan of a large partition would hold up the readers.
+    try:
+        with closing(open_reader(storage.path, connect)) as connection:
+            rows = connection.execute(
+                "SELECT offset, time, key, headers, value FROM record WHERE partition = ? ORDER BY offset", (id_,)
+            )
+            found = ((offset, instead(record_of(tp, offset, *rest))) for offset, *rest in rows)
+            return [_Change(new.key, _NO_HEADERS, new.value, id_, offset) for offset, new in found if new is not None]
+    except sqlite3.Error as error:
+        raise unavailable(storage.path, error) from error
+
+
+async def _write(storage: Storage, changes: Iterable[_Change]) -> None:
+    def write(transaction: Transaction) -> None:
+        transaction.connection.executemany(
+            "UPDATE record SET key = ?, headers = ?, value = ? WHERE partition = ? AND offset = ?", changes
+        )
+        storage.step("swept")
+
+    await storage.submit(write)
+
+
+async def vacuum(storage: Storage) -> None:
+    """Write the file anew from its rows, then empty the write-ahead log.
+
+    Raises:
+        LogUnavailable: the disk has no room for a second copy, or somebody has read the old one all along.
+    """
+
+    def rewrite(connection: sqlite3.Connection) -> None:
+        connection.execute("VACUUM")
+
+    def emptied(connection: sqlite3.Connection) -> bool:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        storage.step("checkpointed")
+        return not busy
+
+    await storage.maintain(rewrite)
+    for _ in range(_TRIES):
+        if await storage.maintain(emptied):
+            return
+    raise LogUnavailable(f"{storage.path.name}-wal can't be emptied: somebody has been reading it all along", "busy")

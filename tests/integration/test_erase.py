@@ -1,0 +1,371 @@
+"""Documents deleted by filter and erased over HTTP, on the standalone adapters and the real workers."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, cast
+
+import httpx
+import pytest
+import pytest_asyncio
+from aiokafka import TopicPartition
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+
+from services.query_api.app import Parts, make_api
+from services.standalone.serve import start
+from shared.contracts import DocumentSubmitted, Place, decode, encode, erasure
+from shared.ids import document_id
+from shared.ledger import Entry
+from shared.log import Forgetful, Record
+from shared.log.read import reading
+from shared.places import PLACE_HEADER, place_header
+from shared.settings import Settings
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+
+pytestmark = [pytest.mark.timeout(90), pytest.mark.asyncio(loop_scope="module")]
+
+HANG_S = 30
+TENANTS = [f"t{number}" for number in range(40)]  # more than there are tests
+SECRET = "Quetzalcoatlus northropi sleeps in Coyoacan"
+NAME = "Xochitl-Ixtlilxochitl.md"  # a name may be what has to be forgotten
+
+
+class System:
+    """The running stages and their API, as one tenant has them."""
+
+    def __init__(self, parts: Parts, tenant: str) -> None:
+        self.parts = parts
+        self.tenant = tenant
+        app = make_api(replace(parts, registry=CollectorRegistry()))
+        transport = httpx.ASGITransport(cast("Any", app))  # Litestar's types are narrower than httpx's
+        key = {"X-API-Key": f"key-of-{tenant}"}
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://sluice", timeout=HANG_S, headers=key)
+
+    def name(self, path: str = NAME, source: str = "s") -> str:
+        """Return the document's id."""
+        return document_id(self.tenant, source, path)
+
+    async def call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Return the body of a reply that must be a 200."""
+        reply = await self.http.request(method, path, **options)
+        assert reply.status_code == 200, reply.text
+        body: dict[str, Any] = reply.json()
+        return body
+
+    async def put(self, text: str, path: str = NAME, **fields: Any) -> str:
+        """Return how a document ended that came through the door."""
+        body = {"source": "s", "path": path, "text": text, **fields}
+        return str((await self.call("POST", "/rag/ingest", json=body))["status"])
+
+    async def erase(self, *names: str) -> list[tuple[str, str]]:
+        """Return each document's id and outcome."""
+        page = await self.call("POST", "/ops/erase", json={"documentIds": [*names]})
+        return [(each["documentId"], each["outcome"]) for each in page["items"]]
+
+    async def forget(self, *canaries: str) -> list[str]:
+        """Return the files in which some of the words are left when all is made anew."""
+        reply = await self.call("POST", "/ops/forget", json={"canaries": canaries})
+        assert [(part["name"], part["forgotten"]) for part in reply["parts"]] == [("log", True), ("store", True)]
+        return [each["file"] for each in reply["found"]]
+
+    async def found(self, query: str = SECRET) -> list[str]:
+        """Return the ids of the documents that a search finds."""
+        reply = await self.call("POST", "/rag/search", json={"query": query, "topK": 10})
+        return [each["metadata"]["documentId"] for each in reply["results"]]
+
+    async def ended(self, place: Place, name: str) -> Entry:
+        """Return the entry when what was submitted at the place has ended."""
+
+        async def look() -> Entry | None:
+            entry = await self.parts.ledger.get(name)
+            return entry if entry is not None and entry.ended(place) else None
+
+        entry = await self.parts.notices.until(name, look, HANG_S)
+        assert entry is not None, f"{name} stands as {await self.parts.ledger.get(name)}"
+        return entry
+
+    async def send(self, value: bytes | None, key: bytes, **headers: str) -> Place:
+        """Return the place of a submission that is on the log."""
+        written = await self.parts.publish(SUBMITTED, value, key=key, headers=headers)
+        return Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+
+    async def records(self, topic: str) -> list[Record]:
+        """Return all records of a topic."""
+        found: list[Record] = []
+        for tp in await self.parts.log.end_offsets(topic):
+            async with reading(self.parts.log, TopicPartition(*tp)) as reader:
+                found += [record async for record in reader.between(*await reader.bounds())]
+        return found
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts]:
+    keys = ",".join(f"key-of-{tenant}:{tenant}:ingest+query+admin" for tenant in TENANTS)
+    settings = Settings(
+        data=tmp_path_factory.mktemp("erase") / "data",
+        api_keys=SecretStr(f"{keys},key-of-writer:t0:ingest"),
+        chat="extractive:",
+        samples="off",
+        partitions=2,
+    )
+    async with AsyncExitStack() as stack:
+        yield await start(settings, stack)
+
+
+@pytest.fixture(scope="module")
+def tenants() -> Iterator[str]:
+    return iter(TENANTS)
+
+
+@pytest.fixture
+def system(parts: Parts, tenants: Iterator[str]) -> System:
+    return System(parts, next(tenants))
+
+
+def holding(parts: Parts, *words: str) -> list[str]:
+    """Return the files that hold one of the words, found without the product's own scan."""
+    files = [path for path in parts.settings.data.rglob("*") if path.is_file()]
+    return [str(path) for path in files if any(word.encode() in path.read_bytes() for word in words)]
+
+
+async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: System) -> None:
+    long = "\n\n".join(f"{SECRET} {number}: {'filler words of no weight ' * 20}" for number in range(900))
+    await system.put(SECRET, title="Xochitl's title", tags=["Xochitl-tag"], metadata={"note": "Xochitl-note"})
+    await system.put(f"{SECRET}, amended.")
+    await system.put(long, "Xochitl-long.md")
+    failed = await system.http.post("/rag/ingest", json={"source": "s", "path": "Xochitl-blank.md", "text": " "})
+    dry = await system.call("POST", "/ops/erase", json={"source": "s", "dryRun": True})
+    canaries = [word for each in dry["items"] for word in each["canaries"]]
+    before = await system.call("POST", "/ops/forget", json={"canaries": canaries, "dryRun": True})
+
+    names = [system.name(path) for path in (NAME, "Xochitl-long.md", "Xochitl-blank.md")]
+    erased = await system.erase(*names)
+    left = await system.forget(*canaries)
+
+    assert failed.status_code == 422
+    assert (before["parts"], len(canaries) > 2) == ([], True)
+    kinds = {each["file"].split("/")[0].split(".")[0] for each in before["found"]}
+    assert {"log", "store", "blobs"} <= kinds, "what is erased stood in all of them, or this test would show nothing"
+    assert erased == [(name, "erased") for name in names]
+    assert left == []
+    assert holding(system.parts, "Quetzalcoatlus", "Xochitl") == []
+    assert await system.found() == []
+
+
+async def test_what_is_left_of_an_erased_document_is_an_id_and_a_version(system: System) -> None:
+    await system.put(SECRET, title="A title", tags=["tag"])
+    name = system.name()
+
+    await system.erase(name)
+
+    entry = await system.parts.ledger.get(name)
+    head = await system.parts.index.head(name)
+    assert entry is not None
+    assert head is not None
+    assert (entry.source, entry.path, entry.title, entry.tags, entry.erased) == ("", "", None, (), True)
+    assert (head.source, head.path, head.title, head.tags, head.deleted) == ("", "", None, (), True)
+    assert head.version == entry.accepted.version
+    truth = {record.key: record.value for record in await system.records(EXTRACTED) if name.encode() in record.key}
+    assert [key for key, value in truth.items() if value is not None] == [f"{name}/{head.version}".encode()]
+    assert (await system.call("GET", f"/rag/documents/{name}"))["status"] == "deleted"
+    assert (await system.call("DELETE", f"/rag/documents/{name}"))["status"] == "deleted"
+
+
+async def test_a_replay_after_it_doesn_t_bring_it_back(system: System) -> None:
+    name = system.name()
+    value = encode(DocumentSubmitted(source="s", path=NAME, tenant=system.tenant, text=SECRET))
+    first = await system.send(value, name.encode())
+    await system.ended(first, name)
+    await system.erase(name)
+    erased = await system.parts.ledger.get(name)
+    assert erased is not None
+
+    # As it was, which is what a cluster still has, and as it is now; each at its own place.
+    await system.send(value, name.encode(), **{PLACE_HEADER: place_header(first)})
+    now = [each for each in await system.records(SUBMITTED) if each.key == name.encode() and each.value]
+    for record in now:
+        place = Place(partition=record.partition, offset=record.offset, time=record.timestamp)
+        await system.send(record.value, name.encode(), **{PLACE_HEADER: place_header(place)})
+    for record in await system.records(chunks_topic(system.parts.index.generation.id)):
+        if record.key == name.encode():
+            await system.parts.publish(record.topic, record.value, key=record.key)
+    await system.ended(await system.send(encode(erasure(system.tenant, name)), name.encode()), name)
+
+    after = await system.parts.ledger.get(name)
+    assert after is not None
+    assert (after.accepted.version, after.source) == (erased.accepted.version, "")
+    assert await system.found() == []
+    letters = await system.call("GET", "/ops/dead-letters")
+    assert letters["total"] == 0
+
+
+async def test_a_document_in_flight_is_erased_and_one_sent_later_is_a_new_version(system: System) -> None:
+    name = system.name()
+    places = [
+        await system.send(
+            encode(DocumentSubmitted(source="s", path=NAME, tenant=system.tenant, text=f"{SECRET} {number}")),
+            name.encode(),
+        )
+        for number in range(5)
+    ]
+    await system.ended(places[0], name)
+
+    assert await system.erase(name) == [(name, "erased")]
+    assert await system.found() == []
+    assert await system.put("Something else altogether stands here.") == "created"
+
+    assert await system.found("something else") == [name]
+    shown = await system.call("GET", f"/rag/documents/{name}")
+    assert (shown["source"], shown["path"]) == ("s", NAME)
+    text = await system.http.get(f"/rag/documents/{name}/text")
+    assert text.text == "Something else altogether stands here."
+    assert await system.erase(name) == [(name, "erased")]
+
+
+async def test_dead_letters_and_blobs_of_it_go_and_others_stay(system: System) -> None:
+    await system.put("words " * 60_000)
+    for path in (NAME, "other.md"):
+        await system.http.post("/rag/ingest", json={"source": "s", "path": path, "text": " "})
+    name, other = system.name(), system.name("other.md")
+
+    await system.erase(name)
+
+    letters = await system.call("GET", "/ops/dead-letters")
+    assert [each["documentId"] for each in letters["items"]] == [other]
+    assert not (system.parts.settings.data / "blobs" / system.tenant / name).exists()
+    open_ = {record.key: record.value for record in await system.records(DEAD_LETTERS)}
+    assert not any(value is not None and name.encode() in value for value in open_.values())
+
+
+async def test_equal_text_of_another_document_and_of_another_tenant_stays_bit_by_bit(
+    system: System, tenants: Iterator[str]
+) -> None:
+    other = System(system.parts, next(tenants))
+    await system.put(SECRET)
+    await system.put(SECRET, "twin.md")
+    await other.put(SECRET)
+
+    async def all_of(whose: System, path: str) -> Any:
+        head = await whose.parts.index.head(whose.name(path))
+        assert head is not None
+        payloads = await whose.parts.index.chunks_page(head.document_id, head.version, start=0, limit=10)
+        known = await whose.parts.index.known(whose.tenant, [payload["metadata"]["chunkHash"] for payload in payloads])
+        return payloads, {name: each.vector.tobytes() for name, each in known.items()}
+
+    before = await all_of(system, "twin.md"), await all_of(other, NAME)
+    assert await other.erase(system.name()) == [(system.name(), "unknown")]
+    dry = await system.call("POST", "/ops/erase", json={"documentIds": [system.name()], "dryRun": True})
+    await system.erase(system.name())
+    await system.forget()
+
+    assert dry["items"][0]["canaries"] == []  # they would be found for ever, and rightly
+    assert (await all_of(system, "twin.md"), await all_of(other, NAME)) == before
+    assert await system.found() == [system.name("twin.md")]
+    assert await other.found() == [other.name()]
+    assert len(holding(system.parts, SECRET)) > 1
+    await other.erase(other.name())
+    await system.erase(system.name("twin.md"))
+
+
+async def test_an_erasure_in_another_tenant_s_name_touches_nothing(system: System, tenants: Iterator[str]) -> None:
+    thief = next(tenants)
+    await system.put(SECRET)
+    name = system.name()
+    before = await system.parts.ledger.get(name)
+
+    await system.send(encode(erasure(thief, name)), name.encode())
+    await system.put("A later one, so that the first has been read.", "later.md")
+    await system.ended(await system.send(encode(erasure(thief, name)), name.encode()), system.name("later.md"))
+
+    assert await system.parts.ledger.get(name) == before
+    assert await system.found() == [name, system.name("later.md")]
+    await system.erase(name)
+
+
+async def test_a_foreign_record_that_stood_elsewhere_is_overwritten_too(system: System) -> None:
+    name = system.name()
+    value = encode(DocumentSubmitted(source="s", path=NAME, tenant=system.tenant, text=SECRET))
+    await system.ended(await system.send(value, b"some key of its own", hint=SECRET), name)
+    assert isinstance(system.parts.log, Forgetful)
+
+    await system.erase(name)
+
+    mine = [each for each in await system.records(SUBMITTED) if each.key == name.encode()]
+    assert len(mine) >= 3  # where it came in, under its right key, and the erasure
+    assert [decode(each.value, DocumentSubmitted) for each in mine] == [erasure(system.tenant, name)] * len(mine)
+    assert await system.forget(SECRET) == []
+
+
+async def test_many_are_deleted_by_filter_when_their_count_is_confirmed(system: System) -> None:
+    for number in range(4):
+        await system.put(f"Paragraph {number}.", f"{number}.md", tags=["even" if number % 2 == 0 else "odd"])
+    await system.put("Another source.", "4.md", source="other", metadata={"year": 2020})
+
+    counted = await system.call("DELETE", "/rag/documents", params={"tags": "even"})
+    changed = await system.http.request("DELETE", "/rag/documents", params={"tags": "even", "confirm": 3})
+    deleted = await system.call("DELETE", "/rag/documents", params={"tags": "even", "confirm": 2})
+    by_year = {"filters": {"year": 2020}}
+    found = await system.call("DELETE", "/rag/documents", json=by_year)
+    gone = await system.call("DELETE", "/rag/documents", json={**by_year, "confirm": 1})
+    rest = await system.call("DELETE", "/rag/documents", json={"all": True})
+
+    assert (counted["matched"], counted["items"]) == (2, [])
+    assert (changed.status_code, changed.json()["code"], changed.json()["details"]) == (
+        409,
+        "COUNT_CHANGED",
+        {"matched": 2},
+    )
+    assert [each["status"] for each in deleted["items"]] == ["deleted", "deleted"]
+    assert found["matched"] == 1
+    assert [each["documentId"] for each in gone["items"]] == [system.name("4.md", "other")]
+    assert rest["matched"] == 2
+
+
+async def test_a_deletion_of_more_than_a_page_goes_on_where_it_stopped(system: System) -> None:
+    for number in range(257):
+        blank = DocumentSubmitted(tenant=system.tenant, source="s", path=f"{number}.md", text=" ")
+        last = await system.send(encode(blank), system.name(f"{number}.md").encode())
+    await system.ended(last, system.name("256.md"))
+
+    async def known() -> bool | None:
+        return (await system.call("DELETE", "/rag/documents", json={"all": True}))["matched"] == 257 or None
+
+    assert await system.parts.notices.until(system.name("256.md"), known, HANG_S)
+    first = await system.call("DELETE", "/rag/documents", json={"all": True, "confirm": 257})
+    rest = await system.call(
+        "DELETE", "/rag/documents", json={"all": True, "confirm": 257, "cursor": first["nextCursor"]}
+    )
+
+    assert (len(first["items"]), len(rest["items"]), rest["nextCursor"]) == (256, 1, None)
+    assert {each["status"] for each in first["items"] + rest["items"]} == {"deleted"}
+
+
+async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) -> None:
+    writer = {"X-API-Key": "key-of-writer"}
+    for method, path, options, status, said in (
+        ("POST", "/ops/erase", {"headers": writer, "json": {"source": "s"}}, 403, "admin"),
+        ("POST", "/ops/forget", {"headers": writer, "json": {}}, 403, "admin"),
+        ("POST", "/ops/erase", {"json": {}}, 400, "a source must be given"),
+        ("POST", "/ops/erase", {"json": {"source": "s", "cursor": "x"}}, 400, "cursor"),
+        ("POST", "/ops/forget", {"json": {"canaries": ["abc"]}}, 400, "canaries"),
+        ("DELETE", "/rag/documents", {}, 400, "all: must be true"),
+        ("DELETE", "/rag/documents", {"json": {"all": True, "filters": {"source": "s"}}}, 400, "all: must be true"),
+        ("DELETE", "/rag/documents", {"json": {"filters": {"tenant": "t1"}}}, 400, "tenant"),
+        ("DELETE", "/rag/documents", {"params": {"year": "2020"}}, 400, "year"),
+        ("DELETE", "/rag/documents", {"json": {"all": True, "confirm": 0, "cursor": "x"}}, 400, "cursor"),
+    ):
+        asked: dict[str, Any] = options
+
+        reply = await system.http.request(method, path, **asked)
+
+        assert (reply.status_code, said in reply.text) == (status, True), (path, reply.text)
+
+
+async def test_an_unknown_id_is_said_and_the_rest_is_done(system: System) -> None:
+    await system.put(SECRET)
+    unknown = document_id(system.tenant, "s", "never.md")
+
+    outcome = await system.erase(unknown, "no id", system.name())
+
+    assert sorted(outcome) == sorted([(unknown, "unknown"), ("no id", "unknown"), (system.name(), "erased")])
