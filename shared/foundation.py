@@ -18,6 +18,7 @@ from shared.errors import Unavailable
 from shared.index import Generation, Index, followed, serving
 from shared.ledger import Ledger
 from shared.log import Log
+from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
@@ -27,7 +28,7 @@ from shared.settings import Settings
 from shared.store import Store
 from shared.store.bm25 import Bm25
 from shared.store.open import open_store
-from shared.topics import Topic, pipeline_topics
+from shared.topics import Topic, pipeline_topics, readers
 
 PROBE_S = 2.0
 
@@ -45,6 +46,7 @@ class Foundation:
     bm25: Bm25
     index: Index
     ledger: Ledger
+    backlog: Backlog
 
     async def begin(
         self, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool = False
@@ -58,6 +60,8 @@ class Foundation:
         for consumption in consumptions:
             stack.push_async_callback(consumption.stop)
         ConsumptionMetrics(consumptions, self.registry)
+        watching = asyncio.create_task(self.backlog.watch())
+        stack.callback(watching.cancel)
 
         async def troubles() -> dict[str, str | None]:
             asked = [store_troubles(self.store)]
@@ -69,6 +73,8 @@ class Foundation:
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
             for consumption in consumptions:
                 found[consumption.name] = consumption.broken or next(iter(consumption.waiting.values()), None)
+            if consumptions:
+                found["backlog"] = self.backlog.trouble
             return found
 
         return troubles
@@ -129,6 +135,7 @@ async def lay_foundation(settings: Settings, stack: AsyncExitStack, *, chunker: 
         bm25=bm25,
         index=index,
         ledger=ledger,
+        backlog=Backlog(log, readers(generation.id)),
     )
 
 

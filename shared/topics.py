@@ -63,6 +63,11 @@ def chunks_topic(generation: str) -> str:
     return f"chunks.{generation}"
 
 
+def readers(generation: str) -> dict[str, str]:
+    """Return by topic the group of the stage that reads it, in the order of the pipeline."""
+    return {SUBMITTED: "ingest", EXTRACTED: f"chunk.{generation}", chunks_topic(generation): f"embed.{generation}"}
+
+
 def pipeline_topics(
     generation: str, *, partitions: int = PARTITIONS, replication: int | None = None
 ) -> tuple[Topic, ...]:

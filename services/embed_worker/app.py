@@ -26,7 +26,7 @@ from shared.process import Service
 from shared.settings import Settings
 from shared.statuses import Statuses, set_aside
 from shared.store.bm25 import Bm25
-from shared.topics import chunks_topic
+from shared.topics import chunks_topic, readers
 
 log = structlog.get_logger(__name__)
 
@@ -59,10 +59,11 @@ def join(broker: KafkaBroker, parts: Parts) -> Consumption:
     )
     embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses)
     generation = parts.index.generation.id
+    topic = chunks_topic(generation)
     return consume(
         broker,
-        chunks_topic(generation),
-        f"embed.{generation}",
+        topic,
+        readers(generation)[topic],
         embed,
         stage="embed",
         on_dead=set_aside(DeadLetters(broker, parts.blobs, embed.owner), embed.failed),

@@ -20,9 +20,7 @@ from shared.log.publish import partition_for, publish
 from shared.process import Service
 from shared.settings import Settings
 from shared.statuses import Statuses, set_aside
-from shared.topics import EXTRACTED, SUBMITTED
-
-INGEST_GROUP = "ingest"
+from shared.topics import EXTRACTED, SUBMITTED, readers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +47,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         partition_of=partial(partition_for, broker, SUBMITTED),
     )
     generation = parts.index.generation
+    groups = readers(generation.id)
     chunking = Chunking(
         generation=generation, blobs=parts.blobs, parsers=parts.parsers, publish=send, statuses=statuses
     )
@@ -56,7 +55,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         consume(
             broker,
             SUBMITTED,
-            INGEST_GROUP,
+            groups[SUBMITTED],
             ingest,
             stage="ingest",
             on_dead=set_aside(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
@@ -65,7 +64,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         consume(
             broker,
             EXTRACTED,
-            f"chunk.{generation.id}",
+            groups[EXTRACTED],
             chunking,
             stage="chunk",
             on_dead=set_aside(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),

@@ -33,6 +33,7 @@ from shared.embedder import Embedder
 from shared.index import Index
 from shared.ledger import Ledger
 from shared.log import Log, Publish
+from shared.log.backlog import Backlog
 from shared.probes import OPEN, Probed, Troubles, livez, readyz
 from shared.probes import metrics as metrics_route
 from shared.settings import Settings
@@ -54,6 +55,7 @@ class Parts:
     publish: Publish
     notices: Notices
     ledger: Ledger
+    backlog: Backlog
     index: Index
     embedder: Embedder
     bm25: Bm25
@@ -75,6 +77,7 @@ def make_api(parts: Parts) -> Litestar:
         blobs=parts.blobs,
         notices=parts.notices,
         metrics=metrics,
+        backlog=parts.backlog,
     )
     provided = {
         "retriever": retriever,

@@ -16,6 +16,7 @@ from shared.errors import Unavailable
 from shared.index import Index
 from shared.ledger import Accepted, Entry, Last, Ledger
 from shared.log import Publish
+from shared.log.backlog import Backlog
 from shared.topics import SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -39,7 +40,15 @@ class Door:
     """Takes submissions in."""
 
     def __init__(
-        self, *, publish: Publish, ledger: Ledger, index: Index, blobs: Blobs, notices: Notices, metrics: Metrics
+        self,
+        *,
+        publish: Publish,
+        ledger: Ledger,
+        index: Index,
+        blobs: Blobs,
+        notices: Notices,
+        metrics: Metrics,
+        backlog: Backlog,
     ) -> None:
         self._publish = publish
         self._ledger = ledger
@@ -47,14 +56,18 @@ class Door:
         self._blobs = blobs
         self._notices = notices
         self._metrics = metrics
+        self._backlog = backlog
 
     async def submit(self, document: DocumentSubmitted) -> Receipt:
         """Return the receipt once the log has the submission.
 
         Raises:
-            Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did.
+            Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did; or what the log has
+                already is so old, and unread, that it may be lost.
             Rejected: the record is too large even without its body.
         """
+        if self._backlog.trouble is not None:
+            raise unavailable(f"nothing more is taken in: {self._backlog.trouble}", code="BACKLOG")
         id_ = document.document_id
         try:
             value = await submission_value(document, self._blobs)

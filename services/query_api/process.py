@@ -29,6 +29,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Service:
         publish=partial(publish, broker),
         notices=notices,
         ledger=base.ledger,
+        backlog=base.backlog,
         index=base.index,
         embedder=base.embedder,
         bm25=base.bm25,

@@ -123,6 +123,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
         publish=partial(publish, broker),
         notices=notices,
         ledger=base.ledger,
+        backlog=base.backlog,
         index=base.index,
         embedder=base.embedder,
         bm25=base.bm25,

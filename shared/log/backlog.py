@@ -6,7 +6,7 @@ should be taken in, and somebody should be told (CORRECTNESS 7).
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from aiokafka import TopicPartition
@@ -24,20 +24,18 @@ def _wall_clock_ms() -> int:
 
 
 class Backlog:
-    """Whether any of these readers, each a group and its topic, is so late; as last seen, so that asking is free."""
+    """Whether any of these readers, a group for each topic, is so late; as last seen, so that asking is free."""
 
-    def __init__(
-        self, log: Log, readers: Iterable[tuple[str, str]], *, now: Callable[[], int] = _wall_clock_ms
-    ) -> None:
+    def __init__(self, log: Log, readers: Mapping[str, str], *, now: Callable[[], int] = _wall_clock_ms) -> None:
         self.trouble: str | None = None  # what readiness and the door say
         self._log = log
-        self._readers = tuple(readers)
+        self._readers = readers
         self._now = now
 
     async def measure(self) -> None:
         """Look now. While the log is away, what was seen last stands."""
         try:
-            said = [await endangered(self._log, group, topic, self._now()) for group, topic in self._readers]
+            said = [await endangered(self._log, group, topic, self._now()) for topic, group in self._readers.items()]
         except Unavailable as error:
             log.warning("backlog_unknown", reason=error.sentence)
             return

@@ -100,13 +100,13 @@ async def test_a_topic_that_forgets_nothing_is_never_in_danger(log: Log, broker:
 async def test_what_was_seen_last_stands_until_the_log_can_be_asked_again(log: Log, broker: KafkaBroker) -> None:
     _, young = await two_ages(broker)
     clock = [young.timestamp + 1 + HALF]
-    backlog = Backlog(log, [("nobody", "truth"), ("nobody", "events")], now=lambda: clock[0])
+    backlog = Backlog(log, {"truth": "nobody", "events": "nobody"}, now=lambda: clock[0])
 
     await backlog.measure()
     seen = str(backlog.trouble)
     assert "nobody has not read" in seen
 
-    lost = Backlog(log, [("nobody", "nowhere")], now=lambda: clock[0])
+    lost = Backlog(log, {"nowhere": "nobody"}, now=lambda: clock[0])
     lost.trouble = seen
     await lost.measure()
     assert lost.trouble == seen

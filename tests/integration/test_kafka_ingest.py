@@ -18,7 +18,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.structs import RecordMetadata
 from faststream.kafka import KafkaBroker
 
-from services.ingest_worker.app import INGEST_GROUP, Parts, join
+from services.ingest_worker.app import Parts, join
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs.file import FileBlobs
@@ -75,7 +75,7 @@ class FirstStages:
 
     async def idle(self) -> bool:
         """Return whether everything submitted has been worked on."""
-        return await self.log.committed(INGEST_GROUP, SUBMITTED) == await self.log.end_offsets(SUBMITTED)
+        return await self.log.committed("ingest", SUBMITTED) == await self.log.end_offsets(SUBMITTED)
 
     async def records(self, topic: str) -> list[Record]:
         ends = await self.log.end_offsets(topic)
@@ -340,7 +340,7 @@ async def test_partitions_are_added_under_load_and_nothing_is_lost_or_out_of_ord
     await writing
     await until(stages.idle)
 
-    assert len(await stages.log.committed(INGEST_GROUP, SUBMITTED)) == 12
+    assert len(await stages.log.committed("ingest", SUBMITTED)) == 12
     assert await stages.dead_letters() == []
     versions = await stages.versions()
     assert [name for name in arrivals.names if name not in versions] == []

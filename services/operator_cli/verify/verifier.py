@@ -29,7 +29,7 @@ from shared.ledger import Last
 from shared.log import Log, Record
 from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
 
 BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # looked at together; the bytes are of their records
 PAGE: Final = 256  # points of one read
@@ -92,11 +92,7 @@ class Verifier:
         self._sample = sample
         self._patience_s = patience_s
         generation = parts.generation
-        self._groups = {
-            SUBMITTED: "ingest",
-            EXTRACTED: f"chunk.{generation.id}",
-            chunks_topic(generation.id): f"embed.{generation.id}",
-        }
+        self._groups = readers(generation.id)
         self.truth = Truth(generation.id)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # records that weren't finished, and their documents
