@@ -4,7 +4,7 @@ Camel case on the wire, unknown fields ignored, every later field with a default
 reads a new message and a new worker an old one. A changed meaning gets a new topic.
 """
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -14,6 +14,10 @@ from shared.errors import Rejected
 Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed"]
 Outcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
 TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed"})
+
+# What a record claims is checked where it is read, so that no later part stumbles over it.
+DocumentId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]  # stores compare numbers as float64
 
 DEFAULT_TENANT = "default"
 ERASED = "erased"  # the raw hash of a version that says that the document was erased; no xxh3 hash looks like it
@@ -26,16 +30,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 class Place(Message, frozen=True):
     """Where a record first entered the log. Ordering of places is `services.ingest_worker.accept.older`."""
 
-    partition: int
-    offset: int
-    time: int  # the log's own append time, ms since 1970
+    partition: Natural
+    offset: Natural
+    time: Natural  # the log's own append time, ms since 1970
 
 
 class BlobRef(Message, frozen=True):
     """A body in the blob store, named tenant/documentId/sha256."""
 
     sha256: str  # 64 hex digits
-    size: int  # bytes
+    size: Natural  # bytes
 
 
 class DocumentSubmitted(Message, frozen=True):
@@ -60,8 +64,8 @@ class DocumentSubmitted(Message, frozen=True):
     metadata: dict[str, Any] = {}
     hash: str | None = None  # the sender's, a hint only: we hash again
     deleted: bool = False
-    erases: str | None = None  # the id of a document to be erased: names may be what has to be forgotten
-    submitted_at: int = 0  # ms since 1970 by the door's clock; shown, never decided on
+    erases: DocumentId | None = None  # the id of a document to be erased: names may be what has to be forgotten
+    submitted_at: Natural = 0  # ms since 1970 by the door's clock; shown, never decided on
 
     @property
     def document_id(self) -> str:
@@ -77,8 +81,8 @@ def erasure(tenant: str, document_id: str) -> DocumentSubmitted:
 class DocumentVersion(Message, frozen=True):
     """One version of a document as every later stage needs it."""
 
-    document_id: str
-    version: int
+    document_id: DocumentId
+    version: Natural
     place: Place
     tenant: str
     source: str
@@ -98,9 +102,9 @@ class DocumentVersion(Message, frozen=True):
     source_type: str = "text"  # pdf, txt, md, url, text
     language: str | None = None
     text_sha256: str | None = None  # the blob of the extracted text, UTF-8, NFC; none for a deletion
-    text_size: int = 0  # bytes
-    created_at: int = 0  # ms since 1970 of the first version
-    updated_at: int = 0  # ms since 1970 of this one
+    text_size: Natural = 0  # bytes
+    created_at: Natural = 0  # ms since 1970 of the first version
+    updated_at: Natural = 0  # ms since 1970 of this one
 
     @property
     def deleted(self) -> bool:
@@ -132,7 +136,7 @@ ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
 class Chunk(Message, frozen=True):
     """One passage. `text` is NFC and equals extracted_text[start:end]."""
 
-    order: int  # 0-based, in reading order
+    order: Natural  # 0-based, in reading order
     text: str
     hash: str  # ids.text_hash(text)
     start: int  # characters
@@ -155,9 +159,9 @@ class DocumentChunked(Message, frozen=True):
 class StatusNotice(Message, frozen=True):
     """documents.status: wakes whoever waits. The state itself is the ledger point. Key: documentId."""
 
-    document_id: str
+    document_id: DocumentId
     tenant: str
-    version: int
+    version: Natural
     place: Place
     status: Status
 

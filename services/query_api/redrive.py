@@ -20,10 +20,11 @@ from shared.errors import Rejected
 from shared.ledger import Entry, Ledger, older
 from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
+from shared.log.integrity import HASH_HEADER
 from shared.log.open_letters import OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
-from shared.places import PLACE_HEADER, REDRIVE_HEADER, place_header
+from shared.places import PLACE_HEADER, REDRIVE_HEADER, header, place_header
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -152,7 +153,7 @@ class Desk:
         if not dry_run:
             try:
                 await self._publish(
-                    sending.topic, sending.value, key=sending.key, route=sending.route, headers=_headers(each.letter)
+                    sending.topic, sending.value, key=sending.key, route=sending.route, headers=sending.headers
                 )
             except Rejected as error:
                 return Settled(id=each.id, outcome="refused", sentence=error.sentence)
@@ -167,12 +168,16 @@ class Desk:
             case Superseded():
                 return what
             case Again(topic, key, route):
-                return _Sending(topic, key, route, await self.body(letter))
+                return _Sending(topic, key, route, await self.body(letter), _headers(letter))
             case FromTruth(document_id, version):
                 record = truth.get(what)
                 if record is None:
                     return Superseded(f"version {version} of document {document_id} is out of the truth")
-                return _Sending(EXTRACTED, record.key, document_id.encode(), record.value)
+                headers = _headers(letter)
+                headers.pop(HASH_HEADER, None)  # of the letter's record, which this one isn't
+                if (told := header(record, HASH_HEADER)) is not None:
+                    headers[HASH_HEADER] = told
+                return _Sending(EXTRACTED, record.key, document_id.encode(), record.value, headers)
 
     async def _settle(self, each: OpenLetter, outcome: Done) -> None:
         for key in each.keys:
@@ -185,6 +190,7 @@ class _Sending(NamedTuple):
     key: bytes
     route: bytes
     value: bytes | None
+    headers: Mapping[str, str]
 
 
 async def _nothing() -> None: ...

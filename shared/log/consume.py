@@ -21,6 +21,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected, Unavailable
 from shared.log import Record
 from shared.log.failure import Backoff, Failure, traceback_digest
+from shared.log.integrity import check_intact
 from shared.log.lane import Lane
 
 log = logging.getLogger(__name__)
@@ -314,6 +315,7 @@ class Consumption:
             while True:
                 attempts += 1
                 try:
+                    check_intact(record)
                     await self._handle(record)
                 except Unavailable as error:
                     lane.waiting[record.offset] = error.sentence

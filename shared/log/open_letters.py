@@ -194,13 +194,35 @@ class OpenLetters:
                     self._settle(key)
                 continue
             keys = tuple(self._lines[id_])
-            letters.append(OpenLetter(id=id_, offset=offset, keys=keys, letter=decode(record.value, DeadLetter)))
+            letters.append(OpenLetter(id=id_, offset=offset, keys=keys, letter=_letter_of(record)))
         return Letters(tuple(letters), total, chosen[-1][0] if more else None, self._position)
 
 
 def id_of(letter: Placed) -> str:
     """Return 16 hex digits that name the letter's place and stage."""
     return bytes_hash(entry_of(letter).encode())[:16]
+
+
+def _letter_of(record: Record) -> DeadLetter:
+    """Return the letter; of a damaged one, what can be told of it, so that it hides no other and can be dropped."""
+    try:
+        return decode(record.value, DeadLetter)
+    except Rejected as error:
+        head = decode(record.value, _Head)
+        return DeadLetter(
+            stage=head.stage,
+            code="undecodable",
+            sentence=f"the letter itself is damaged: {error.sentence}",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            time=record.timestamp,
+            place=head.place,
+            value=record.value,
+            tenant=head.tenant,
+            redrives=head.redrives,
+            last_seen=head.last_seen,
+        )
 
 
 def _standing(lines: Mapping[bytes, Line]) -> Line:

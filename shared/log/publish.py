@@ -10,6 +10,7 @@ from faststream.exceptions import IncorrectState
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, Unavailable
+from shared.log.integrity import sealed
 from shared.log.seam import partitions_of
 
 _partitioner = DefaultPartitioner()
@@ -40,7 +41,9 @@ async def publish(
             partition = None
             if route is not None:
                 partition = await partition_for(broker, topic, route)
-            return await broker.publish(value, topic, key=key, partition=partition, headers=dict(headers or {}))
+            return await broker.publish(
+                value, topic, key=key, partition=partition, headers=sealed(value, headers or {})
+            )
     except TimeoutError:
         raise Unavailable(
             f"{topic} gave no answer in {timeout_s:g} s; it is unknown whether the record is stored", "log_timeout"

@@ -200,6 +200,23 @@ async def test_what_is_no_letter_is_passed(log: Log, broker: KafkaBroker, bury: 
     assert offsets(await OpenLetters(log).newest(DEFAULT, limit=10)) == [1]
 
 
+async def test_a_damaged_letter_hides_no_other_and_says_what_it_is(log: Log, broker: KafkaBroker, bury: Bury) -> None:
+    await bury(1)
+    await bury(2)
+    whole = (await OpenLetters(log).newest(DEFAULT, limit=1)).letters[0]
+    async with reading(log, TopicPartition(DEAD_LETTERS, 0)) as reader:
+        value = (await reader.at([whole.offset]))[whole.offset].value
+    await publish(broker, DEAD_LETTERS, value.replace(b'"sentence"', b'"sentense"'), key=whole.keys[0])
+
+    found = await OpenLetters(log).newest(DEFAULT, limit=9)
+
+    damaged, other = [each.letter for each in found.letters]
+    assert (found.total, other.sentence, damaged.place) == (2, "no text", whole.letter.place)
+    assert damaged.sentence.startswith("the letter itself is damaged: ")
+    await settle(broker, found)
+    assert (await OpenLetters(log).newest(DEFAULT, limit=9)).total == 0
+
+
 async def test_compaction_takes_settled_letters_and_no_other(
     harness: Harness, log: Log, broker: KafkaBroker, bury: Bury
 ) -> None:

@@ -32,7 +32,7 @@ from shared.store.edge import EdgeStore
 from shared.topics import SUBMITTED
 from tests.e2e.harness import served
 from tests.e2e.text import paragraph, paragraphs
-from tests.integration.test_pipeline import Pipeline
+from tests.integration.pipeline import Pipeline
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.asyncio(loop_scope="module")]
 

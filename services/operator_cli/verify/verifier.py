@@ -27,6 +27,7 @@ from shared.errors import Rejected, Unavailable
 from shared.index import GENERATIONS, Generation
 from shared.ledger import Last
 from shared.log import Log, Record
+from shared.log.integrity import check_intact
 from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
@@ -335,6 +336,7 @@ class Verifier:
         faults: list[Difference] = []
         for version, record in subject.records.items():
             try:
+                check_intact(record)
                 event = decode(record.value, DocumentExtracted)
             except Rejected as error:
                 # What nobody can read is set aside; what is set aside can't answer.

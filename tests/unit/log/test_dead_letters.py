@@ -236,7 +236,13 @@ def test_redrives_are_counted_by_a_header(header: bytes | None, times: int) -> N
 def test_a_place_survives_its_header(partition: int, offset: int, time: int) -> None:
     place = Place(partition=partition, offset=offset, time=time)
 
-    assert place_of(a_record(headers=[(PLACE_HEADER, place_header(place).encode())])) == place
+    assert place_of(a_record(timestamp=time, headers=[(PLACE_HEADER, place_header(place).encode())])) == place
+
+
+def test_a_place_of_the_future_is_none() -> None:
+    header = place_header(Place(partition=1, offset=1, time=1_700 + 86_400_000)).encode()
+
+    assert place_of(a_record(headers=[(PLACE_HEADER, header)])).time == 1_700
 
 
 @pytest.mark.parametrize(
