@@ -1,0 +1,133 @@
+"""The whole log again: nothing in the index changes, and nothing is embedded."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.contracts import DocumentSubmitted
+from shared.index import vector_hash
+from shared.log.open import open_log
+from shared.places import PLACE_HEADER, place_header, place_of
+from shared.store.edge import EdgeStore
+from shared.topics import EXTRACTED, SUBMITTED, chunks_topic, readers
+from tests.contract.logs import until
+from tests.e2e.faults import rounds
+from tests.e2e.load import new_seed
+from tests.e2e.oracle import all_points
+from tests.e2e.text import paragraphs
+from tests.integration.pipeline import Pipeline, running
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+DOCUMENTS = 30
+REPLAYS = 3
+State = dict[str, tuple[Any, ...]]
+
+
+async def test_a_whole_replay_changes_no_point_and_embeds_nothing(tmp_path: Path) -> None:
+    rng = random.Random(new_seed())
+    folder = tmp_path / "data"
+    async with running(folder, partitions=2) as pipeline:
+        await _history(pipeline, rng, documents=rounds(ci=DOCUMENTS, here=8))
+        groups = readers(pipeline.parts.index.generation.id)
+        settings = pipeline.settings
+    before = await _state(folder)
+    for number in range(REPLAYS):
+        # Now one stage alone, now all of them: each finds the later ones' work done.
+        rewound = dict(list(groups.items())[: number + 1])
+        log = open_log(settings.log, settings.data)
+        await log.start()
+        for topic, group in rewound.items():
+            tool, partitions = log.consumer(group_id=group), await log.end_offsets(topic)
+            tool.assign([*partitions])
+            await tool.start()
+            await tool.commit(dict.fromkeys(partitions, 0))
+            await tool.stop()
+        await log.stop()
+
+        async with running(folder, partitions=2) as pipeline:
+            await _at_rest(pipeline)
+            embedded, letters = pipeline.embedded(), await pipeline.dead_letters()
+        assert (embedded, letters) == (0, [])
+        after = await _state(folder)
+        assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
+
+
+async def test_every_event_up_to_five_times_in_any_order_changes_nothing(tmp_path: Path) -> None:
+    rng = random.Random(new_seed())
+    folder = tmp_path / "data"
+    async with running(folder, partitions=2) as pipeline:
+        await _history(pipeline, rng, documents=rounds(ci=DOCUMENTS, here=8))
+        generation = pipeline.parts.index.generation.id
+    before = await _state(folder)
+
+    async with running(folder, partitions=2) as pipeline:
+        records = [
+            record
+            for topic in (SUBMITTED, EXTRACTED, chunks_topic(generation))
+            for record in await pipeline.records(topic)
+            for _ in range(rng.randint(0, 4))
+        ]
+        rng.shuffle(records)
+        for record in records:
+            # A submission that comes again is the same one by its place; without it, somebody has sent it anew.
+            headers = {PLACE_HEADER: place_header(place_of(record))} if record.topic == SUBMITTED else {}
+            route = record.key.partition(b"/")[0]
+            await pipeline.parts.publish(record.topic, record.value, key=record.key, route=route, headers=headers)
+        await _at_rest(pipeline)
+        embedded, letters = pipeline.embedded(), await pipeline.dead_letters()
+
+    after = await _state(folder)
+    assert (embedded, letters) == (0, [])
+    assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
+
+
+async def _history(pipeline: Pipeline, rng: random.Random, documents: int) -> None:
+    """Send documents that are edited, shrink, grow, get other tags, are deleted and made again; some share text."""
+    for number in range(documents):
+        path = f"{number}.md"
+        texts = [*paragraphs(number, rng.randint(1, 5)), *paragraphs(7_000, 1)]
+        await pipeline.send(DocumentSubmitted(source="s", path=path, text="\n\n".join(texts)))
+        for change in rng.sample(("edit", "cut", "tags", "delete", "same"), rng.randint(0, 3)):
+            fields: dict[str, Any] = {"text": "\n\n".join(texts)}
+            match change:
+                case "edit":
+                    texts[0] = paragraphs(10_000 + number, 1)[0]
+                    fields = {"text": "\n\n".join(texts)}
+                case "cut":
+                    texts = texts[:1]
+                    fields = {"text": texts[0]}
+                case "tags":
+                    fields["tags"] = ("new",)
+                case "delete":
+                    fields = {"deleted": True}
+            await pipeline.send(DocumentSubmitted(source="s", path=path, **fields))
+
+
+async def _at_rest(pipeline: Pipeline) -> None:
+    """Return when every stage has committed all of its topic, each in turn."""
+    log = pipeline.parts.log
+    for topic, group in readers(pipeline.parts.index.generation.id).items():
+
+        async def done(topic: str = topic, group: str = group) -> bool:
+            return await log.committed(group, topic) == await log.end_offsets(topic)
+
+        await until(done)
+
+
+async def _state(folder: Path) -> State:
+    """Return every chunk and head of the stopped store, to the bit."""
+    store = EdgeStore(folder / "store")
+    await store.start()
+    try:
+        found: State = {}
+        for prefix in ("chunks.", "heads."):
+            for point in await all_points(store, prefix):
+                dense = None if point.dense is None else vector_hash(point.dense)
+                found[f"{prefix}{point.id}"] = (point.payload, dense, point.sparse)
+        assert found
+        return found
+    finally:
+        await store.close()
