@@ -8,6 +8,7 @@ from typing import Any
 from services.query_api.app import Parts
 from services.standalone.serve import start
 from shared.contracts import DeadLetter, DocumentSubmitted, Place, decode, encode
+from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.ledger import Entry
 from shared.log.open import open_log
@@ -31,12 +32,17 @@ class Pipeline:
         place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
         return await self.end(name, place)
 
-    async def end(self, name: str, place: Place) -> Entry:
+    async def end(self, name: str, place: Place, within_s: float = 30) -> Entry:
+        """Return the entry when the submission at the place has ended."""
+
         async def look() -> Entry | None:
-            entry = await self.parts.ledger.get(name)
+            try:
+                entry = await self.parts.ledger.get(name)
+            except Unavailable:
+                return None
             return entry if entry is not None and entry.ended(place) else None
 
-        entry = await self.parts.notices.until(name, look, 30)
+        entry = await self.parts.notices.until(name, look, within_s)
         assert entry is not None, f"{name} never ended"
         return entry
 

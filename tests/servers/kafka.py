@@ -117,6 +117,11 @@ class KafkaServer:
         }
         self._process: ServerProcess | None = None
 
+    def advertise(self, addresses: Mapping[str, str]) -> None:
+        """Have clients of each listener come back at another address, from the next start on."""
+        told = ",".join(f"{name}://{address}" for name, address in addresses.items())
+        self._properties["advertised.listeners"] = told
+
     def __enter__(self) -> Self:
         self.start()
         return self
