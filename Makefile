@@ -18,7 +18,7 @@ quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$wri
 PYTEST ?= -n 2 --maxschedchunk 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test unit lint types servers bench eval lock clean
+.PHONY: help run demo test unit lint types servers chaos mutants bench eval lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -45,6 +45,12 @@ types: $(DEV) ## mypy, strict
 
 servers: $(DEV) ## build a real Kafka and Ollama for the tests, once (needs Maven, Java, Go)
 	@exec $(PY) -m tests.servers
+
+chaos: $(DEV) ## make faults: make chaos FAULT=kill N=20 SEED=1; alone, list them and what was tried
+	@exec $(PY) -m tests.chaos $(FAULT) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
+
+mutants: $(DEV) ## break the code on purpose, and show which check notices
+	@exec $(PY) -m tests.mutants
 
 bench: $(DEV) ## measure, and print the figures beside their bars
 	@exec $(PY) -m tests.bench

@@ -1,0 +1,34 @@
+"""The faults that `make chaos` makes, each a test that takes count and seed from the environment."""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """A test that does harm."""
+
+    what: str
+    tests: str  # as pytest takes it
+    slice: int  # how many fit into ten minutes on two cores
+
+
+FAULTS = {
+    "kill": Fault("kill -9 of all processes of a standalone server, or its main one", "tests/e2e/test_kill.py", 60),
+    "cluster-kill": Fault(
+        "kill -9 of a worker, API, store, broker or model server among separate processes",
+        "tests/e2e/test_cluster_kill.py",
+        20,
+    ),
+    "rebalance": Fault(
+        "workers killed, added, and stopped beyond their session", "tests/e2e/test_cluster_rebalance.py", 8
+    ),
+    "outage": Fault("broker, model server and store away for a minute", "tests/e2e/test_cluster_outage.py", 1),
+    "network": Fault(
+        "model server, blobs, broker, store behind a network that refuses, hangs, cuts and garbles",
+        "tests/faults/test_dependencies.py",
+        1,
+    ),
+    "crash-point": Fault("death before and after every call that writes", "tests/faults/test_crash_points.py", 1),
+    "poison": Fault("records of forty-odd bad kinds between good ones", "tests/faults/test_poison.py", 10),
+    "mutation": Fault("records with 1 to 8 bits flipped", "tests/faults/test_mutated_records.py", 2000),
+    "replay": Fault("the whole log again, and every event up to five times", "tests/faults/test_replay.py", 100),
+}
