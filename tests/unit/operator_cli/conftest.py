@@ -10,6 +10,8 @@ import pytest
 import uvicorn
 from msgspec import Struct
 
+from services.operator_cli.main import main
+
 
 class Seen(Struct, frozen=True):
     method: str
@@ -95,3 +97,27 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+class Ran:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+class Sluice:
+    """Runs a command and returns how it ended."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> Ran:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = self._capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ran(ended.value.code, captured.out, captured.err)
+
+
+@pytest.fixture
+def sluice(capsys: pytest.CaptureFixture[str]) -> Sluice:
+    return Sluice(capsys)
