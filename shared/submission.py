@@ -1,9 +1,10 @@
-"""A record of documents.submitted, read: ours, a foreign producer's, a CloudEvent, or a null that deletes."""
+"""A record of documents.submitted, read: ours, a foreign producer's, a CloudEvent, or a null that deletes; and made."""
 
 import msgspec
 
-from shared.contracts import DocumentSubmitted, decode
+from shared.contracts import DocumentSubmitted, decode, erasure
 from shared.errors import Rejected
+from shared.ledger import Entry
 from shared.log import Record
 from shared.places import header
 
@@ -25,6 +26,13 @@ def submission_of(record: Record) -> DocumentSubmitted:
         tenant = header(record, "tenant") or "default"
         return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
     return decode(_data(record.value), DocumentSubmitted)
+
+
+def deletion(entry: Entry) -> DocumentSubmitted:
+    """Return the submission that deletes a known document; where it was erased, no name is left to do that by."""
+    if entry.erased:
+        return erasure(entry.tenant, entry.document_id)
+    return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
 
 
 class _CloudEvent(msgspec.Struct):

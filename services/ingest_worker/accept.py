@@ -90,14 +90,15 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         status: Status = "deleted" if submission.deletes else "unchanged"
         if entry.last.place == place and entry.last.version == accepted.version:
             status = entry.last.status if entry.last.status != "accepted" else accepted.outcome
-        return Settled(_moved(entry, place, Last(version=accepted.version, place=place, status=status, at=place.time)))
+        last = Last(version=accepted.version, place=place, status=status, at=place.time)
+        return Settled(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
-        settled = _moved(entry, place, Last(version=0, place=place, status="deleted", at=place.time))
-        return Settled(_bare(settled) if submission.erases else settled)
+        last = Last(version=0, place=place, status="deleted", at=place.time)
+        return Settled(_moved(entry, submission, last))
     if same and place == accepted.place:
-        return Published(_moved(entry, place, _under_way(entry, accepted.version, place)))
+        return Published(_moved(entry, submission, _under_way(entry, accepted.version, place)))
     if same and entry.last.version == accepted.version and entry.last.status == "accepted":
-        moved = _moved(entry, place, _under_way(entry, accepted.version, place))
+        moved = _moved(entry, submission, _under_way(entry, accepted.version, place))
         # In one partition the first record's event is on the log before the second record is read. Across
         # partitions it may not be, and moving the place would make the first one's redelivery look late.
         return Joined(moved) if place.partition == accepted.place.partition else Published(moved)
@@ -140,13 +141,14 @@ def _under_way(entry: Entry, version: int, place: Place) -> Last:
     return Last(version=version, place=place, status="accepted", at=entry.last.at)
 
 
-def _moved(entry: Entry, place: Place, last: Last) -> Entry:
-    """Return the entry with the same accepted version, asked for again at `place`."""
-    accepted = msgspec.structs.replace(entry.accepted, place=place)
-    # A failure that came later stays to be seen; its submission isn't answered by an older one.
-    return msgspec.structs.replace(
-        entry, accepted=accepted, last=entry.last if older(place, entry.last.place) else last
-    )
+def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
+    """Return the entry with the same accepted version, asked for again by the submission."""
+    moved = msgspec.structs.replace(entry, accepted=msgspec.structs.replace(entry.accepted, place=submission.place))
+    if older(submission.place, entry.last.place):
+        # A failure that came later stays to be seen; its submission isn't answered by an older one.
+        return moved
+    moved = msgspec.structs.replace(moved, last=last)
+    return _bare(moved) if submission.erases else moved
 
 
 def _next(entry: Entry, submission: Submission, answering: Answering | None) -> Entry:

@@ -23,7 +23,6 @@ from shared.contracts import (
     DocumentVersion,
     Place,
     encode,
-    erasure,
     truth_key,
 )
 from shared.errors import Rejected
@@ -34,7 +33,7 @@ from shared.log import Publish, Record
 from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
 from shared.statuses import Statuses
-from shared.submission import submission_of
+from shared.submission import deletion, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -134,10 +133,8 @@ class Ingest:
         """Return the record's message; a null under the id of a document that is known deletes it."""
         if record.value is None and (id_ := _document_key(record)) is not None:
             entry = await self._ledger.get(id_)
-            if entry is not None and entry.erased:
-                return erasure(entry.tenant, id_)
             if entry is not None:
-                return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
+                return deletion(entry)
         return submission_of(record)
 
     async def _rekeyed(self, record: Record, submitted: DocumentSubmitted, name: str) -> bool:

@@ -13,9 +13,9 @@ from services.query_api.door import Door
 from services.query_api.problems import Problem, invalid
 from services.query_api.request import ApiRequest, tags_of, wait_of
 from services.query_api.selection import Selection, Shelf, selection
-from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ledger import Entry
+from shared.submission import deletion
 
 
 class Doomed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -98,9 +98,8 @@ async def _asked(request: ApiRequest) -> Doomed:
 
 
 async def _removed(door: Door, entry: Entry, wait_s: float) -> Removed:
-    document = DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
     try:
-        receipt = await door.submit(document)
+        receipt = await door.submit(deletion(entry))
     except Problem as problem:
         return Removed(document_id=entry.document_id, status="failed", error=problem.sentence)
     except Rejected as error:

@@ -19,10 +19,11 @@ from services.query_api.problems import Problem, invalid, not_found
 from services.query_api.request import ApiRequest, tags_of
 from services.query_api.search import public
 from shared.blobs import Blobs
-from shared.contracts import BlobRef, DocumentSubmitted, Status, erasure
+from shared.contracts import BlobRef, Status
 from shared.index import Head, Index
 from shared.ledger import Entry, Ledger
 from shared.store import Filter, Match
+from shared.submission import deletion
 
 STATUSES: tuple[str, ...] = get_args(Status)
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
@@ -206,10 +207,7 @@ async def rag_document_delete(
 ) -> Response[IngestReply]:
     """Delete a document and all that was made from it."""
     entry = await library.entry(request.user.tenant, document_id)
-    document = DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
-    if entry.erased and entry.last.status == "deleted":
-        document = erasure(entry.tenant, document_id)  # no names are left to delete it by, and nothing to delete
-    return await taken(request, door, document)
+    return await taken(request, door, deletion(entry))
 
 
 @get("/rag/documents/{document_id:str}/chunks", operation_id="rag_document_chunks", guards=[needs("query")])

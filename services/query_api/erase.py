@@ -120,6 +120,9 @@ class Eraser:
         ended = await self._door.end(receipt, wait_s)
         if ended is None:
             return f"the log has it, but the workers haven't come to it within {wait_s:g} s: erase it again"
+        last = ended.entry.last
+        if last.status == "failed" and last.place == receipt.place:
+            return last.error or "it failed"
         return receipt.place
 
     async def _clean(self, tenants: Mapping[str, str], erased: Mapping[str, Place]) -> None:

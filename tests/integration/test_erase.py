@@ -12,6 +12,8 @@ from aiokafka import TopicPartition
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
+from services.operator_cli.verify import command
+from services.operator_cli.verify.command import opened
 from services.query_api.app import Parts, make_api
 from services.standalone.serve import start
 from shared.contracts import DocumentSubmitted, Place, decode, encode, erasure
@@ -22,6 +24,7 @@ from shared.log.read import reading
 from shared.places import PLACE_HEADER, place_header, place_of
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from tests.integration.test_verify import Quiet
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.asyncio(loop_scope="module")]
 
@@ -381,3 +384,20 @@ async def test_an_unknown_id_is_said_and_the_rest_is_done(system: System) -> Non
     outcome = await system.erase(unknown, "no id", system.name())
 
     assert sorted(outcome) == sorted([(unknown, "unknown"), ("no id", "unknown"), (system.name(), "erased")])
+
+
+async def test_the_verifier_finds_nothing_amiss_with_what_was_erased(system: System) -> None:
+    for path in ("gone.md", "again.md", "failed.md"):
+        await system.put(system.secret, path)
+    await system.fail("never.md")
+    await system.erase(*(system.name(path) for path in ("gone.md", "again.md", "failed.md", "never.md")))
+    await system.put(system.secret, "again.md")
+    await system.fail("failed.md")
+    await system.forget()
+
+    async with opened(system.parts.settings) as parts:
+        outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=HANG_S)
+
+    mine = {system.name(path) for path in ("gone.md", "again.md", "failed.md", "never.md")}
+    assert [each for found in outcome.report.first.values() for each in found if each.document_id in mine] == []
+    assert outcome.report.verdict == "right", outcome.report.first

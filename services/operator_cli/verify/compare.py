@@ -9,7 +9,8 @@ import numpy as np
 from services.operator_cli.verify.findings import Difference, Invariant, Judged, Remedy
 from services.operator_cli.verify.oracle import Expected
 from services.operator_cli.verify.truth import TRANSIENT, SetAside
-from shared.contracts import TERMINAL, DocumentVersion, Place
+from shared.contracts import ERASED, TERMINAL, DocumentVersion, Place
+from shared.ids import document_id
 from shared.index import Head, vector_hash
 from shared.ledger import Accepted, Entry, Last, older
 from shared.store import Filter, Ids, Match, Payload, Point, Sparse
@@ -222,7 +223,7 @@ def _judge_entry(
     accepted, last = entry.accepted, entry.last
     if entry.tenant != newest.tenant:
         findings.add("I8", f"the ledger's entry is {entry.tenant}'s, the document {newest.tenant}'s")
-    if (entry.document_id, entry.source, entry.path) != (newest.document_id, newest.source, newest.path):
+    if not _named_alike(entry, newest):
         findings.add("I3", f"the ledger's entry is of {entry.source}/{entry.path}, not {newest.source}/{newest.path}")
     # Accepted, then set aside before its event: the ledger knows a version that the truth doesn't.
     without_event = accepted.version > newest.version and accepted.version == last.version and last.status == "failed"
@@ -239,6 +240,14 @@ def _judge_entry(
     _judge_end(findings, entry, newest, failure, lettered=lettered)
     if submitted is not None and not entry.ended(submitted):
         findings.add("I3", f"the submission at {_at(submitted)} has not ended: {last.status} at {_at(last.place)}")
+
+
+def _named_alike(entry: Entry, newest: DocumentVersion) -> bool:
+    named = entry.source, entry.path
+    if newest.raw_hash == ERASED and entry.last.version > newest.version and any(named):
+        # Sent again, it failed: so it has names, and no event that tells them.
+        return document_id(entry.tenant, *named) == newest.document_id == entry.document_id
+    return (entry.document_id, *named) == (newest.document_id, newest.source, newest.path)
 
 
 def _judge_end(

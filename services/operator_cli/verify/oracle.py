@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shared.contracts import Chunk, DocumentVersion
+from shared.contracts import ERASED, Chunk, DocumentVersion
 from shared.ids import chunk_id, document_id, point_id, text_hash
 from shared.index import Head
 from shared.store import Point, Sparse
@@ -92,6 +92,9 @@ def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:
     """Return what is wrong with a record of documents.extracted under the key of `name` and `version`, or None."""
     if (document.document_id, document.version) != (name, version):
         return f"the record under {name}/{version} is about {document.document_id}/{document.version}"
+    if document.raw_hash == ERASED:
+        named = document.source or document.path or document.title
+        return f"version {version} erases {name}, and still says {named!r} of it" if named else None
     if document_id(document.tenant, document.source, document.path) != name:
         return f"{document.tenant}'s {document.source}/{document.path} has another id than {name}"
     return None

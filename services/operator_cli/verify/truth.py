@@ -169,4 +169,4 @@ def _document_of(record: Record) -> str | None:
         submitted = decode(record.value, DocumentSubmitted)
     except Rejected:
         return None
-    return submitted.erases or document_id(submitted.tenant, submitted.source, submitted.path)
+    return submitted.document_id

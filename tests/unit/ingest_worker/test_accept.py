@@ -3,7 +3,7 @@ import pytest
 
 from services.ingest_worker import accept
 from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
-from shared.contracts import Place
+from shared.contracts import ERASED, Place
 from shared.ledger import Accepted, Entry, Last, finished, older
 
 
@@ -27,6 +27,16 @@ def a_submission(place: Place, content: str = "a", **other: object) -> Submissio
 
 def a_deletion(place: Place) -> Submission:
     return a_submission(place, accept.DELETION, metadata_hash="", extractor="")
+
+
+def an_erasure(place: Place) -> Submission:
+    return a_submission(place, ERASED, metadata_hash="", extractor="", source="", path="")
+
+
+def words_of(entry: Entry) -> list[str]:
+    """What the entry tells of the document, but its id."""
+    told = (entry.source, entry.path, entry.title, entry.url, *entry.tags, entry.accepted.etag, entry.last.error)
+    return [each for each in told if each]
 
 
 def entry_of(decision: Decision) -> Entry:
@@ -145,6 +155,70 @@ def test_deleting_what_never_was_ends_at_once() -> None:
 
     assert isinstance(decision, Settled)
     assert decision.entry.last.status == "deleted"
+
+
+def test_an_erasure_is_a_version_without_a_name_and_a_second_one_ends_at_once() -> None:
+    submission = a_submission(at(1), title="T", url="u", tags=("tag",))
+    entry, answering = applied(entry_of(accept.decide(None, submission, None)))
+
+    erased = accept.decide(entry, an_erasure(at(2)), answering)
+    entry, answering = applied(entry_of(erased))
+    again = accept.decide(entry, an_erasure(at(3)), answering)
+
+    assert isinstance(erased, Published)
+    assert (entry.accepted.version, entry.accepted.outcome, entry.erased) == (2000, "deleted", True)
+    assert words_of(entry) == []
+    assert isinstance(again, Settled)
+    assert again.entry.accepted.version == 2000
+    assert again.entry.last.status == "deleted"
+
+
+def test_what_was_only_deleted_is_erased_by_one_version_more() -> None:
+    entry, answering = first()
+    entry, answering = applied(entry_of(accept.decide(entry, a_deletion(at(2)), answering)))
+
+    erased = accept.decide(entry, an_erasure(at(3)), answering)
+
+    assert words_of(entry) != []
+    assert isinstance(erased, Published)
+    assert words_of(erased.entry) == []
+
+
+def test_what_came_before_an_erasure_is_superseded_and_what_comes_after_it_is_the_next_version() -> None:
+    entry, answering = first()
+    entry, answering = applied(entry_of(accept.decide(entry, an_erasure(at(3)), answering)))
+
+    created = accept.decide(entry, a_submission(at(4)), answering)
+
+    assert isinstance(accept.decide(entry, a_submission(at(2), "b"), answering), Superseded)
+    assert isinstance(created, Published)
+    assert (created.entry.accepted.outcome, created.entry.source, created.entry.path) == ("created", "s", "p")
+    assert created.entry.accepted.version > entry.accepted.version
+
+
+def test_the_names_that_a_failure_brings_after_an_erasure_go_with_the_next_one() -> None:
+    entry, answering = first()
+    entry, answering = applied(entry_of(accept.decide(entry, an_erasure(at(2)), answering)))
+
+    failed = accept.fail(entry, a_submission(at(3), "b"), "no text in p", "empty")
+    erased = accept.decide(failed, an_erasure(at(4)), answering)
+    late = accept.decide(failed, an_erasure(at(2)), answering)
+
+    assert failed is not None
+    assert words_of(failed) == ["s", "p", "no text in p"]
+    assert isinstance(erased, Settled)
+    assert (words_of(erased.entry), erased.entry.last.status) == ([], "deleted")
+    assert words_of(entry_of(late)) == words_of(failed)  # read once more, it says nothing of what came after it
+
+
+def test_a_document_that_only_failed_is_erased_without_a_version() -> None:
+    failed = accept.fail(None, a_submission(at(1)), "no text in p", "empty")
+
+    erased = accept.decide(failed, an_erasure(at(2)), None)
+
+    assert isinstance(erased, Settled)
+    assert words_of(erased.entry) == []
+    assert erased.entry.ended(at(2))
 
 
 def test_a_failure_moves_only_the_last_submission() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from services.operator_cli.verify.compare import index_judged, last_of, ledger_judged, outage
 from services.operator_cli.verify.findings import Judged, Remedy
 from services.operator_cli.verify.truth import SetAside
-from shared.contracts import Place
+from shared.contracts import ERASED, Place
 from shared.store import Filter, Ids, Match, Point, Sparse
 from tests.unit.verify.builders import (
     NAME,
@@ -145,6 +145,31 @@ def test_what_the_log_does_not_know_goes() -> None:
     assert judged.remedy.delete_points == tuple(point.id for point in points)
     assert judged.remedy.drop_head is not None
     assert not judged.remedy.publish
+
+
+@pytest.mark.parametrize(
+    ("names", "last", "right"),
+    [
+        (("", ""), 5, True),
+        (("s", "p"), 5, False),  # they should have gone
+        (("s", "p"), 9, True),  # sent again, it failed
+        (("", ""), 9, True),
+        (("s", "elsewhere"), 9, False),
+    ],
+)
+def test_an_erased_document_has_names_only_when_it_was_sent_again(
+    names: tuple[str, str], last: int, right: bool
+) -> None:
+    document = a_version(raw_hash=ERASED, outcome="deleted", source="", path="")
+    entry = msgspec.structs.replace(right_entry(document), source=names[0], path=names[1])
+    if last > document.version:
+        later = msgspec.structs.replace(entry.last, version=last, status="failed", place=LATER)
+        entry = msgspec.structs.replace(entry, last=later)
+
+    judged = ledger_judged(NAME, document, failure=None, submitted=PLACE, payload=payload_of(entry), lettered=True)
+
+    assert (sentences(judged) == "") is right
+    assert right or "the ledger's entry is of" in sentences(judged)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.operator_cli.verify.oracle import expected, misnamed, texts
-from shared.contracts import Chunk, DocumentVersion
+from shared.contracts import ERASED, Chunk, DocumentVersion
 from shared.ids import text_hash
 from shared.store import Sparse
 from tests.unit.verify.builders import NAME, a_version, chunks_of
@@ -75,6 +75,14 @@ def test_what_the_worker_writes_is_what_the_oracle_expects(document: DocumentVer
 def test_a_record_under_a_foreign_key_is_named(fields: dict[str, object], words: str) -> None:
     assert misnamed(a_version(), NAME, 5) is None
     assert words in (misnamed(a_version(**fields), NAME, 5) or "")
+
+
+def test_an_erased_version_names_nothing_but_its_id() -> None:
+    erased = {"raw_hash": ERASED, "outcome": "deleted", "source": "", "path": "", "title": None}
+
+    assert misnamed(a_version(**erased), NAME, 5) is None
+    for field in ("source", "path", "title"):
+        assert "still says 'x' of it" in (misnamed(a_version(**(erased | {field: "x"})), NAME, 5) or "")
 
 
 def test_equal_chunks_are_told_apart_by_how_often_they_came() -> None:
