@@ -1,12 +1,15 @@
 """Many documents deleted at once: counted first, then confirmed by that count."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from litestar import delete
 from litestar.di import NamedDependency
+from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
+from litestar.openapi.spec import OpenAPIType as _Type
 
 from services.query_api.auth import needs
 from services.query_api.door import Door
@@ -54,7 +57,31 @@ class RemovedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
 
 
-@delete("/rag/documents", operation_id="rag_documents_delete", guards=[needs("ingest")], status_code=200)
+@dataclass
+class RemovalOperation(Operation):
+    """Describes the filters, which may be in the query or in a body."""
+
+    def __post_init__(self) -> None:
+        """Fill in both."""
+        text, flag, number = (Schema(type=kind) for kind in (_Type.STRING, _Type.BOOLEAN, _Type.INTEGER))
+        texts = Schema(type=_Type.ARRAY, items=text)
+        told = {"all": flag, "confirm": number, "cursor": text}
+        self.parameters = [
+            Parameter(name=name, param_in="query", schema=schema)
+            for name, schema in {"source": texts, "tags": texts, **told}.items()
+        ]
+        filters = Schema(type=_Type.OBJECT, description="As a search takes them.")
+        body = Schema(type=_Type.OBJECT, properties={"filters": filters, **told})
+        self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(body)})
+
+
+@delete(
+    "/rag/documents",
+    operation_id="rag_documents_delete",
+    operation_class=RemovalOperation,
+    guards=[needs("ingest")],
+    status_code=200,
+)
 async def rag_documents_delete(
     request: ApiRequest, shelf: NamedDependency[Shelf], door: NamedDependency[Door]
 ) -> RemovedPage:
@@ -65,17 +92,17 @@ async def rag_documents_delete(
     """
     doomed = await _asked(request)
     chosen = doomed.chosen(request.user.tenant)
-    if doomed.cursor is None:
+    if doomed.confirm is None:
         matched = await shelf.count(chosen)
-        if doomed.confirm is None:
-            said = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
-            return RemovedPage(matched=matched, items=[], next_cursor=None, message=said)
-        confirmed(doomed.confirm, matched)
+        said = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
+        return RemovedPage(matched=matched, items=[], next_cursor=None, message=said)
+    if doomed.cursor is None:
+        confirmed(doomed.confirm, await shelf.count(chosen))
     entries, after = await shelf.page(chosen, cursor_of(doomed.cursor))
     wait_s, _ = wait_of(request)
     items = await asyncio.gather(*(_removed(door, entry, wait_s) for entry in entries))
-    matched = doomed.confirm if doomed.confirm is not None else len(items)
-    return RemovedPage(matched=matched, items=items, next_cursor=after, message=f"{len(items)} documents taken")
+    said = f"{len(items)} documents taken"
+    return RemovedPage(matched=doomed.confirm, items=items, next_cursor=after, message=said)
 
 
 async def _asked(request: ApiRequest) -> Doomed:

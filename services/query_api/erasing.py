@@ -58,7 +58,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What became of each document of this page."""
 
-    matched: int
+    matched: int  # how many there were before this page
     items: list[Erased]
     next_cursor: str | None
 
@@ -97,10 +97,10 @@ async def ops_erase(
     after: str | None = None
     if data.source is not None:
         chosen = selection(tenant, {"source": [data.source]}, gone=True)
-        matched = await shelf.count(chosen) if data.cursor is None else data.confirm or 0
-        if data.cursor is None and data.confirm is None and not data.dry_run:
+        matched = await shelf.count(chosen)
+        if data.confirm is None and not data.dry_run:
             return ErasedPage(matched=matched, items=[], next_cursor=None)
-        if data.cursor is None and data.confirm is not None:
+        if data.confirm is not None and data.cursor is None:
             confirmed(data.confirm, matched)
         entries, after = await shelf.page(chosen, cursor_of(data.cursor))
     else:

@@ -15,10 +15,12 @@ ROUTES = {
     "GET /rag/documents": "list documents",
     "GET /rag/documents/{id}": "how a document stands; /chunks and /text show what it holds",
     "DELETE /rag/documents/{id}": "delete a document",
+    "DELETE /rag/documents": "delete all that fit filters, once their count is confirmed",
     "POST /rag/search": "find passages: query, topK, filters",
     "POST /rag/query": "ask chosen documents: question, documentIds",
     "POST /chat": "chat: message, useRag",
     "GET /ops/dead-letters": "what no stage could take; /redrive and /drop settle it",
+    "POST /ops/erase": "erase documents for good; /ops/forget has the files forget them now",
     "GET /openapi.json": "all of it in detail",
     "GET /readyz": "whether everything it needs is there",
 }

@@ -907,11 +907,15 @@ async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> N
     operations = [operation for path in schema["paths"].values() for operation in path.values()]
     names = {operation["operationId"] for operation in operations}
     assert len(names) == len(operations)
-    assert {"rag_ingest", "rag_ingest_upload", "rag_search", "rag_query", "chat", "rag_documents"} <= names
+    assert {"rag_ingest", "rag_ingest_upload", "rag_search", "rag_query", "chat", "rag_documents", "ops_erase"} <= names
     assert all(operation["description"] for operation in operations)
     upload = schema["paths"]["/rag/ingest/upload"]["post"]["requestBody"]["content"]
     assert "multipart/form-data" in upload
     assert schema["components"]["schemas"]["SearchBody"]["properties"]["topK"]["maximum"] == 1000
+    removal = schema["paths"]["/rag/documents"]["delete"]
+    assert [each["name"] for each in removal["parameters"]] == ["source", "tags", "all", "confirm", "cursor"]
+    body = removal["requestBody"]["content"]["application/json"]["schema"]
+    assert [*body["properties"]] == ["filters", "all", "confirm", "cursor"]
     assert not [path for path in schema["paths"] if path.startswith("/api")]
 
 

@@ -318,6 +318,7 @@ async def test_many_are_deleted_by_filter_when_their_count_is_confirmed(system: 
     await system.put("Another source.", "4.md", source="other", metadata={"year": 2020})
 
     counted = await system.call("DELETE", "/rag/documents", params={"tags": "even"})
+    unconfirmed = await system.call("DELETE", "/rag/documents", params={"tags": "even", "cursor": system.name("0.md")})
     changed = await system.http.request("DELETE", "/rag/documents", params={"tags": "even", "confirm": 3})
     deleted = await system.call("DELETE", "/rag/documents", params={"tags": "even", "confirm": 2})
     by_year = {"filters": {"year": 2020}}
@@ -325,7 +326,7 @@ async def test_many_are_deleted_by_filter_when_their_count_is_confirmed(system: 
     gone = await system.call("DELETE", "/rag/documents", json={**by_year, "confirm": 1})
     rest = await system.call("DELETE", "/rag/documents", json={"all": True})
 
-    assert (counted["matched"], counted["items"]) == (2, [])
+    assert (counted["matched"], counted["items"]) == (unconfirmed["matched"], unconfirmed["items"]) == (2, [])
     assert (changed.status_code, changed.json()["code"], changed.json()["details"]) == (
         409,
         "COUNT_CHANGED",
@@ -356,13 +357,33 @@ async def test_a_deletion_of_more_than_a_page_goes_on_where_it_stopped(system: S
     assert {each["status"] for each in first["items"] + rest["items"]} == {"deleted"}
 
 
+async def test_a_source_is_erased_by_its_count_and_with_what_was_only_deleted_of_it(system: System) -> None:
+    for path in ("1.md", "2.md"):
+        await system.put(system.secret, path)
+    await system.put(system.secret, "3.md", source="other")
+    await system.call("DELETE", f"/rag/documents/{system.name('2.md')}")
+
+    counted = await system.call("POST", "/ops/erase", json={"source": "s"})
+    changed = await system.http.post("/ops/erase", json={"source": "s", "confirm": 1})
+    done = await system.call("POST", "/ops/erase", json={"source": "s", "confirm": 2})
+
+    assert (counted["matched"], counted["items"]) == (2, [])
+    assert (changed.status_code, changed.json()["code"]) == (409, "COUNT_CHANGED")
+    assert {(each["documentId"], each["outcome"]) for each in done["items"]} == {
+        (system.name("1.md"), "erased"),
+        (system.name("2.md"), "erased"),
+    }
+    assert (await system.call("POST", "/ops/erase", json={"source": "s"}))["matched"] == 0
+    assert await system.found() == [system.name("3.md", "other")]
+
+
 async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) -> None:
     writer = {"X-API-Key": "key-of-writer"}
     for method, path, options, status, said in (
         ("POST", "/ops/erase", {"headers": writer, "json": {"source": "s"}}, 403, "admin"),
         ("POST", "/ops/forget", {"headers": writer, "json": {}}, 403, "admin"),
         ("POST", "/ops/erase", {"json": {}}, 400, "a source must be given"),
-        ("POST", "/ops/erase", {"json": {"source": "s", "cursor": "x"}}, 400, "cursor"),
+        ("POST", "/ops/erase", {"json": {"source": "s", "confirm": 0, "cursor": "x"}}, 400, "cursor"),
         ("POST", "/ops/forget", {"json": {"canaries": ["abc"]}}, 400, "canaries"),
         ("DELETE", "/rag/documents", {}, 400, "all: must be true"),
         ("DELETE", "/rag/documents", {"json": {"all": True, "filters": {"source": "s"}}}, 400, "all: must be true"),
