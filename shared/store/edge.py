@@ -65,6 +65,7 @@ class EdgeStore:
         self._child = None if attach else _Child(folder, lock_wait_s)
         self._connection: _Connection | None = None
         self._dialling = asyncio.Lock()
+        self._rewriting = asyncio.Lock()
         self._closed = False
 
     @property
@@ -183,9 +184,10 @@ class EdgeStore:
 
     async def rewrite(self, name: str) -> None:
         """Return when the collection's files are made anew. See `shared.store.Rewritable`."""
-        after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
-        while after is not None:
-            after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
+        async with self._rewriting:  # else each would have the other's given up
+            after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
+            while after is not None:
+                after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
 
     async def flush(self) -> None:
         await self._ask(wire.Flush(), _nothing)

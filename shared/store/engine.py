@@ -2,7 +2,7 @@
 
 A collection is a folder with a shard and a small description; it is made elsewhere and renamed, so
 it is there whole or not at all. The engine never gives back what was deleted, so a shard that must
-forget is copied, and the description names the copy (docs/adr/0012-erasure.md). Whoever opens an
+forget is copied, and the description names the copy (docs/adr/0016-erasure.md). Whoever opens an
 `Engine` must hold the folder's lock: a second `load` of a shard is refused by the engine, and yet
 breaks the first one's `flush` for good.
 """
@@ -83,6 +83,7 @@ class _Copy(msgspec.Struct):
     name: str
     shard: Any
     touched: set[str]  # ids written to the old one since the copy began
+    after: str | None = None  # the id up to which it is copied
 
 
 class _Collection:
@@ -128,7 +129,8 @@ class _Collection:
             qdrant.ScrollRequest(offset=after, limit=limit, with_payload=True, with_vector=True)
         )
         _copy_points(self.copy.shard, records, self.description)
-        return None if following is None else str(following)
+        self.copy.after = None if following is None else str(following)
+        return self.copy.after
 
     def finish_copy(self) -> None:
         """Let the copy take the shard's place: at no moment, crashes included, are there two or none."""
@@ -401,8 +403,8 @@ class Engine:
         if request.after is None:
             schemas = collection.shard.info().payload_schema
             collection.begin_copy((field, found.params or found.data_type) for field, found in sorted(schemas.items()))
-        elif collection.copy is None:
-            raise Unserved(f"the rewrite of {request.name!r} was given up, because the store began again")
+        elif collection.copy is None or collection.copy.after != request.after:
+            raise Unserved(f"the rewrite of {request.name!r} was given up: the store, or another rewrite, began again")
         after = collection.copy_some(request.after, request.limit)
         if after is None:
             collection.finish_copy()

@@ -107,6 +107,20 @@ def test_a_rewrite_that_ends_halfway_changes_nothing_and_the_next_opening_clears
     again.close()
 
 
+def test_of_two_rewrites_at_once_one_is_given_up_and_nothing_is_lost(engine: Engine) -> None:
+    put(engine, *(a_point(number) for number in range(20)))
+    before = everything(engine)
+    first = engine.answer(wire.Rewrite("c", None, 15))
+    second = engine.answer(wire.Rewrite("c", None, 5))
+
+    with pytest.raises(Unserved, match="the rewrite of 'c' was given up"):
+        engine.answer(wire.Rewrite("c", first, 15))
+    while second is not None:
+        second = engine.answer(wire.Rewrite("c", second, 5))
+
+    assert everything(engine) == before
+
+
 def test_a_rewritten_collection_is_itself_after_the_next_opening(engine: Engine, tmp_path: Path) -> None:
     put(engine, *(a_point(number) for number in range(20)))
     rewritten(engine)
