@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from shared.topics import Difference, Inspection, Topic, partitions_differ
+from shared.topics import DAY, Difference, Inspection, Topic, partitions_differ
 
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
@@ -13,6 +13,9 @@ RETENTION_BYTES: Final = "retention.bytes"
 TIMESTAMPS: Final = "message.timestamp.type"
 MAX_BYTES: Final = "max.message.bytes"
 MIN_IN_SYNC: Final = "min.insync.replicas"
+SEGMENT: Final = "segment.ms"
+COMPACTION_LAG: Final = "max.compaction.lag.ms"
+_LAG_MS: Final = 7 * DAY
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,10 @@ def configs(topic: Topic) -> dict[str, str]:
         # A client's clock decides nothing, and retention can't eat a record dated 1970.
         TIMESTAMPS: "LogAppendTime",
         MAX_BYTES: str(topic.max_record_bytes),
+        # What was erased is gone in known time (docs/erasure.md): else a segment that is still written to stays for a
+        # week more, and a compacted topic is cleaned only once half of it is old.
+        SEGMENT: str(DAY),
+        **({COMPACTION_LAG: str(_LAG_MS)} if topic.cleanup == "compact" else {}),
     }
 
 
@@ -95,6 +102,15 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
             wanted="2 or more",
             why=f"a record is acknowledged with one copy of {found.copies}, and lost with it",
             mend=f"{change} {MIN_IN_SYNC}=2",
+        )
+    if topic.cleanup == "compact" and int(there.get(COMPACTION_LAG, _LAG_MS)) > _LAG_MS:
+        yield Difference(
+            weight="note",
+            what=COMPACTION_LAG,
+            found=there[COMPACTION_LAG],
+            wanted=f"{_LAG_MS} or less",
+            why="what was erased may stay longer",
+            mend=f"{change} {COMPACTION_LAG}={_LAG_MS}",
         )
     if topic.replication is not None and found.copies != topic.replication:
         yield Difference(

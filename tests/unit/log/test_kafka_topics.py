@@ -81,6 +81,16 @@ def test_a_topic_that_compacts_forgets_nothing_by_age_or_size() -> None:
     assert looked_at(TRUTH, retention_ms="60000", retention_bytes="1000").differences == ()
 
 
+def test_what_was_erased_is_compacted_away_in_known_time() -> None:
+    assert {configs(topic)["segment.ms"] for topic in pipeline_topics("g1")} == {str(DAY)}
+    [lag] = looked_at(TRUTH, max_compaction_lag_ms=str(2**63 - 1)).differences
+
+    assert (lag.weight, str(lag)) == ("note", f"max.compaction.lag.ms {2**63 - 1}, not {7 * DAY} or less")
+    assert lag.mend is not None
+    assert lag.mend.endswith(f"--add-config max.compaction.lag.ms={7 * DAY}")
+    assert looked_at(TRUTH, max_compaction_lag_ms=str(DAY)).differences == ()
+
+
 def test_partitions_are_what_the_cluster_has() -> None:
     grown, short, other = looked_at(INBOX, 12), looked_at(INBOX, 4), looked_at(TRUTH, 4)
 
