@@ -161,7 +161,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
     answered = older(place, entry.last.place) and entry.last.status in TERMINAL
     newest = entry.last.place if answered else place
     return msgspec.structs.replace(
-        _bare(entry) if submission.erases else entry,
+        entry,
         source=submission.source,
         path=submission.path,
         title=entry.title if keeps else submission.title,

@@ -80,12 +80,12 @@ def erase(
     looked = [*client.erase(_pages(ids, source), dry_run=True)]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
-    if dry_run:
+    if dry_run or not looked:
         if as_json:
-            print_json({"dryRun": True, "matched": matched, "unknown": unknown})
+            print_json({"dryRun": dry_run, "matched": matched, "unknown": unknown})
         else:
             _complain(unknown, "outcome")
-            console().print(f"{_documents(matched)} would be erased")
+            console().print(f"{_documents(matched)} would be erased" if dry_run else "no document fits")
         return 1 if unknown else 0
     if matched:
         _confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)

@@ -68,8 +68,10 @@ def test_all_are_removed_only_when_that_is_confirmed(sluice: Sluice, wire: Wire)
 
 def test_where_nothing_fits_there_is_nothing_to_confirm(sluice: Sluice, wire: Wire) -> None:
     wire.answers("DELETE", DOCUMENTS, page(matched=0))
+    wire.answers("POST", ERASE, page(matched=0))
 
     assert sluice("documents", "rm", "--source", "s").out == "no document fits\n"
+    assert sluice("erase", "--source", "s").out == "no document fits\n"
 
 
 def test_a_count_that_changed_meanwhile_stops_it(sluice: Sluice, wire: Wire) -> None:
@@ -131,7 +133,7 @@ def test_erasing_is_confirmed_and_tells_of_files_that_forget_later(sluice: Sluic
 
 
 def test_many_ids_go_in_requests_of_a_hundred_and_each_once(sluice: Sluice, wire: Wire) -> None:
-    wire.answers("POST", ERASE, page(matched=0))
+    wire.answers("POST", ERASE, page(erased("d0"), matched=1))
 
     sluice("erase", "--yes", *(f"d{number}" for number in range(150)), "d0")
 
