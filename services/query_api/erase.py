@@ -29,10 +29,11 @@ from shared.errors import Rejected
 from shared.index import Index
 from shared.ledger import Entry, older
 from shared.log import Forgetful, Instead, Log, Publish, Record
+from shared.log.integrity import sealed
 from shared.log.open_letters import OpenLetters, Wanted
 from shared.log.publish import partition_of
 from shared.log.read import reading
-from shared.places import place_of
+from shared.places import PLACE_HEADER, place_header, place_of
 from shared.submission import submission_of
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
@@ -151,8 +152,9 @@ class Eraser:
         name = found.document_id
         if record.topic != SUBMITTED:
             return Instead(record.key, None)
-        # Not a null: read again, that would delete, or be refused. This is older than the fence, and says what it was.
-        return Instead(name.encode(), encode(erasure(tenants[name], name)))
+        # Not a null: read again, that would delete, or be refused. This is as old as what it replaces.
+        value = encode(erasure(tenants[name], name))
+        return Instead(name.encode(), value, sealed(value, {PLACE_HEADER: place_header(found.place)}))
 
     async def _records(self, topic: str, names: Collection[str], since: int | None = None) -> AsyncIterator[Record]:
         """Yield all records, from `since` (ms) on, of the partitions in which these documents' records belong."""

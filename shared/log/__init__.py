@@ -5,6 +5,7 @@ itself. Handlers see neither: they get records and publish bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from aiokafka import ConsumerRecord, TopicPartition
@@ -88,6 +89,7 @@ class Instead(NamedTuple):
 
     key: bytes | None
     value: bytes | None
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 @runtime_checkable

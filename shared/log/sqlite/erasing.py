@@ -17,7 +17,6 @@ from shared.log.sqlite.storage import Storage, Transaction
 
 _SLICE = 200  # rows of one transaction: writers wait for no more
 _TRIES = 5  # of a checkpoint, each as long as SQLite waits for readers
-_NO_HEADERS = msgspec.msgpack.encode([])
 
 
 class _Change(NamedTuple):
@@ -54,9 +53,14 @@ def _changes(
                 "SELECT offset, time, key, headers, value FROM record WHERE partition = ? ORDER BY offset", (id_,)
             )
             found = ((offset, instead(record_of(tp, offset, *rest))) for offset, *rest in rows)
-            return [_Change(new.key, _NO_HEADERS, new.value, id_, offset) for offset, new in found if new is not None]
+            return [_change(new, id_, offset) for offset, new in found if new is not None]
     except sqlite3.Error as error:
         raise unavailable(storage.path, error) from error
+
+
+def _change(new: Instead, partition: int, offset: int) -> _Change:
+    headers = msgspec.msgpack.encode([(name, text.encode()) for name, text in new.headers.items()])
+    return _Change(new.key, headers, new.value, partition, offset)
 
 
 async def _write(storage: Storage, changes: Iterable[_Change]) -> None:

@@ -45,7 +45,7 @@ async def records(log: SqliteLog, topic: str) -> list[Record]:
 
 
 def instead(record: Record) -> Instead | None:
-    return Instead(b"another", None) if WORD in (record.value or b"") else None
+    return Instead(b"another", None, {"why": "it had to go"}) if WORD in (record.value or b"") else None
 
 
 def holding(folder: Path) -> list[str]:
@@ -64,7 +64,7 @@ async def test_records_are_overwritten_where_they_stand_but_never_in_a_compacted
     ]
     for old, new in zip(before, after, strict=True):
         if WORD in (old.value or b""):
-            assert (new.key, new.value, new.headers) == (b"another", None, ())
+            assert (new.key, new.value, new.headers) == (b"another", None, (("why", b"it had to go"),))
         else:
             assert (new.key, new.value, new.headers) == (old.key, old.value, old.headers)
     assert [each.value for each in await records(log, "truth")] == [WORD, b"newer"]
