@@ -23,6 +23,7 @@ from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import publish
 from shared.process import Service
+from shared.room import Room
 from shared.settings import Settings
 from shared.statuses import Statuses, set_aside
 from shared.store.bm25 import Bm25
@@ -57,7 +58,7 @@ def join(broker: KafkaBroker, parts: Parts) -> Consumption:
         publish=send,
         statuses=statuses,
     )
-    embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses)
+    embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses, room=Room())
     generation = parts.index.generation.id
     topic = chunks_topic(generation)
     return consume(

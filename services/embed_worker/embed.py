@@ -8,16 +8,18 @@ from shared.contracts import Chunk, DocumentChunked, decode
 from shared.errors import Rejected
 from shared.log import Record
 from shared.log.dead_letters import Owner, owner_of
+from shared.room import Room
 from shared.statuses import Statuses
 
 
 class Embed:
     """Handles records of one generation's chunk topic. Every call may be repeated."""
 
-    def __init__(self, *, apply: Apply, blobs: Blobs, statuses: Statuses) -> None:
+    def __init__(self, *, apply: Apply, blobs: Blobs, statuses: Statuses, room: Room) -> None:
         self._apply = apply
         self._blobs = blobs
         self._statuses = statuses
+        self._room = room
 
     async def __call__(self, record: Record) -> None:
         """Apply one version.
@@ -29,7 +31,8 @@ class Embed:
         if record.value is None:  # erased from the log; a newer version has seen to the rest
             return
         event = decode(record.value, DocumentChunked)
-        await self._apply(event.document, await self._chunks(event))
+        async with self._room.taken(event.blob.size if event.blob else 0):
+            await self._apply(event.document, await self._chunks(event))
 
     @staticmethod
     def owner(record: Record) -> Owner | None:

@@ -18,6 +18,7 @@ from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import partition_for, publish
 from shared.process import Service
+from shared.room import Room
 from shared.settings import Settings
 from shared.statuses import Statuses, set_aside
 from shared.topics import EXTRACTED, SUBMITTED, readers
@@ -45,11 +46,17 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         publish=send,
         statuses=statuses,
         partition_of=partial(partition_for, broker, SUBMITTED),
+        room=Room(),
     )
     generation = parts.index.generation
     groups = readers(generation.id)
     chunking = Chunking(
-        generation=generation, blobs=parts.blobs, parsers=parts.parsers, publish=send, statuses=statuses
+        generation=generation,
+        blobs=parts.blobs,
+        parsers=parts.parsers,
+        publish=send,
+        statuses=statuses,
+        room=Room(),
     )
     return [
         consume(

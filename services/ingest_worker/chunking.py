@@ -13,6 +13,7 @@ from shared.index import Generation
 from shared.log import Publish, Record
 from shared.log.dead_letters import Owner, owner_of
 from shared.places import redriven
+from shared.room import Room
 from shared.statuses import Statuses
 from shared.topics import chunks_topic
 
@@ -21,13 +22,21 @@ class Chunking:
     """Handles records of documents.extracted for one generation. Every call may be repeated."""
 
     def __init__(
-        self, *, generation: Generation, blobs: Blobs, parsers: ParserPool, publish: Publish, statuses: Statuses
+        self,
+        *,
+        generation: Generation,
+        blobs: Blobs,
+        parsers: ParserPool,
+        publish: Publish,
+        statuses: Statuses,
+        room: Room,
     ) -> None:
         self._generation = generation
         self._blobs = blobs
         self._parsers = parsers
         self._publish = publish
         self._statuses = statuses
+        self._room = room
 
     async def __call__(self, record: Record) -> None:
         """Chunk one version.
@@ -39,6 +48,10 @@ class Chunking:
         if record.value is None:  # an older version, taken out of the truth
             return
         event = decode(record.value, DocumentExtracted)
+        async with self._room.taken(event.document.text_size if event.text is None else 0):
+            await self._chunk(event, redriven(record))
+
+    async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str]) -> None:
         document = event.document
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
@@ -57,7 +70,7 @@ class Chunking:
                 )
             if not chunks:
                 raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
-        await self._announce(document, chunks, redriven(record))
+        await self._announce(document, chunks, headers)
 
     @staticmethod
     def owner(record: Record) -> Owner | None:

@@ -32,6 +32,7 @@ from shared.ledger import Entry, Ledger
 from shared.log import Publish, Record
 from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
+from shared.room import Room
 from shared.statuses import Statuses
 from shared.submission import deletion, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
@@ -54,6 +55,7 @@ class Ingest:
         publish: Publish,
         statuses: Statuses,
         partition_of: Callable[[bytes], Awaitable[int]],
+        room: Room,
     ) -> None:
         self._ledger = ledger
         self._index = index
@@ -62,6 +64,7 @@ class Ingest:
         self._publish = publish
         self._statuses = statuses
         self._partition_of = partition_of
+        self._room = room
 
     async def __call__(self, record: Record) -> None:
         """Take in one record.
@@ -81,6 +84,10 @@ class Ingest:
         if accept.late(entry, place):
             log.info("submission_superseded", document_id=name)
             return
+        async with self._room.taken(submitted.blob.size if submitted.blob else 0):
+            await self._take(entry, submitted, name, place)
+
+    async def _take(self, entry: Entry | None, submitted: DocumentSubmitted, name: str, place: Place) -> None:
         body = await self._body(submitted, name)
         submission = _submission(submitted, name, place, body)
         answering = await self._answering(name)

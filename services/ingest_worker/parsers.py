@@ -110,14 +110,14 @@ class ParserPool:
         hints = Hints(filename=filename, media_type=media_type, title=title_hint)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             return extract(data, hints) if len(data) <= _TINY_BYTES else await asyncio.to_thread(extract, data, hints)
-        frame = msgspec.msgpack.encode(Job(data, hints))
+        job = Job(data, hints)
         try:
             try:
-                return await self._quickly(frame)
+                return await self._quickly(job)
             except (_Died, _Slow):
                 # The machine may have killed it; a document that kills it twice is the cause.
                 async with self._slow_turns:
-                    return await self._in_turn(frame, _always)
+                    return await self._in_turn(job, _always)
         except _Died as death:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
         except _TimeOut as limit:
@@ -150,7 +150,7 @@ class ParserPool:
         await asyncio.gather(*(child.end() for child in self._idle))
         self._idle.clear()
 
-    async def _quickly(self, frame: bytes) -> Extraction:
+    async def _quickly(self, job: Job) -> Extraction:
         """Return what the file says; when it takes long, only with one of the slow turns, or not at all: _Slow."""
         async with AsyncExitStack() as stack:
 
@@ -160,22 +160,22 @@ class ParserPool:
                 await stack.enter_async_context(self._slow_turns)  # at once, as it isn't locked
                 return True
 
-            return await self._in_turn(frame, may_take_long)
+            return await self._in_turn(job, may_take_long)
 
-    async def _in_turn(self, frame: bytes, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _in_turn(self, job: Job, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:  # its turns don't come back
             raise Unavailable("the parser pool is closed")
         async with self._turns:
-            return await self._attempt(frame, may_take_long)
+            return await self._attempt(job, may_take_long)
 
-    async def _attempt(self, frame: bytes, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _attempt(self, job: Job, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:
             raise Unavailable("the parser pool is closed")
         child = self._idle.pop() if self._idle else _Child(self._program, self._memory)
         self._busy.add(child)
         sound = False
         try:
-            reply = await child.ask(frame, self._wall_s, self._patience_s, may_take_long)
+            reply = await child.ask(job, self._wall_s, self._patience_s, may_take_long)
             sound = isinstance(reply, Read | Refused) and not child.swollen
         except (_Died, Unavailable):
             if self._closed:
@@ -217,9 +217,9 @@ class _Child:
         return self._resident() > self._memory // 2
 
     async def ask(
-        self, frame: bytes, wall_s: float, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]
+        self, job: Job, wall_s: float, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]
     ) -> Reply:
-        """Return the answer to a document's frame; after `patience_s` it is asked once whether it may go on.
+        """Return the answer to a job; after `patience_s` it is asked once whether it may go on.
 
         Raises:
             _TimeOut, _TooLarge, _Died: by the document.
@@ -231,7 +231,7 @@ class _Child:
             raise _Died("stopped")
         self._limit_s = wall_s
         began, asked = time.monotonic(), False
-        exchange = asyncio.create_task(self._exchange(process, frame, wall_s))
+        exchange = asyncio.create_task(self._exchange(process, job, wall_s))
         try:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
                 if self._resident() > self._memory:
@@ -285,8 +285,9 @@ class _Child:
             raise Unavailable("a parser process could not load its libraries; see parser_not_started in the log")
         return self._process
 
-    async def _exchange(self, process: asyncio.subprocess.Process, frame: bytes, wall_s: float) -> Reply:
+    async def _exchange(self, process: asyncio.subprocess.Process, job: Job, wall_s: float) -> Reply:
         assert process.stdin is not None
+        frame = msgspec.msgpack.encode(job)  # a second copy of the file: only of those being read, not of all that wait
         process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
         process.stdin.write(frame)
         with contextlib.suppress(ConnectionError):  # its death shows where we read

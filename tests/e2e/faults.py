@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from shared.embedder import Embedder
 from shared.embedder.ollama import ollama_embedder
 from shared.ollama_server import ollama_address
@@ -15,6 +17,9 @@ from tests.e2e.load import Load
 from tests.e2e.oracle import QUIET_GUARD_S, Alike, differences, nearly
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
+
+IN_CI = bool(os.environ.get("CI"))
+CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes a minute or more; CI=true runs it")
 
 Kill = Callable[[], None]
 Start = Callable[[], object]

@@ -15,6 +15,7 @@ from services.ingest_worker.chunking import Chunking
 from shared.index import Generation, Index, vector_hash
 from shared.ledger import COLLECTION as LEDGER
 from shared.ledger import Ledger
+from shared.room import Room
 from shared.statuses import Statuses
 from shared.store import Filter, Ids, Match, Point
 from shared.store.bm25 import Bm25
@@ -233,11 +234,16 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
 
     statuses = Statuses(ledger, publish)
     chunking = Chunking(
-        generation=generation, blobs=world.blobs, parsers=world.parsers, publish=publish, statuses=statuses
+        generation=generation,
+        blobs=world.blobs,
+        parsers=world.parsers,
+        publish=publish,
+        statuses=statuses,
+        room=Room(),
     )
     vectors = Vectors(index, embedder, CollectorRegistry())
     apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=publish, statuses=statuses)
-    embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses)
+    embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses, room=Room())
 
     async def rebuild() -> None:
         await ledger.create()

@@ -1,0 +1,141 @@
+"""Every stage has room for large bodies before it reads one, so that a backlog of them never is in memory."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from services.embed_worker.apply import Apply
+from services.embed_worker.embed import Embed
+from services.embed_worker.vectors import Vectors
+from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.ingest import Ingest
+from services.ingest_worker.parsers import ParserPool
+from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, encode
+from shared.embedder import Vector
+from shared.ids import document_id
+from shared.index import Generation, Index
+from shared.ledger import Ledger
+from shared.room import Room
+from shared.statuses import Statuses
+from shared.store.bm25 import Bm25
+from tests.simulation.parts import Characters, MemoryBlobs, MemoryEmbedder
+from tests.simulation.store import MemoryStore
+from tests.unit.embed_worker.test_points import a_version, chunks_of
+from tests.unit.log.test_lane import a_record
+
+GENERATION = Generation(chunker=CHUNKER, chunk_size=800, chunk_overlap=0, model=MemoryEmbedder.model, bm25="none")
+BODY_BYTES = 1000
+FIT, COME = 3, 5  # bodies
+
+
+Handler = Callable[[str, str], Coroutine[Any, Any, None]]  # handles a document of this id and path
+
+
+class CountedBlobs(MemoryBlobs):
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = 0
+
+    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
+        self.read += 1
+        return await super().get(tenant, document_id, ref)
+
+
+class HeldEmbedder(MemoryEmbedder):
+    def __init__(self, gate: asyncio.Event) -> None:
+        super().__init__()
+        self._gate = gate
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        await self._gate.wait()
+        return await super().embed_documents(texts)
+
+
+class Bench:
+    """The stages, each with room for a few bodies; what comes after its reading waits for the gate."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.blobs = CountedBlobs()
+        self.room = Room(FIT * BODY_BYTES)
+        self.ledger, self.index = Ledger(store := MemoryStore()), Index(store, GENERATION)
+        self.statuses = Statuses(self.ledger, self.publish)
+        self.parsers = ParserPool(1, tokens=Characters())  # starts no process for texts as small as these
+
+    async def publish(self, topic: str, value: bytes | None, **how: Any) -> Any:
+        await self.gate.wait()
+
+    async def in_partition_0(self, key: bytes) -> int:
+        return 0
+
+    def ingest(self) -> Handler:
+        ingest = Ingest(
+            ledger=self.ledger,
+            index=self.index,
+            blobs=self.blobs,
+            parsers=self.parsers,
+            publish=self.publish,
+            statuses=self.statuses,
+            partition_of=self.in_partition_0,
+            room=self.room,
+        )
+
+        async def handle(name: str, path: str) -> None:
+            blob = await self.blobs.put("t", name, b"A lantern.".ljust(BODY_BYTES))
+            submitted = DocumentSubmitted(tenant="t", source="s", path=path, blob=blob, media_type="text/markdown")
+            await ingest(a_record(0, name.encode(), encode(submitted)))
+
+        return handle
+
+    def chunking(self) -> Handler:
+        chunking = Chunking(
+            generation=GENERATION,
+            blobs=self.blobs,
+            parsers=self.parsers,
+            publish=self.publish,
+            statuses=self.statuses,
+            room=self.room,
+        )
+
+        async def handle(name: str, path: str) -> None:
+            blob = await self.blobs.put("t", name, b"A lantern.".ljust(BODY_BYTES))
+            version = a_version(document_id=name, tenant="t", text_sha256=blob.sha256, text_size=blob.size)
+            await chunking(a_record(0, name.encode(), encode(DocumentExtracted(document=version))))
+
+        return handle
+
+    def embed(self) -> Handler:
+        vectors = Vectors(self.index, HeldEmbedder(self.gate), CollectorRegistry())
+        apply = Apply(index=self.index, vectors=vectors, bm25=Bm25(), publish=self.publish, statuses=self.statuses)
+        embed = Embed(apply=apply, blobs=self.blobs, statuses=self.statuses, room=self.room)
+
+        async def handle(name: str, path: str) -> None:
+            chunks = msgspec.json.encode(chunks_of(f"The lantern of {path}.")).ljust(BODY_BYTES)
+            blob = await self.blobs.put("t", name, chunks)
+            version = a_version(document_id=name, tenant="t")
+            await embed(a_record(0, name.encode(), encode(DocumentChunked(document=version, blob=blob))))
+
+        return handle
+
+
+@pytest.mark.parametrize("stage", [Bench.ingest, Bench.chunking, Bench.embed])
+async def test_a_stage_reads_no_more_large_bodies_than_it_has_room_for(stage: Callable[[Bench], Handler]) -> None:
+    bench = Bench()
+    await asyncio.gather(bench.ledger.create(), bench.index.create())
+    handle = stage(bench)
+    paths = [f"{number}.md" for number in range(COME)]
+
+    handling = [asyncio.create_task(handle(document_id("t", "s", path), path)) for path in paths]
+    for _ in range(1000):  # more turns than any of them takes to its reading
+        await asyncio.sleep(0)
+    read_at_once = bench.blobs.read
+    bench.gate.set()
+    await asyncio.gather(*handling)
+
+    assert read_at_once == FIT
+    assert bench.blobs.read == COME
