@@ -19,15 +19,15 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
 IN_CI = bool(os.environ.get("CI"))
-CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes a minute or more; CI=true runs it")
+CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes half a minute or more: CI=true runs it")
 
 Kill = Callable[[], None]
 Start = Callable[[], object]
 
 
-def rounds(ci: int, here: int) -> int:
-    """Return how many faults to make: SLUICE_TEST_KILLS, else by where the tests run."""
-    return int(os.environ.get("SLUICE_TEST_KILLS") or (ci if os.environ.get("CI") else here))
+def rounds(usual: int) -> int:
+    """Return how many faults to make: SLUICE_TEST_KILLS, else as usual."""
+    return int(os.environ.get("SLUICE_TEST_KILLS") or usual)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Outages under a trickle of load: what depends on the part waits, says so, and goes on by itself."""
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster, cluster
-from tests.e2e.faults import Distributed, under_load
+from tests.e2e.faults import CI_ONLY, Distributed, under_load
 from tests.e2e.load import HANG_S, new_seed
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
-IN_CI = bool(os.environ.get("CI"))
+LONG_S, SHORT_S = 60.0, 30.0
 PROGRESS_GUARD_S = 50.0  # a hang guard: five times what it may take
 MOST_GROWTH = 150e6  # bytes
 MOST_CPU = 0.6  # of a core
@@ -35,6 +34,7 @@ class Outage:
     named: str  # by this check
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_given_a_part_is_away_when_it_is_back_then_work_goes_on_and_nothing_was_set_aside(
@@ -48,11 +48,10 @@ def test_given_a_part_is_away_when_it_is_back_then_work_goes_on_and_nothing_was_
             store.launch()
             running.wait(store.name)
 
-        long, short = (60.0, 30.0) if IN_CI else (4.0, 4.0)
         outages = (
-            Outage("Ollama", ollama_server.pause, ollama_server.resume, long, "embed-worker-1", "embedder"),
-            Outage("broker", kafka.pause, kafka.resume, short, "ingest-worker-1", "log"),
-            Outage("store", store.kill, restart, short, "ingest-worker-1", "store"),
+            Outage("Ollama", ollama_server.pause, ollama_server.resume, LONG_S, "embed-worker-1", "embedder"),
+            Outage("broker", kafka.pause, kafka.resume, SHORT_S, "ingest-worker-1", "log"),
+            Outage("store", store.kill, restart, SHORT_S, "ingest-worker-1", "store"),
         )
         with under_load(running, seed, writers=2, rest_s=0.5) as load:
             for outage in outages:

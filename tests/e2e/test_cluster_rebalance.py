@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import ROLES, Process, cluster
-from tests.e2e.faults import Distributed, rounds, under_load
+from tests.e2e.faults import CI_ONLY, Distributed, rounds, under_load
 from tests.e2e.groups import Groups
 from tests.e2e.load import new_seed
 from tests.servers.kafka import KafkaServer
@@ -33,6 +33,7 @@ def more_handled(workers: list[Process], records: int) -> None:
         time.sleep(0.1)  # other processes: there is nothing to await
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_stale_or_mixed(
@@ -44,7 +45,7 @@ def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_st
     with cluster(tmp_path, (*ROLES, *WORKERS), **distributed.settings) as running:
         groups.owned(members(WORKERS[0], 2) | members(WORKERS[1], 2))
         with under_load(running, seed) as load:
-            for number in range(rounds(ci=3, here=1)):
+            for number in range(rounds(3)):
                 # By turns, so that workers of both kinds are killed, and sleep.
                 dying, sleeping = WORKERS if (seed + number) % 2 else reversed(WORKERS)
                 time.sleep(rng.uniform(0.2, 2.0))  # the random moment itself
