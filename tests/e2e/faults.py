@@ -84,7 +84,7 @@ def nothing_wrong(
         print(f"left to the sweep: {wrong}")
         running.wait(running.launch("embed-worker").name)
         wrong = look(QUIET_GUARD_S)
-    print(f"{load.writes} confirmed writes, {load.reads} reads, {load.refusals} searches refused")
+    print(f"{load.taken} writes taken, {load.writes} of them waited for; {load.reads} reads, {load.refusals} searches refused")
 
     assert load.faults == []
     assert wrong == []

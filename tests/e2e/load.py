@@ -65,7 +65,8 @@ class Load:
         self.faults: list[str] = []
         self.reads = 0
         self.refusals = 0  # searches answered 503
-        self.writes = 0
+        self.taken = 0  # writes answered 200 or 202
+        self.writes = 0  # answered 200: done
         self._seed = seed
         self._rest_s = 0.0
         self._stop = threading.Event()
@@ -162,6 +163,7 @@ class Load:
             self.faults.append(f"{reply.status_code} for document {document.number}: {reply.text[:200]}")
         document.taken = reply.status_code in (200, 202)
         document.came |= document.taken
+        self.taken += document.taken
         if reply.status_code == 200:
             document.settled = content
             self.writes += 1
