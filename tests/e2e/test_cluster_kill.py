@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import cluster
-from tests.e2e.faults import CI_ONLY, IN_CI, Distributed, kill_one_by_one, nothing_wrong, processes, rounds, under_load
+from tests.e2e.faults import CI_ONLY, Distributed, kill_one_by_one, nothing_wrong, processes, rounds, under_load
 from tests.e2e.load import new_seed
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
@@ -24,7 +24,7 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
             "Ollama": (ollama_server.kill, ollama_server.start),
         }
         with under_load(running, seed) as load:
-            kill_one_by_one(victims, rounds(8 if IN_CI else 2), random.Random(seed), running)
+            kill_one_by_one(victims, rounds(ci=8, here=2), random.Random(seed), running)
 
         distributed.nothing_wrong(running, load)
 
@@ -37,6 +37,6 @@ def test_given_one_machine_without_servers_when_a_process_is_killed_then_nothing
     with cluster(tmp_path) as running:
         victims = processes(running, "ingest-worker-1", "embed-worker-1", "query-api-1", "store-1")
         with under_load(running, seed) as load:
-            kill_one_by_one(victims, rounds(3), random.Random(seed), running)
+            kill_one_by_one(victims, rounds(ci=3, here=1), random.Random(seed), running)
 
         nothing_wrong(running, load)
