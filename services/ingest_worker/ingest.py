@@ -77,6 +77,10 @@ class Ingest:
         name = submitted.document_id
         if await self._rekeyed(record, submitted, name):
             return
+        async with self._room.taken(submitted.blob.size if submitted.blob else 0):
+            await self._take(record, submitted, name)
+
+    async def _take(self, record: Record, submitted: DocumentSubmitted, name: str) -> None:
         entry, place = await self._ledger.get(name), place_of(record)
         if entry is not None and entry.tenant != submitted.tenant:
             raise Rejected(f"document {name} is not of the tenant {submitted.tenant!r}", "foreign")
@@ -84,10 +88,6 @@ class Ingest:
         if accept.late(entry, place):
             log.info("submission_superseded", document_id=name)
             return
-        async with self._room.taken(submitted.blob.size if submitted.blob else 0):
-            await self._take(entry, submitted, name, place)
-
-    async def _take(self, entry: Entry | None, submitted: DocumentSubmitted, name: str, place: Place) -> None:
         body = await self._body(submitted, name)
         submission = _submission(submitted, name, place, body)
         answering = await self._answering(name)
