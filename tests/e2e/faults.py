@@ -15,10 +15,10 @@ from shared.ollama_server import ollama_address
 from tests.e2e.cluster import Cluster, servers
 from tests.e2e.load import Load
 from tests.e2e.oracle import QUIET_GUARD_S, Alike, differences, nearly
+from tests.servers.cache import IN_CI
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
-IN_CI = bool(os.environ.get("CI"))
 CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes half a minute or more: CI=true runs it")
 
 Kill = Callable[[], None]
