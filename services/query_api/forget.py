@@ -2,11 +2,14 @@
 
 import asyncio
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from services.query_api import file_search
+from shared.errors import Unavailable
 from shared.ids import text_hash
 from shared.index import Index
 from shared.log import Forgetful, Log
@@ -14,7 +17,6 @@ from shared.topics import SUBMITTED
 
 _SHORTEST, _LONGEST = 12, 40  # characters of a canary
 _CANARIES = 4  # of one document
-_BLOCK = 1 << 20
 # As they stand in every file: JSON escapes nothing of this.
 _PLAIN = re.compile(rf"[\w,.;:()\- ]{{{_SHORTEST},{_LONGEST}}}(?=\W|$)")
 
@@ -82,32 +84,27 @@ async def forgotten(log: Log, index: Index) -> list[Part]:
 
 
 async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[Seen]]:
-    """Return how many files were read in the folder, and which of them hold some of the words."""
-    return await asyncio.to_thread(_seen, folder, [each.encode() for each in words])
+    """Return how many files were read in the folder, and which of them hold some of the words.
 
-
-def _seen(folder: Path, words: Sequence[bytes]) -> tuple[int, list[Seen]]:
-    count, found = 0, []
-    for path in sorted(folder.rglob("*")):
-        try:
-            if path.is_symlink() or not path.is_file():
-                continue
-            there = _words_in(path, words)
-        except FileNotFoundError:  # its owner is at work
-            continue
-        count += 1
-        if there:
-            found.append(Seen(str(path.relative_to(folder)), there))
-    return count, found
-
-
-def _words_in(path: Path, words: Sequence[bytes]) -> int:
-    there: set[bytes] = set()
-    overlap = max(map(len, words), default=1) - 1
-    tail = b""
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            block = tail + block
-            there.update(word for word in words if word in block)
-            tail = block[-overlap:] if overlap else b""
-    return len(there)
+    Raises:
+        Unavailable: they can't be read.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",  # whatever the environment says, this file and Python's own
+        file_search.__file__,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    order = msgspec.json.encode({"folder": str(folder), "words": words})
+    try:
+        answer, complaint = await process.communicate(order)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        raise Unavailable(f"the files in {folder} can't be searched: {last or process.returncode}")
+    count, found = msgspec.json.decode(answer, type=tuple[int, list[tuple[str, int]]])
+    return count, [Seen(*each) for each in found]

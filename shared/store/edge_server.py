@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -149,26 +148,41 @@ class _Session(asyncio.Protocol):
         self._transport.resume_reading()
 
 
-def lock(folder: Path, wait_s: float, parent: int) -> BinaryIO | None:
-    """Return the folder's lock, held until the file is closed, or None when another process keeps it that long.
+def lock(folder: Path, wait_s: float, parent: int) -> bool:
+    """Return whether the folder is this process's until it ends, or another one keeps it that long.
 
-    It must be held before a shard is opened: a second opener is refused by the engine, and yet breaks the first.
+    It must be before a shard is opened: a second opener is refused by the engine, and yet breaks the first.
     """
-    file = (folder / "lock").open("a+b")
+    # Never closed: were it free before the engine's own locks are, the next owner would be that second opener.
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     deadline = time.monotonic() + wait_s
-    while True:
+    while not (_locked(descriptor) and _left(folder)):
+        if time.monotonic() > deadline or os.getppid() != parent:
+            return False
+        time.sleep(0.02)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return True
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _left(folder: Path) -> bool:
+    """Return whether nobody has a shard open: the locks of a process that ends don't all go at the same moment."""
+    for log in folder.glob("collections/*/*/wal"):
+        descriptor = os.open(log, os.O_RDONLY)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline or os.getppid() != parent:
-                file.close()
-                return None
-            time.sleep(0.02)
-        else:
-            file.truncate(0)
-            file.write(str(os.getpid()).encode())
-            file.flush()
-            return file
+            if not _locked(descriptor):
+                return False
+        finally:
+            os.close(descriptor)
+    return True
 
 
 async def _serve(engine: Engine, path: Path, parent: int) -> tuple[int, bool]:
@@ -190,8 +204,7 @@ async def _serve(engine: Engine, path: Path, parent: int) -> tuple[int, bool]:
 def main(folder: Path, lock_wait_s: float, parent: int) -> int:
     """Return the exit code, when the parent is gone or asked for it."""
     folder.mkdir(parents=True, exist_ok=True)
-    held = lock(folder, lock_wait_s, parent)
-    if held is None:
+    if not lock(folder, lock_wait_s, parent):
         tell("store_not_started", reason=f"{folder} is in use by process {(folder / 'lock').read_text()}")
         return LOCKED
     path = wire.socket_path(folder)
@@ -200,19 +213,18 @@ def main(folder: Path, lock_wait_s: float, parent: int) -> int:
         tell("store_not_started", reason=f"{path.parent} must be a folder of this user alone (mode 0700)")
         return FAILED
     engine = Engine(folder)
-    with held:
-        try:
-            engine.load(_tell_long_load)
-        except BaseException as error:  # noqa: BLE001 - a Rust panic too: the parent should hear the reason
-            tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
-            return FAILED
-        path.unlink(missing_ok=True)  # of an owner that was killed; the lock says that there is none now
-        code, flushed = asyncio.run(_serve(engine, path, parent))
-        path.unlink(missing_ok=True)
-        # Without its owner's goodbye it leaves at once, for the next one waits for the lock: the logs have it all.
-        if flushed:
-            engine.close()
-        return code
+    try:
+        engine.load(_tell_long_load)
+    except BaseException as error:  # noqa: BLE001 - a Rust panic too: the parent should hear the reason
+        tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
+        return FAILED
+    path.unlink(missing_ok=True)  # of an owner that was killed; the lock says that there is none now
+    code, flushed = asyncio.run(_serve(engine, path, parent))
+    path.unlink(missing_ok=True)
+    # Without its owner's goodbye it leaves at once, for the next one waits for the lock: the logs have it all.
+    if flushed:
+        engine.close()
+    return code
 
 
 def _tell_long_load(name: str, seconds: float) -> None:

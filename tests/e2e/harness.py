@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import psutil
@@ -25,31 +25,39 @@ class Server:
     def __init__(self, data: Path, **settings: str) -> None:
         self.data = data
         self._settings = {"SAMPLES": "off", "LOG_LEVEL": "warning", "PORT": "0", **settings}
+        self._module: tuple[str, ...] = ("services.operator_cli", "serve")  # and its arguments
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
         self.log = data.parent / f"{data.name}.log"
 
-    def start(self) -> "Server":
+    def start(self) -> Self:
         """Return self when it is ready to answer."""
+        self.launch()
+        deadline = time.monotonic() + START_GUARD_S
+        while not self._ready():
+            assert self.alive, f"the server ended by itself: {self.tail()}"
+            assert time.monotonic() < deadline, f"the server was not ready in {START_GUARD_S:.0f} s: {self.tail()}"
+            time.sleep(0.05)  # polling another process; there is nothing to await
+        return self
+
+    def launch(self) -> None:
+        """Start it; it isn't ready yet."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
         environment |= {"SLUICE_DATA": str(self.data)}
         environment |= {f"SLUICE_{key}": value for key, value in self._settings.items()}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "services.operator_cli", "serve"],
+                [sys.executable, "-m", *self._module],
                 env=environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + START_GUARD_S
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise AssertionError(f"the server ended with {self._process.returncode}: {self.tail()}")
-            if self._ready():
-                return self
-            time.sleep(0.05)  # polling another process; there is nothing to await
-        raise AssertionError(f"the server was not ready in {START_GUARD_S:.0f} s: {self.tail()}")
+
+    @property
+    def alive(self) -> bool:
+        """Return whether its main process runs."""
+        return self._process is not None and self._process.poll() is None
 
     def _ready(self) -> bool:
         try:

@@ -1,4 +1,8 @@
-"""The file on disk: its tables, how it is opened, and the locks that its processes share."""
+"""The file on disk: its tables, how it is opened, and the locks that its processes share.
+
+A process that has it open must read these files through SQLite alone: whoever closes one of them as a plain file drops
+SQLite's locks on it (POSIX), and the next process to come deletes the write-ahead log in use.
+"""
 
 import fcntl
 import os

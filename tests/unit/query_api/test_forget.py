@@ -1,10 +1,17 @@
 """Words by which a text is found again, and the search for them."""
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from services.query_api import file_search
 from services.query_api.forget import Seen, canary, seen
+from shared.errors import Unavailable
+from shared.log.sqlite import SqliteLog
+from shared.topics import pipeline_topics
 
 
 @pytest.mark.parametrize(
@@ -42,3 +49,33 @@ async def test_words_are_found_in_every_file_wherever_they_stand(tmp_path: Path)
 
     assert count == 3
     assert found == [Seen("both", 2), Seen(str(Path("deep", "across")), 1)]
+
+
+async def test_a_search_leaves_the_locks_of_a_log_in_the_folder(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.sqlite")
+    await log.start()
+    try:
+        await log.ensure_topics(pipeline_topics("g", partitions=1, replication=None))
+        await seen(tmp_path, ["secret"])
+
+        # Another process comes and goes: without our locks, it takes itself for the last one, and tidies up.
+        read = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM topic').fetchone()"
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", read, str(tmp_path / "log.sqlite"))
+        assert await other.wait() == 0
+
+        assert (tmp_path / "log.sqlite-wal").exists()
+    finally:
+        await log.stop()
+
+
+async def test_a_file_whose_name_is_no_utf_8_is_shown_nevertheless(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9")).write_bytes(b"secret")
+
+    assert await seen(tmp_path, ["secret"]) == (1, [Seen("caf\N{REPLACEMENT CHARACTER}", 1)])
+
+
+async def test_a_search_that_breaks_off_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_search, "__file__", str(tmp_path / "gone.py"))
+
+    with pytest.raises(Unavailable, match=r"can't be searched: .*gone\.py"):
+        await seen(tmp_path, ["secret"])

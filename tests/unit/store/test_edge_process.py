@@ -1,6 +1,7 @@
 """The process behind `EdgeStore`: who owns it, how it dies, what the others see."""
 
 import asyncio
+import fcntl
 import os
 import resource
 import signal
@@ -199,6 +200,22 @@ async def test_a_second_owner_is_refused_and_the_first_unharmed(store: EdgeStore
     await store.flush()
     assert await store.count("a") == 3
     assert store.pid == pid
+
+
+async def test_an_owner_that_is_not_quite_gone_keeps_the_folder(folder: Path) -> None:
+    async with opened(folder) as first:
+        await first.create_collection("a", size=None, sparse=False, indexes={})
+    descriptor = os.open(folder / "collections" / "a" / "shard" / "wal", os.O_RDONLY)
+    # The engine's lock, which a killed process may hold for a moment longer than ours.
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    with pytest.raises(Unavailable, match="in use by process"):
+        async with opened(folder, lock_wait_s=0.1):
+            pass
+
+    os.close(descriptor)
+    async with opened(folder) as second:
+        assert await second.collections() == ["a"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,35 @@
+"""`sluice serve` with crash points: python -m tests.faults.crashing_server FOLDER, FOLDER being the trap's.
+
+Settings are taken from the environment, as the product does.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from services.operator_cli.serving import serve_here
+from shared import foundation
+from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store
+from tests.faults.trap import Trap
+
+
+def main(folder: Path) -> int:
+    """Return the exit code of a server that didn't have to die."""
+    trap = Trap(folder)
+    for opener, guard in (
+        ("open_log", guard_log),
+        ("open_store", guard_store),
+        ("open_blobs", guard_blobs),
+        ("open_embedder", guard_embedder),
+    ):
+        setattr(foundation, opener, _then(getattr(foundation, opener), guard, trap))
+    return serve_here({})
+
+
+def _then(open_: Callable[..., Any], guard: Callable[[Any, Trap], Any], trap: Trap) -> Callable[..., Any]:
+    return lambda *arguments, **named: guard(open_(*arguments, **named), trap)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
