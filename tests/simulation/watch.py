@@ -72,10 +72,11 @@ class Watch:
 
     def power_lost(self) -> None:
         """Excuse what is torn: heads and points are flushed together, and not written together."""
-        self._torn = {id_ for id_ in self._store.points(self._heads) if self._flaw(id_) is not None}
         heads = self._store.points(self._heads)
-        self._torn |= self._versions.keys() - heads.keys()
-        self._torn |= {id_ for id_, head in heads.items() if head.payload["version"] < self._versions.get(id_, 0)}
+        self._torn |= {id_ for id_ in heads if self._flaw(id_) is not None}
+        self._torn |= {
+            id_ for id_, seen in self._versions.items() if id_ not in heads or heads[id_].payload["version"] < seen
+        }
         self._versions = {id_: head.payload["version"] for id_, head in heads.items()}
         for id_ in self._tenants:
             self._absent[id_] = self._now()
