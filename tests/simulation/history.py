@@ -25,7 +25,7 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.simulation.log import MemoryLog
 from tests.simulation.oracle import Expected, Sent, expected, sent
 from tests.simulation.parts import MemoryEmbedder, vector_of
-from tests.simulation.plan import Plan, Redrive
+from tests.simulation.plan import Plan, Redrive, plan_of
 from tests.simulation.store import MemoryStore
 from tests.simulation.watch import DONE, Violation
 from tests.simulation.world import World
@@ -161,9 +161,9 @@ def _letters_differ(
     for letter in letters:
         place = (letter["place"]["time"], letter["place"]["partition"], letter["place"]["offset"])
         if (place, letter["stage"]) not in failing:
-            found.append(f"I4: set aside without a reason: {letter}")
+            found.append(f"I4: set aside at {place} by {letter['stage']} without a reason: {letter['sentence']}")
         elif mended and letter["code"] != "no_body":
-            found.append(f"I4: still set aside after the mending: {letter}")
+            found.append(f"I4: still set aside at {place} by {letter['stage']} after the mending: {letter['sentence']}")
     told = {letter.get("documentId") for letter in letters}
     found += [f"I4: {id_} failed, and no letter tells" for id_, each in want.items() if each.failed and id_ not in told]
     return found
@@ -304,22 +304,29 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
     return store, generation
 
 
-def shrink(plan: Plan, fails: Callable[[Plan], str | None]) -> tuple[Plan, list[int]]:
-    """Return a smaller plan that still fails, and which of the events it has kept; any failure will do."""
+def verdict(seed: int) -> str | None:
+    """Return what the seed's plan breaks, when it is made small, and how to see it again; None where all is well."""
+    plan = plan_of(seed)
+    failure = play(plan)
+    return None if failure is None else told(plan, *shrink(plan, failure))
+
+
+def shrink(plan: Plan, failure: str) -> tuple[list[int], str]:
+    """Return few of the plan's events that still fail, by their numbers, and how; any failure will do."""
     kept = list(range(len(plan.events)))
     runs, size = 0, max(1, len(kept) // 2)
     while runs < SHRINK_RUNS:
         for start in range(0, len(kept), size):
             fewer = kept[:start] + kept[start + size :]
             runs += 1
-            if fails(keeping(plan, fewer)) is not None:
-                kept = fewer
+            if (found := play(keeping(plan, fewer))) is not None:
+                kept, failure = fewer, found
                 break
         else:
             if size == 1:
                 break
             size //= 2
-    return keeping(plan, kept), kept
+    return kept, failure
 
 
 def keeping(plan: Plan, kept: Sequence[int]) -> Plan:
@@ -329,9 +336,9 @@ def keeping(plan: Plan, kept: Sequence[int]) -> Plan:
 
 def told(plan: Plan, kept: Sequence[int], failure: str) -> str:
     """Return a failure as somebody wants to read it: what, when, and how to see it again."""
-    events = "\n".join(f"  {event}" for event in plan.events)
+    events = "\n".join(f"  {plan.events[number]}" for number in kept)
     numbers = ",".join(map(str, kept)) or "-"
     return (
-        f"{failure}\n{msgspec.structs.replace(plan, events=())}\n{events}\n"
+        f"seed {plan.seed}: {failure}\n{msgspec.structs.replace(plan, events=())}\n{events}\n"
         f"again: python -m tests.simulation {plan.seed} --keep {numbers}"
     )

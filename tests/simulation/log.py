@@ -53,7 +53,6 @@ class MemoryLog:
             partition = partition_of(route or key or b"", self.counts[topic])
         tp = TopicPartition(topic, partition)
         there = self.partitions[tp]
-        self._now += 1
         time = self._now + self._skews[partition % len(self._skews)]
         record: Record = ConsumerRecord(
             topic=topic,

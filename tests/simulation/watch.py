@@ -36,6 +36,7 @@ class Watch:
         self._versions: dict[str, int] = {}  # the highest head seen
         self._absent: dict[str, int] = {}  # the last step at which the document had nothing to show
         self._torn: set[str] = set()  # not whole since the power went, until its worker has read again
+        self._healed: dict[str, int] = {}  # the step at which each was whole again
 
     def check(self) -> None:
         """Raise what was found since."""
@@ -100,7 +101,7 @@ class Watch:
 
     def read(self, id_: str, texts: tuple[str, ...], *, since: int) -> None:
         """I6: a reader was shown these chunks of the document, beginning at step `since`."""
-        if texts in self._contents.get(id_, ()) or id_ in self._torn:
+        if texts in self._contents.get(id_, ()) or id_ in self._torn or self._healed.get(id_, -1) >= since:
             return
         if texts == () and self._absent.get(id_, 0) >= since:
             return
@@ -121,9 +122,10 @@ class Watch:
                 self.violations.append(f"I6: the head of {id_} went from {self._versions[id_]} back to {version}")
             self._versions[id_] = version
             flaw = self._flaw(id_)
-            if flaw is None:
-                self._torn.discard(id_)
-            elif id_ not in self._torn:
+            if flaw is None and id_ in self._torn:
+                self._torn.remove(id_)
+                self._healed[id_] = self._now()
+            elif flaw is not None and id_ not in self._torn:
                 self.violations.append(f"I6: {flaw}")
         for point in self._store.points(self._chunks).values():
             metadata = point.payload["metadata"]

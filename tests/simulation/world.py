@@ -542,7 +542,7 @@ class World:
         if event.erases:
             document = erasure(event.tenant, id_)
         self.watch.sent(id_, event.tenant, text)
-        self.log.pass_time(self.rng.choice((0, 1, 1000)))
+        self.log.pass_time(self.rng.choice((0, 0, 1, 1000)))
         if event.enters and event.partition is None:
             self.spawn(self.processes["api"], partial(self.processes["api"].door.submit, document))
         else:
