@@ -5,6 +5,7 @@ It shares contracts and ids with the workers, and no decision.
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ from shared.log import Record
 from tests.simulation.parts import UNEMBEDDABLE, UNKEPT
 
 OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})  # on records that a worker sent again
+
+
+_id = lru_cache(document_id)
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -47,7 +51,7 @@ def sent(records: Iterable[Record], blobs: Mapping[str, bytes]) -> dict[str, lis
         if OURS & {name for name, _ in record.headers}:
             continue
         body: dict[str, Any] = json.loads(record.value)
-        id_ = body.get("erases") or document_id(body["tenant"], body["source"], body["path"])
+        id_ = body.get("erases") or _id(body["tenant"], body["source"], body["path"])
         found.setdefault(id_, []).append(_sent(record, body, blobs))
     return {id_: sorted(each, key=lambda sent: sent.place) for id_, each in found.items()}
 
