@@ -233,6 +233,7 @@ class Group:
         self.generations = dict.fromkeys(self.tps, 0)  # how often each partition was given to somebody
         self.members: list[Member] = []
         self.went_back: list[str] = []
+        self.commits: Callable[[TopicPartition, int], None] = lambda tp, offset: None  # told of each
 
     @property
     def lag(self) -> int:
@@ -247,6 +248,7 @@ class Group:
             if offset < self.committed[tp]:
                 self.went_back.append(f"{self.name}: {tp} from {self.committed[tp]} to {offset}")
             self.committed[tp] = offset
+            self.commits(tp, offset)
 
     def give(self, tp: TopicPartition, member: Member) -> None:
         """Make the member the partition's owner, where it is committed."""

@@ -6,6 +6,8 @@ CORRECTNESS 8, I6 to I8. It looks at the store itself after each write, with rul
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aiokafka import TopicPartition
+
 from shared.index import Generation
 from shared.ledger import COLLECTION as LEDGER
 from shared.log import Record
@@ -36,6 +38,7 @@ class Watch:
         self._versions: dict[str, int] = {}  # the highest head seen
         self._absent: dict[str, int] = {}  # the last step at which the document had nothing to show
         self._torn: set[str] = set()  # not whole since the power went, until its worker has read again
+        self._unflushed: set[tuple[object, TopicPartition, int]] = set()
         self._healed: dict[str, int] = {}  # the step at which each was whole again
 
     def check(self) -> None:
@@ -70,6 +73,21 @@ class Watch:
             self._statuses()
         else:
             self._documents()
+
+    def wrote(self, process: object, record: Record | None) -> None:
+        """Note that the process has written something to the store for the record, and not flushed it."""
+        if record is not None:
+            self._unflushed.add((process, TopicPartition(record.topic, record.partition), record.offset))
+
+    def flushed(self) -> None:
+        """Note that whatever was written is on the disk."""
+        self._unflushed.clear()
+
+    def committed(self, process: object, tp: TopicPartition, offset: int) -> None:
+        """I5: what is committed is done, and on the disk."""
+        for other, there, done in self._unflushed:
+            if other is process and there == tp and done < offset:
+                self.violations.append(f"I5: {tp} is committed to {offset}, and what {done} wrote isn't flushed")
 
     def power_lost(self) -> None:
         """Excuse what is torn: heads and points are flushed together, and not written together."""

@@ -82,6 +82,8 @@ SOURCE = "wiki"
 HORIZON_S = 1000.0  # nothing waits for longer
 NEAR_S = 5.0  # of which a timer may fire although others have something to do
 PATIENCE = 30_000  # steps; the longest of 20,000 histories took a tenth
+WRITES = frozenset(f"store.{name}" for name in ("upsert", "insert", "set_payload", "delete"))
+RECORD: ContextVar[Record | None] = ContextVar("RECORD", default=None)  # that the running code works on
 TENANT: ContextVar[str] = ContextVar("TENANT")  # whose document the running code works on
 
 _bm25 = Bm25()
@@ -214,6 +216,8 @@ class World:
             "embed": Group("embed", chunks, self.log),
         }
         self.watch = Watch(self.store, self.generation, lambda: self.step, calm=plan.calm)
+        for group in self.groups.values():
+            group.commits = lambda tp, offset: self.watch.committed(OWNER.get(), tp, offset)
         self.names = ("ingest-1", "embed-1") if plan.calm else ("ingest-1", "ingest-2", "embed-1", "embed-2")
         self.processes: dict[str, Process] = {}
         self.refusing = plan.refusals
@@ -332,6 +336,7 @@ class World:
 
         async def watched(record: Record) -> None:
             owner = handle.owner(record)  # type: ignore[attr-defined]  # every stage's handler has it
+            RECORD.set(record)
             TENANT.set(owner.tenant if owner is not None else DEFAULT_TENANT)
             try:
                 await handle(record)
@@ -377,6 +382,10 @@ class World:
             if verdict == "refused":
                 raise Unavailable(f"{name} is away")
             result = await effect()
+            if name in WRITES:
+                self.watch.wrote(process, RECORD.get())
+            elif name == "store.flush":
+                self.watch.flushed()
             if verdict == "unheard":
                 raise Unavailable(f"{name} gave no answer")
             return result
