@@ -23,7 +23,7 @@ from shared.store import Filter, Ids, Match, Point
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.simulation.log import MemoryLog
-from tests.simulation.oracle import Expected, Sent, expected, sent
+from tests.simulation.oracle import Expected, Sent, again, expected, sent
 from tests.simulation.parts import MemoryEmbedder, vector_of
 from tests.simulation.plan import Plan, Redrive, plan_of
 from tests.simulation.store import MemoryStore
@@ -242,7 +242,7 @@ def _left(world: World, ids: Sequence[str]) -> list[str]:
 
 def _at_home(world: World) -> dict[str, bytes]:
     """Return the newest record of each document, unless a foreign producer has touched it, or nothing can take it."""
-    records = [record for record in world.log.ever(SUBMITTED) if not record.headers]
+    records = [record for record in world.log.ever(SUBMITTED) if not again(record)]
     places = {(record.timestamp, record.partition, record.offset): record for record in records}
     found = {}
     for id_, all_ in _sent(world).items():

@@ -14,7 +14,7 @@ from shared.ids import document_id
 from shared.log import Record
 from tests.simulation.parts import UNEMBEDDABLE, UNKEPT
 
-OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})  # on records that a worker sent again
+OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})
 
 
 _id = lru_cache(document_id)
@@ -44,11 +44,16 @@ class Expected(msgspec.Struct, frozen=True):
     failed: bool  # the newest did
 
 
+def again(record: Record) -> bool:
+    """Return whether a worker or an operator sent the record again."""
+    return bool(OURS & {name for name, _ in record.headers})
+
+
 def sent(records: Iterable[Record], blobs: Mapping[str, bytes]) -> dict[str, list[Sent]]:
     """Return the submissions of each document, oldest first; `blobs` are all that ever were, by name."""
     found: dict[str, list[Sent]] = {}
     for record in records:
-        if OURS & {name for name, _ in record.headers}:
+        if again(record):
             continue
         body: dict[str, Any] = json.loads(record.value)
         id_ = body.get("erases") or _id(body["tenant"], body["source"], body["path"])

@@ -95,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     calm: bool  # nothing crashes, sleeps or refuses: CORRECTNESS 8, I7
     partitions: int
-    skews: tuple[int, ...]  # ms by which each partition's clock is off
+    skews: tuple[int, ...]  # ms by which each partition's clock is off; `shared.places` bears an hour between two
     clocks: tuple[int, ...]  # ms by which each process' clock is off
     speeds: tuple[float, ...]  # how often each process takes its turn when it is offered, 0..1
     claim_check: int  # bytes; a larger text or list of chunks travels by reference
@@ -121,7 +121,7 @@ def plan_of(seed: int) -> Plan:
         events=tuple(sorted(events, key=lambda event: event.at)),
         calm=calm,
         partitions=partitions,
-        skews=tuple(rng.choice((0, 0, rng.randrange(-5 * HOUR, 5 * HOUR))) for _ in range(partitions)),
+        skews=tuple(rng.choice((0, 0, rng.randrange(-HOUR // 2, HOUR // 2))) for _ in range(partitions)),
         clocks=tuple(rng.randrange(-48 * HOUR, 48 * HOUR) for _ in range(5)),
         speeds=tuple(rng.choice((1.0, 1.0, 0.3, 0.05)) for _ in range(5)),
         claim_check=claim_check,

@@ -46,6 +46,7 @@ from shared.index import Generation, Index
 from shared.ledger import Ledger
 from shared.log import Instead, Log, Record
 from shared.log import publish as publish_module
+from shared.log.backlog import Backlog
 from shared.log.consume import Consumption, Handle, OnDead
 from shared.log.failure import Backoff
 from shared.log.open_letters import Wanted
@@ -314,6 +315,7 @@ class World:
                     blobs=blobs,
                     notices=Notices(),
                     metrics=Metrics(CollectorRegistry()),
+                    backlog=Backlog(log, {}),  # nothing gets old here
                 )
                 process.eraser = Eraser(door=process.door, index=index, blobs=blobs, log=log, publish=send)
         for group, member, _ in process.stages:
