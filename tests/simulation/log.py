@@ -17,6 +17,10 @@ COMPACTED = (EXTRACTED, DEAD_LETTERS)
 START = 1_790_000_000_000  # ms since 1970: when the log was made
 
 
+def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, text.encode()) for name, text in headers.items())
+
+
 @dataclass
 class Partition:
     """Records in offset order; compaction leaves gaps."""
@@ -65,7 +69,7 @@ class MemoryLog:
             checksum=None,
             serialized_key_size=-1,
             serialized_value_size=-1,
-            headers=tuple((name, text.encode()) for name, text in (headers or {}).items()),
+            headers=_headers(headers or {}),
         )
         there.records.append(record)
         self._ever.append(record)
@@ -89,7 +93,7 @@ class MemoryLog:
         for tp, there in self.partitions.items():
             for number, record in enumerate(() if tp.topic in COMPACTED else there.records):
                 if (new := instead(record)) is not None:
-                    there.records[number] = replace(record, key=new.key, value=new.value, headers=())
+                    there.records[number] = replace(record, key=new.key, value=new.value, headers=_headers(new.headers))
                     count += 1
         return count
 
