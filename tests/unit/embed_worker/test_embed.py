@@ -11,6 +11,7 @@ from services.embed_worker.vectors import Vectors
 from shared.contracts import DEFAULT_TENANT, BlobRef, DocumentChunked, DocumentVersion, Place, encode, truth_key
 from shared.index import Generation, Head, Index
 from shared.ledger import Ledger
+from shared.room import Room
 from shared.statuses import Statuses
 from shared.store.bm25 import Bm25
 from tests.simulation.parts import MemoryBlobs, MemoryEmbedder
@@ -40,6 +41,6 @@ async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blo
     value = encode(DocumentChunked(document=document, blob=BlobRef(sha256="0" * 64, size=1)))
     record = ConsumerRecord("chunks", 0, 0, 1, 1, NAME.encode(), value, None, -1, len(value), ())
 
-    await Embed(apply=apply, blobs=blobs, statuses=statuses)(record)
+    await Embed(apply=apply, blobs=blobs, statuses=statuses, room=Room())(record)
 
     assert tombstones == [truth_key(NAME, 1)]

@@ -12,6 +12,7 @@ from shared.ids import document_id
 from shared.index import Generation, Index
 from shared.ledger import Ledger
 from shared.log import Record
+from shared.room import Room
 from shared.statuses import Statuses
 from shared.topics import SUBMITTED
 from tests.simulation.parts import Characters, MemoryBlobs, MemoryEmbedder
@@ -47,6 +48,7 @@ async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() ->
         publish=publish,
         statuses=Statuses(ledger, publish),
         partition_of=partition_of,
+        room=Room(),
     )
     secret = "a secret of many words " * (CLAIM_CHECK_BYTES // 20)
     foreign = record(1, 0, DocumentSubmitted(source="s", path="p", text=secret), None)
