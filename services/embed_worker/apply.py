@@ -1,5 +1,7 @@
 """Does what `switch.advance` says: points, head, older points, status."""
 
+from collections.abc import Awaitable, Callable
+
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.embed_worker.switch import Step, advance
 from services.embed_worker.vectors import Vectors
@@ -32,13 +34,13 @@ class Apply:
         self._publish = publish
         self._statuses = statuses
 
-    async def __call__(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
-        """Make the version answer, or see that a newer one does.
+    async def __call__(self, document: DocumentVersion, load: Callable[[], Awaitable[tuple[Chunk, ...]]]) -> None:
+        """Make the version answer, or see that a newer one does: then `load`, which gives its chunks, isn't called.
 
         Raises:
             Unavailable: a part is away; call again.
         """
-        step, head, older = Step.FENCE, None, set[int]()
+        step, head, older, chunks = Step.FENCE, None, set[int](), tuple[Chunk, ...]()
         while step is not Step.END:
             match step:
                 case Step.FENCE:
@@ -47,6 +49,7 @@ class Apply:
                     if standing and standing.version < document.version:
                         older.add(standing.version)
                 case Step.PUT:
+                    chunks = await load()
                     await self._put(document, chunks)
                 case Step.SWITCH:
                     head = (await self._index.switch(head_of(document, len(chunks)))).version

@@ -75,8 +75,6 @@ class Ingest:
         """
         submitted = await self._submitted(record)
         name = submitted.document_id
-        if await self._rekeyed(record, submitted, name):
-            return
         async with self._room.taken(submitted.blob.size if submitted.blob else 0):
             await self._take(record, submitted, name)
 
@@ -84,9 +82,11 @@ class Ingest:
         entry, place = await self._ledger.get(name), place_of(record)
         if entry is not None and entry.tenant != submitted.tenant:
             raise Rejected(f"document {name} is not of the tenant {submitted.tenant!r}", "foreign")
-        # Before its body is asked for: that of an erased document is gone.
+        # Before its body is asked for, or written anew under the right key: that of an erased document is gone.
         if accept.late(entry, place):
             log.info("submission_superseded", document_id=name)
+            return
+        if await self._rekeyed(record, submitted, name):
             return
         body = await self._body(submitted, name)
         submission = _submission(submitted, name, place, body)

@@ -22,7 +22,7 @@ from shared.blobs import Blobs
 from shared.contracts import BlobRef, Status
 from shared.index import Head, Index
 from shared.ledger import Entry, Ledger
-from shared.store import Filter, Match
+from shared.store import Filter, Match, Payload
 from shared.submission import deletion
 
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -127,14 +127,12 @@ class Library:
         Raises:
             Problem: 404; 409 when the version or generation the cursor names no longer answers.
         """
-        head = await self._answering(tenant, document_id)
-        generation = self._index.generation.id
+        start, generation = cursor.start if cursor else 0, self._index.generation.id
+        head, payloads = await self._answering(tenant, document_id, start=start, limit=limit)
         if cursor and (head is None or (cursor.generation, cursor.version) != (generation, head.version)):
             raise Problem(409, "the document has changed since this cursor was given; start again without it")
         if head is None:
             return ChunkPage(items=[], next_cursor=None)
-        start = cursor.start if cursor else 0
-        payloads = await self._index.chunks_page(document_id, head.version, start=start, limit=limit)
         end = start + len(payloads)
         after = ChunkCursor(generation, head.version, end) if end < head.chunk_count and payloads else None
         return ChunkPage(
@@ -149,17 +147,26 @@ class Library:
             Problem: 404, also when no version answers.
             Rejected: the text is lost or altered.
         """
-        head = await self._answering(tenant, document_id)
-        first = await self._index.chunks_page(document_id, head.version, start=0, limit=1) if head else []
+        head, first = await self._answering(tenant, document_id, start=0, limit=1)
         if not head or not head.text_sha256 or not first:
             raise Problem(404, "no version of this document answers yet", code="NO_TEXT")
         blob = BlobRef(sha256=head.text_sha256, size=head.text_size)
         return (await self._blobs.get(tenant, document_id, blob)).decode(), first[0]["metadata"]["documentType"]
 
-    async def _answering(self, tenant: str, document_id: str) -> Head | None:
+    async def _answering(
+        self, tenant: str, document_id: str, *, start: int, limit: int
+    ) -> tuple[Head | None, list[Payload]]:
+        """Return the head that answers, if any does, and a piece of its version's points."""
         await self.entry(tenant, document_id)
         head = await self._index.head(document_id)
-        return None if head is None or head.deleted else head
+        while head is not None and not head.deleted:
+            payloads = await self._index.chunks_page(document_id, head.version, start=start, limit=limit)
+            if len(payloads) >= min(limit, head.chunk_count - start):
+                return head, payloads
+            read, head = head, await self._index.head(document_id)
+            if head == read:  # no newer version has taken them away: they are lost
+                return read, payloads
+        return None, []
 
 
 @get("/rag/documents", operation_id="rag_documents", guards=[needs("query")])

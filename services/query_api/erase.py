@@ -101,7 +101,7 @@ class Eraser:
         self._chunks = chunks_topic(index.generation.id)
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
-        """Return by document id None where it is erased, or why not, or not yet."""
+        """Return by document id None where it is erased, or why not, or not yet, or why it stands all the same."""
         said = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
         erased: dict[str, Place] = {}
         outcome: dict[str, str | None] = {}
@@ -124,7 +124,11 @@ class Eraser:
         last = ended.entry.last
         if last.status == "failed" and last.place == receipt.place:
             return last.error or "it failed"
-        return receipt.place
+        # Sent again meanwhile, or before by a foreign producer to a partition whose clock is ahead. Nothing is cleaned
+        # then: what stands may be a version that came earlier and was only asked for again.
+        if not ended.entry.erased:
+            return "a submission with a later place stands: erase it again"
+        return ended.entry.accepted.place
 
     async def _clean(self, tenants: Mapping[str, str], erased: Mapping[str, Place]) -> None:
         kept: dict[str, set[str]] = {name: set() for name in erased}
@@ -133,14 +137,14 @@ class Eraser:
             if found is not None and goes(found, erased):
                 await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
             else:
-                _keep(kept, found)
+                _keep(kept, found, erased)
         await self._settle_letters({tenants[name] for name in erased}, erased)
         if isinstance(self._log, Forgetful):
             await self._log.overwrite(lambda record: self._instead(record, tenants, erased))
         # What the user has sent again since has blobs, too.
         for topic in (SUBMITTED, self._chunks):
             async for record in self._records(topic, erased, since=min(place.time for place in erased.values())):
-                _keep(kept, mention(record, self._chunks))
+                _keep(kept, mention(record, self._chunks), erased)
         for name in erased:
             await self._blobs.collect(tenants[name], name, frozenset(kept[name]), 0.0)
         log.info("documents_erased", count=len(erased))
@@ -180,6 +184,6 @@ class Eraser:
                     above = found.after
 
 
-def _keep(kept: Mapping[str, set[str]], found: Mention | None) -> None:
-    if found is not None and found.blob is not None and found.document_id in kept:
+def _keep(kept: Mapping[str, set[str]], found: Mention | None, erased: Mapping[str, Place]) -> None:
+    if found is not None and found.blob is not None and found.document_id in kept and not goes(found, erased):
         kept[found.document_id].add(found.blob)

@@ -174,6 +174,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "services/ingest_worker/accept.py",
         "    answered = older(place, entry.last.place) and entry.last.status in TERMINAL\n",
         "    answered = older(place, entry.last.place)\n",
+        "tests/unit/ingest_worker/test_accept.py",
     ),
     _mutant(
         "the ledger's last writer wins",

@@ -8,29 +8,32 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.mutants.catalogue import Edit, Mutant
+from tests.mutants.catalogue import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 _CODE = ("services", "shared", "tests", "pyproject.toml")
 _GUARD_S = 900.0
 
 
-def todays(mutants: Sequence[Mutant], count: int) -> list[Mutant]:
+def todays(mutants: Sequence[Mutant], count: int, day: int | None = None) -> list[Mutant]:
     """Return so many of the mutants, next day the next ones: after a while, all have been."""
-    first = datetime.now(UTC).toordinal() * count
+    first = (datetime.now(UTC).toordinal() if day is None else day) * count
     return [mutants[(first + number) % len(mutants)] for number in range(min(count, len(mutants)))]
 
 
-def patched(source: str, edit: Edit) -> str:
-    """Return the file's text with the edit.
+def mutated(root: Path, mutant: Mutant) -> dict[str, str]:
+    """Return the new text of each file that the mutant changes.
 
     Raises:
         ValueError: what is to be replaced isn't there, or more than once.
     """
-    count = source.count(edit.old)
-    if count != 1:
-        raise ValueError(f"the patch of {edit.file} fits {count} times, not once: {edit.old!r}")
-    return source.replace(edit.old, edit.new)
+    texts: dict[str, str] = {}
+    for edit in mutant.edits:
+        text = texts.get(edit.file) or (root / edit.file).read_text("utf-8")
+        if (count := text.count(edit.old)) != 1:
+            raise ValueError(f"the patch of {edit.file} for {mutant.name!r} fits {count} times, not once: {edit.old!r}")
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts
 
 
 def catch(mutant: Mutant, folder: Path, *, seeds: int) -> str | None:
@@ -43,9 +46,8 @@ def catch(mutant: Mutant, folder: Path, *, seeds: int) -> str | None:
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, folder / name)
-    for edit in mutant.edits:
-        file = folder / edit.file
-        file.write_text(patched(file.read_text("utf-8"), edit), "utf-8")
+    for file, text in mutated(folder, mutant).items():
+        (folder / file).write_text(text, "utf-8")
     return _by_tests(mutant, folder) if mutant.tests else _by_simulation(folder, seeds)
 
 

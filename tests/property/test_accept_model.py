@@ -13,23 +13,28 @@ import msgspec
 import pytest
 
 from services.ingest_worker import accept
-from services.ingest_worker.accept import Answering, Decision, Joined, Published, Submission, Superseded
-from shared.contracts import Place
+from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
+from shared.contracts import ERASED, Place
 from shared.ledger import Entry, finished
 
 Decide = Callable[[Entry | None, Submission, Answering | None], Decision]
 
 
+DELETIONS = {"-": accept.DELETION, "!": ERASED}
+FAILS = "?"
+
+
 def submission(offset: int, time: int, content: str, partition: int = 1) -> Submission:
+    """Return a submission of a text, of `-` that deletes, of `!` that erases, or of `?` that can't be taken."""
     return Submission(
         document_id="d",
         tenant="t",
-        source="s",
-        path="p",
+        source="" if content == "!" else "s",
+        path="" if content == "!" else "p",
         place=Place(partition=partition, offset=offset, time=time),
-        raw_hash=accept.DELETION if content == "-" else content,
-        metadata_hash="" if content == "-" else "m",
-        extractor="" if content == "-" else "x",
+        raw_hash=DELETIONS.get(content, content),
+        metadata_hash="" if content in DELETIONS else "m",
+        extractor="" if content in DELETIONS else "x",
     )
 
 
@@ -63,10 +68,14 @@ def move(world: World, worker: Worker, decide: Decide) -> tuple[World, Worker | 
         case "look":
             answering = None
             if world.head:
-                answering = Answering(version=world.head[0], deleted=world.head[1] == accept.DELETION, whole=True)
+                deleted = world.head[1] in DELETIONS.values()
+                answering = Answering(version=world.head[0], deleted=deleted, whole=True)
             return world, worker._replace(step="decide", answering=answering)
         case "decide":
             decision = decide(world.entry, worker.record, worker.answering)
+            if worker.record.raw_hash == FAILS:
+                failed = accept.fail(world.entry, worker.record, "blank", "empty")
+                decision = Superseded() if failed is None else Settled(failed)
             if isinstance(decision, Superseded):
                 return world, None
             return world, worker._replace(step="write", seen=world.entry, decision=decision)
@@ -135,12 +144,13 @@ def explore(
         None, (), None, 0, 0, None, Worker(zombie) if zombie else None, Worker(moved) if moved else None, crashes=2
     )
     seen, stack, wrong = {first}, [first], set[str]()
-    newest = max((*records, *([moved] if moved else [])), key=lambda s: (s.place.time, s.place.offset))
+    places = sorted((*records, *([moved] if moved else [])), key=lambda s: (s.place.time, s.place.offset))
+    newest = places[-1]
     while stack:
         world = stack.pop()
         after = list(successors(world, records, decide, late=late))
         if not after:
-            wrong |= faults(world, newest)
+            wrong |= faults(world, newest, [record for record in places if record.raw_hash != FAILS][-1])
         for state in after:
             if state not in seen and len(state.truth) < 9:
                 seen.add(state)
@@ -148,7 +158,8 @@ def explore(
     return len(seen), wrong
 
 
-def faults(world: World, newest: Submission) -> set[str]:
+def faults(world: World, newest: Submission, good: Submission) -> set[str]:
+    """Return what is wrong at the end; `good` is the newest submission that could be taken."""
     found = set[str]()
     contents: dict[int, str] = {}
     for version, content in world.truth:
@@ -156,16 +167,19 @@ def faults(world: World, newest: Submission) -> set[str]:
             found.add("one version with two contents")
     if not world.truth:
         found.add("nothing in the truth")
-    elif max(world.truth)[1] != newest.raw_hash:
+    elif max(world.truth)[1] != good.raw_hash:
         found.add("the newest version is not the newest submission")
     if world.entry is None or not world.entry.ended(newest.place):
         found.add("the newest submission never ended")
+    if newest.erases and world.entry is not None and (world.entry.source or world.entry.path):
+        found.add("an erased document has a name")
     return found
 
 
 A, B, A2 = submission(1, 10, "a"), submission(2, 20, "b"), submission(3, 30, "a")
 AGAIN = submission(2, 20, "a")
 GONE = submission(2, 20, "-")
+ERASED_2, BLANK_3, ERASED_4 = submission(2, 20, "!"), submission(3, 30, FAILS), submission(4, 40, "!")
 B_ELSEWHERE = submission(7, 20, "b", partition=2)
 A_ELSEWHERE = submission(7, 20, "a", partition=2)
 
@@ -181,6 +195,10 @@ A_ELSEWHERE = submission(7, 20, "a", partition=2)
         pytest.param((A, B, A2), B, None, id="a zombie holds the middle one"),
         pytest.param((A, GONE, A2), GONE, None, id="a zombie deletes"),
         pytest.param((A, GONE), A, None, id="a zombie brings back what was deleted"),
+        pytest.param((A, ERASED_2), A, None, id="a zombie brings back what was erased"),
+        pytest.param((A, ERASED_2), None, A, id="a re-keyed copy comes late to an erasure"),
+        pytest.param((A, ERASED_2, BLANK_3, ERASED_4), None, None, id="a failure between two erasures"),
+        pytest.param((A, BLANK_3), A, None, id="a failure after all"),
         pytest.param((A,), None, B_ELSEWHERE, id="a newer one in another partition"),
         pytest.param((A,), None, A_ELSEWHERE, id="the same in another partition"),
     ],

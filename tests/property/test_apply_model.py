@@ -58,7 +58,9 @@ def move(world: World, worker: Worker, rule: Advance, delete: Delete) -> tuple[W
     return world, worker._replace(step=rule(worker.step, version, world.head), put=0)
 
 
-def successors(world: World, versions: tuple[int, ...], rule: Advance, delete: Delete) -> Iterator[World]:
+def successors(
+    world: World, versions: tuple[int, ...], rule: Advance, delete: Delete, *, deaths: bool
+) -> Iterator[World]:
     if world.queue < len(versions):
         n = world.n or Worker(versions[world.queue])
         after, moved = move(world, n, rule, delete)
@@ -71,28 +73,32 @@ def successors(world: World, versions: tuple[int, ...], rule: Advance, delete: D
             if world.queue:
                 yield world._replace(queue=world.queue - 1, n=None, crashes=world.crashes - 1)
     if world.z.alive:
-        yield world._replace(z=world.z._replace(alive=False))
+        if deaths:
+            yield world._replace(z=world.z._replace(alive=False))
         after, moved = move(world, world.z, rule, delete)
         yield after._replace(z=moved._replace(alive=moved.step is not Step.END))
 
 
 def explore(
-    zombie: int, versions: tuple[int, ...], rule: Advance = advance, delete: Delete = below
+    zombie: int, versions: tuple[int, ...], rule: Advance = advance, delete: Delete = below, *, deaths: bool = True
 ) -> tuple[int, set[str]]:
     """Return how many states there are, and the names of what went wrong in any."""
-    first = World(frozenset((1, i) for i in range(POINTS)), 1, gone=False, queue=0, n=None, z=Worker(zombie), crashes=1)
+    points = frozenset((1, i) for i in range(POINTS))
+    first = World(points, 1, gone=False, queue=0, n=None, z=Worker(zombie), crashes=int(deaths))
     seen, stack, wrong = {first}, [first], set[str]()
     while stack:
         world = stack.pop()
         visible = frozenset() if world.gone else frozenset(p for p in world.points if p[0] == world.head)
         if not world.gone and len(visible) != POINTS:
             wrong.add("a reader saw a gap")
-        after = list(successors(world, versions, rule, delete))
+        after = list(successors(world, versions, rule, delete, deaths=deaths))
         if not after:
             newest = versions[-1]
             want = frozenset() if newest == DELETED else frozenset((newest, i) for i in range(POINTS))
             if visible != want:
                 wrong.add("the newest version doesn't answer")
+            if not deaths and world.points != want:
+                wrong.add("points of another version stay")
         for state in after:
             if state not in seen:
                 seen.add(state)
@@ -137,13 +143,18 @@ def test_the_rules_that_come_to_mind_first_are_caught(rule: Advance, delete: Del
     assert found
 
 
-def test_without_the_fence_a_zombie_leaves_garbage() -> None:
-    def leftovers(rule: Advance) -> bool:
-        first = World(frozenset({(4, 0), (4, 1)}), 4, gone=False, queue=1, n=None, z=Worker(2), crashes=0)
-        world, worker = first, first.z
-        while worker.step is not Step.END:
-            world, worker = move(world, worker, rule, below)
-        return any(version != world.head for version, _ in world.points)
+def no_withdrawal(step: Step, version: int, head: int | None) -> Step:
+    right = advance(step, version, head)
+    return Step.END if right is Step.WITHDRAW else right
 
-    assert leftovers(no_fence)
-    assert not leftovers(advance)
+
+@pytest.mark.parametrize(
+    ("rule", "leaves"),
+    [
+        (advance, set()),
+        (no_fence, {"points of another version stay"}),
+        (no_withdrawal, {"points of another version stay"}),
+    ],
+)
+def test_where_nobody_dies_nobody_leaves_garbage(rule: Advance, leaves: set[str]) -> None:
+    assert set.union(*(explore(z, (2, 4), rule, deaths=False)[1] for z in (2, 4))) == leaves

@@ -24,17 +24,15 @@ def main() -> int:
         kept = list(range(len(plan.events)))
         if options.keep:
             kept = [int(number) for number in options.keep.split(",") if number != "-"]
-            plan = keeping(plan, kept)
-        failure = play(plan, print if options.trace else None)
+        failure = play(keeping(plan, kept), print if options.trace else None)
         if failure is None:
             continue
         failed += 1
+        if not (options.keep or options.first):
+            kept, failure = shrink(plan, failure)
+        print(told(plan, kept, failure), end="\n\n")
         if options.first:
-            print(f"seed {seed}: {told(plan, kept, failure)}\n")
             break
-        if options.keep is None:
-            plan, kept = shrink(plan, play)
-        print(f"seed {seed}: {told(plan, kept, play(plan) or failure)}\n")
     print(
         f"{failed} of {len(seeds)} seeds failed, {1e3 * (time.process_time() - began) / len(seeds):.0f} ms of CPU each"
     )

@@ -2,17 +2,23 @@
 
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import RecordMetadata
 
-from shared.log import Record
+from shared.log import Instead, Record
 from shared.log.publish import partition_of
+from shared.topics import DEAD_LETTERS, EXTRACTED
 
+COMPACTED = (EXTRACTED, DEAD_LETTERS)
 START = 1_790_000_000_000  # ms since 1970: when the log was made
+
+
+def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, text.encode()) for name, text in headers.items())
 
 
 @dataclass
@@ -32,6 +38,7 @@ class MemoryLog:
             TopicPartition(topic, number): Partition() for topic, count in topics.items() for number in range(count)
         }
         self.counts = dict(topics)
+        self._ever: list[Record] = []
         self._skews = skews
         self._now = START
 
@@ -50,7 +57,6 @@ class MemoryLog:
             partition = partition_of(route or key or b"", self.counts[topic])
         tp = TopicPartition(topic, partition)
         there = self.partitions[tp]
-        self._now += 1
         time = self._now + self._skews[partition % len(self._skews)]
         record: Record = ConsumerRecord(
             topic=topic,
@@ -63,9 +69,10 @@ class MemoryLog:
             checksum=None,
             serialized_key_size=-1,
             serialized_value_size=-1,
-            headers=tuple((name, text.encode()) for name, text in (headers or {}).items()),
+            headers=_headers(headers or {}),
         )
         there.records.append(record)
+        self._ever.append(record)
         there.end += 1
         return RecordMetadata(topic, partition, tp, record.offset, time, 1, 0)
 
@@ -75,6 +82,20 @@ class MemoryLog:
     def records(self, topic: str) -> list[Record]:
         """Return all that is left of the topic, partition by partition."""
         return [record for tp, there in self.partitions.items() if tp.topic == topic for record in there.records]
+
+    def ever(self, topic: str) -> list[Record]:
+        """Return all that was ever appended to the topic, as it was."""
+        return [record for record in self._ever if record.topic == topic]
+
+    def overwrite(self, instead: Callable[[Record], Instead | None]) -> int:
+        """Do what `shared.log.Forgetful` promises."""
+        count = 0
+        for tp, there in self.partitions.items():
+            for number, record in enumerate(() if tp.topic in COMPACTED else there.records):
+                if (new := instead(record)) is not None:
+                    there.records[number] = replace(record, key=new.key, value=new.value, headers=_headers(new.headers))
+                    count += 1
+        return count
 
     def compact(self, topic: str) -> None:
         """Leave the newest record of each key."""
@@ -216,6 +237,7 @@ class Group:
         self.generations = dict.fromkeys(self.tps, 0)  # how often each partition was given to somebody
         self.members: list[Member] = []
         self.went_back: list[str] = []
+        self.commits: Callable[[TopicPartition, int], None] = lambda tp, offset: None  # told of each
 
     @property
     def lag(self) -> int:
@@ -230,6 +252,7 @@ class Group:
             if offset < self.committed[tp]:
                 self.went_back.append(f"{self.name}: {tp} from {self.committed[tp]} to {offset}")
             self.committed[tp] = offset
+            self.commits(tp, offset)
 
     def give(self, tp: TopicPartition, member: Member) -> None:
         """Make the member the partition's owner, where it is committed."""

@@ -6,8 +6,9 @@ It knows which process (a simulated one) each task and timer belongs to, so that
 import asyncio
 import contextlib
 import heapq
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -45,11 +46,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def running(self) -> Iterator[None]:
         """Be the running loop of this thread; afterwards nothing is left of its tasks."""
         asyncio._set_running_loop(self)
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(finalizer=self._close_generator)
         try:
             yield
         finally:
             for owner in list(self._tasks):
                 self.drop(owner)
+            sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(None)
             self.close()
 
@@ -78,6 +82,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             task.cancel()
         self._timers = [each for each in self._timers if each.owner is not owner]
         self.settle()
+
+    def _close_generator(self, left: AsyncGenerator[Any, Any]) -> None:
+        self.create_task(left.aclose())
 
     # What asyncio asks of a loop
 

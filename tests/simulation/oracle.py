@@ -4,7 +4,8 @@ It shares contracts and ids with the workers, and no decision.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,7 +14,10 @@ from shared.ids import document_id
 from shared.log import Record
 from tests.simulation.parts import UNEMBEDDABLE, UNKEPT
 
-OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})  # on records that a worker sent again
+OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})
+
+
+_id = lru_cache(document_id)
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -26,6 +30,7 @@ class Sent(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     mendable: str | None  # the stage that can't take it until it is mended
     hopeless: bool  # nothing will ever take it
+    erases: bool
 
     def fails(self, *, mended: bool) -> bool:
         return self.hopeless or (self.mendable is not None and not mended)
@@ -39,20 +44,28 @@ class Expected(msgspec.Struct, frozen=True):
     failed: bool  # the newest did
 
 
-def sent(records: Iterable[Record]) -> dict[str, list[Sent]]:
-    """Return the submissions of each document, oldest first."""
+def again(record: Record) -> bool:
+    """Return whether a worker or an operator sent the record again."""
+    return bool(OURS & {name for name, _ in record.headers})
+
+
+def sent(records: Iterable[Record], blobs: Mapping[str, bytes]) -> dict[str, list[Sent]]:
+    """Return the submissions of each document, oldest first; `blobs` are all that ever were, by name."""
     found: dict[str, list[Sent]] = {}
     for record in records:
-        if OURS & {name for name, _ in record.headers}:
+        if again(record):
             continue
         body: dict[str, Any] = json.loads(record.value)
-        id_ = document_id(body["tenant"], body["source"], body["path"])
-        found.setdefault(id_, []).append(_sent(record, body))
+        id_ = body.get("erases") or _id(body["tenant"], body["source"], body["path"])
+        found.setdefault(id_, []).append(_sent(record, body, blobs))
     return {id_: sorted(each, key=lambda sent: sent.place) for id_, each in found.items()}
 
 
-def _sent(record: Record, body: dict[str, Any]) -> Sent:
+def _sent(record: Record, body: dict[str, Any], blobs: Mapping[str, bytes]) -> Sent:
     text: str | None = body.get("text")
+    unkept = "chunk"
+    if "blob" in body:
+        text, unkept = blobs[body["blob"]["sha256"]].decode(), "ingest"
     deletes = body.get("deleted", False)
     return Sent(
         place=(record.timestamp, record.partition, record.offset),
@@ -60,8 +73,9 @@ def _sent(record: Record, body: dict[str, Any]) -> Sent:
         texts=None if deletes else tuple((text or "").split("\n\n")),
         title=body.get("title"),
         tags=tuple(body.get("tags", ())),
-        mendable="chunk" if UNKEPT in (text or "") else "embed" if UNEMBEDDABLE in (text or "") else None,
+        mendable=unkept if UNKEPT in (text or "") else "embed" if UNEMBEDDABLE in (text or "") else None,
         hopeless=text is None and not deletes,
+        erases="erases" in body,
     )
 
 

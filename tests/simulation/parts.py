@@ -66,11 +66,12 @@ class MemoryBlobs:
 
     def __init__(self) -> None:
         self.mended = False
+        self.ever: dict[str, bytes] = {}  # all that was ever put, by its name
         self._blobs: dict[tuple[str, str, str], bytes] = {}
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
         name = hashlib.sha256(data).hexdigest()
-        self._blobs[tenant, document_id, name] = data
+        self._blobs[tenant, document_id, name] = self.ever[name] = data
         return BlobRef(sha256=name, size=len(data))
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
@@ -86,4 +87,11 @@ class MemoryBlobs:
         return len(gone)
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        return 0  # nothing gets old in a simulation
+        gone = [key for key in self._blobs if key[:2] == (tenant, document_id) and key[2] not in keep]
+        for key in gone:  # nothing is too young in a simulation
+            del self._blobs[key]
+        return len(gone)
+
+    def documents(self) -> set[str]:
+        """Return the ids of the documents that have any."""
+        return {key[1] for key in self._blobs}

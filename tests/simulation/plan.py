@@ -1,14 +1,14 @@
 """What happens to a simulated world, and when: made from a seed, and small enough to be read when it fails."""
 
 import random
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 Process = Literal["ingest-1", "ingest-2", "embed-1", "embed-2"]
 PROCESSES = ("ingest-1", "ingest-2", "embed-1", "embed-2", "api")
 Flaw = Literal["", "no_body", "blob_missing", "unembeddable"]
-Ending = Literal["again", "replay", "emptied", "rebuilt"]
+Ending = Literal["again", "replay", "emptied", "rebuilt", "erased"]
 
 HOUR = 3_600_000  # ms
 PATHS = ("a", "b", "c")
@@ -27,7 +27,8 @@ class Submit(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     flaw: Flaw = ""
     partition: int | None = None  # where a foreign producer puts it, without a key
     hint: str | None = None  # the hash that the sender claims
-    enters: bool = False  # a door writes it into the ledger, if nothing stands there
+    enters: bool = False  # by the door, which also writes it into the ledger, if nothing stands there
+    erases: bool = False  # what is deleted is to be forgotten
 
 
 class Crash(msgspec.Struct, frozen=True, tag=True):
@@ -94,12 +95,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     calm: bool  # nothing crashes, sleeps or refuses: CORRECTNESS 8, I7
     partitions: int
-    skews: tuple[int, ...]  # ms by which each partition's clock is off
+    skews: tuple[int, ...]  # ms by which each partition's clock is off; `shared.places` bears an hour between two
     clocks: tuple[int, ...]  # ms by which each process' clock is off
     speeds: tuple[float, ...]  # how often each process takes its turn when it is offered, 0..1
     claim_check: int  # bytes; a larger text or list of chunks travels by reference
     slice: int  # chunks embedded at a time
     refusals: float  # how often a call fails, 0..1
+    forgetful: bool  # the log's files are ours, so that an erasure overwrites records
     ending: Ending
 
 
@@ -108,8 +110,8 @@ def plan_of(seed: int) -> Plan:
     rng = random.Random(seed)
     calm = seed % 4 == 0
     partitions = rng.choice((1, 2, 2, 3))
-    claim_check = rng.choice((1, 1 << 18))
-    events: list[Event] = _submissions(rng, partitions, by_reference=claim_check == 1)
+    claim_check = rng.choice((8, 1 << 18))
+    events: list[Event] = _submissions(rng, partitions, by_reference=claim_check == 8)
     last = max(event.at for event in events) + 60
     if not calm:
         events += _faults(rng, last)
@@ -119,13 +121,14 @@ def plan_of(seed: int) -> Plan:
         events=tuple(sorted(events, key=lambda event: event.at)),
         calm=calm,
         partitions=partitions,
-        skews=tuple(rng.choice((0, 0, rng.randrange(-5 * HOUR, 5 * HOUR))) for _ in range(partitions)),
+        skews=tuple(rng.choice((0, 0, rng.randrange(-HOUR // 2, HOUR // 2))) for _ in range(partitions)),
         clocks=tuple(rng.randrange(-48 * HOUR, 48 * HOUR) for _ in range(5)),
         speeds=tuple(rng.choice((1.0, 1.0, 0.3, 0.05)) for _ in range(5)),
         claim_check=claim_check,
         slice=rng.choice((1, 2, 64)),
         refusals=0.0 if calm else rng.choice((0.0, 0.0, 0.02, 0.08)),
-        ending=rng.choice(("again", "replay", "emptied", "rebuilt")),
+        forgetful=rng.random() < 0.5,
+        ending=rng.choice(get_args(Ending)),
     )
 
 
@@ -162,7 +165,7 @@ def _submissions(rng: random.Random, partitions: int, *, by_reference: bool) -> 
             if same:
                 event = msgspec.structs.replace(same[-1], at=at, partition=event.partition)
         elif not flaw and rng.random() < 0.2:
-            event = msgspec.structs.replace(event, paragraphs=None, title=None, tags=())
+            event = msgspec.structs.replace(event, paragraphs=None, title=None, tags=(), erases=rng.random() < 0.4)
         events.append(event)
     return events
 

@@ -6,6 +6,8 @@ CORRECTNESS 8, I6 to I8. It looks at the store itself after each write, with rul
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aiokafka import TopicPartition
+
 from shared.index import Generation
 from shared.ledger import COLLECTION as LEDGER
 from shared.log import Record
@@ -36,6 +38,8 @@ class Watch:
         self._versions: dict[str, int] = {}  # the highest head seen
         self._absent: dict[str, int] = {}  # the last step at which the document had nothing to show
         self._torn: set[str] = set()  # not whole since the power went, until its worker has read again
+        self._unflushed: set[tuple[object, TopicPartition, int]] = set()
+        self._healed: dict[str, int] = {}  # the step at which each was whole again
 
     def check(self) -> None:
         """Raise what was found since."""
@@ -70,12 +74,28 @@ class Watch:
         else:
             self._documents()
 
+    def wrote(self, process: object, record: Record | None) -> None:
+        """Note that the process has written something to the store for the record, and not flushed it."""
+        if record is not None:
+            self._unflushed.add((process, TopicPartition(record.topic, record.partition), record.offset))
+
+    def flushed(self) -> None:
+        """Note that whatever was written is on the disk."""
+        self._unflushed.clear()
+
+    def committed(self, process: object, tp: TopicPartition, offset: int) -> None:
+        """I5: what is committed is done, and on the disk."""
+        for other, there, done in self._unflushed:
+            if other is process and there == tp and done < offset:
+                self.violations.append(f"I5: {tp} is committed to {offset}, and what {done} wrote isn't flushed")
+
     def power_lost(self) -> None:
         """Excuse what is torn: heads and points are flushed together, and not written together."""
-        self._torn = {id_ for id_ in self._store.points(self._heads) if self._flaw(id_) is not None}
         heads = self._store.points(self._heads)
-        self._torn |= self._versions.keys() - heads.keys()
-        self._torn |= {id_ for id_, head in heads.items() if head.payload["version"] < self._versions.get(id_, 0)}
+        self._torn |= {id_ for id_ in heads if self._flaw(id_) is not None}
+        self._torn |= {
+            id_ for id_, seen in self._versions.items() if id_ not in heads or heads[id_].payload["version"] < seen
+        }
         self._versions = {id_: head.payload["version"] for id_, head in heads.items()}
         for id_ in self._tenants:
             self._absent[id_] = self._now()
@@ -99,7 +119,7 @@ class Watch:
 
     def read(self, id_: str, texts: tuple[str, ...], *, since: int) -> None:
         """I6: a reader was shown these chunks of the document, beginning at step `since`."""
-        if texts in self._contents.get(id_, ()) or id_ in self._torn:
+        if texts in self._contents.get(id_, ()) or id_ in self._torn or self._healed.get(id_, -1) >= since:
             return
         if texts == () and self._absent.get(id_, 0) >= since:
             return
@@ -120,9 +140,10 @@ class Watch:
                 self.violations.append(f"I6: the head of {id_} went from {self._versions[id_]} back to {version}")
             self._versions[id_] = version
             flaw = self._flaw(id_)
-            if flaw is None:
-                self._torn.discard(id_)
-            elif id_ not in self._torn:
+            if flaw is None and id_ in self._torn:
+                self._torn.remove(id_)
+                self._healed[id_] = self._now()
+            elif flaw is not None and id_ not in self._torn:
                 self.violations.append(f"I6: {flaw}")
         for point in self._store.points(self._chunks).values():
             metadata = point.payload["metadata"]

@@ -9,10 +9,11 @@ import logging
 import random
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from unittest import mock
 
@@ -31,23 +32,29 @@ from services.ingest_worker import ingest as ingest_module
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.documents import Library
+from services.query_api.door import Door
+from services.query_api.erase import Eraser
+from services.query_api.metrics import Metrics
+from services.query_api.notices import Notices
 from services.query_api.problems import Problem
 from services.query_api.redrive import Desk
-from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, Place, encode
+from shared import claim_check as claim_check_module
+from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode, erasure
 from shared.errors import PipelineError, Unavailable
 from shared.ids import document_id
 from shared.index import Generation, Index
-from shared.ledger import Accepted, Entry, Last, Ledger
-from shared.log import Log, Record
-from shared.log import dead_letters as dead_letters_module
+from shared.ledger import Ledger
+from shared.log import Instead, Log, Record
+from shared.log import publish as publish_module
+from shared.log.backlog import Backlog
 from shared.log.consume import Consumption, Handle, OnDead
 from shared.log.failure import Backoff
 from shared.log.open_letters import Wanted
-from shared.log.publish import partition_of
+from shared.log.publish import publish
 from shared.store import Filter, Leg, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
-from tests.simulation.log import START, Group, Member, MemoryLog, Through
+from tests.simulation.log import START, Group, Member, MemoryLog, MemoryReader, Through
 from tests.simulation.loop import OWNER, SimulatedLoop
 from tests.simulation.parts import UNEMBEDDABLE, UNKEPT, Characters, MemoryBlobs, MemoryEmbedder, vector_of
 from tests.simulation.plan import (
@@ -74,7 +81,10 @@ if TYPE_CHECKING:
 
 SOURCE = "wiki"
 HORIZON_S = 1000.0  # nothing waits for longer
+NEAR_S = 5.0  # of which a timer may fire although others have something to do
 PATIENCE = 30_000  # steps; the longest of 20,000 histories took a tenth
+WRITES = frozenset(f"store.{name}" for name in ("upsert", "insert", "set_payload", "delete"))
+RECORD: ContextVar[Record | None] = ContextVar("RECORD", default=None)  # that the running code works on
 TENANT: ContextVar[str] = ContextVar("TENANT")  # whose document the running code works on
 
 _bm25 = Bm25()
@@ -90,6 +100,10 @@ class _Steady(Backoff, frozen=True):
 
     def delay(self, attempt: int) -> float:
         return self.base_s
+
+
+def _runs(owner: object) -> bool:
+    return isinstance(owner, Process) and owner.runs
 
 
 class Turn(NamedTuple):
@@ -112,6 +126,9 @@ class Process:
         self.zombie = False  # others have its partitions, and it doesn't know
         self.stages: list[tuple[Group, Member, Consumption]] = []
         self.index: Index
+        self.ledger: Ledger
+        self.door: Door
+        self.eraser: Eraser
         self.desk: Desk
         self.library: Library
 
@@ -126,14 +143,38 @@ class _Gated:
     def __init__(self, part: object, name: str, through: Through) -> None:
         self._part, self._name, self._through = part, name, through
 
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, method: str) -> Any:
         effect, name, through = getattr(self._part, method), f"{self._name}.{method}", self._through
+        if not iscoroutinefunction(effect):
+            return effect
 
         async def call(*args: Any, **options: Any) -> Any:
             return await through(name, lambda: effect(*args, **options))
 
         self.__dict__[method] = call
         return call
+
+
+class _Log(_Gated):
+    """A log as tools see it."""
+
+    _part: MemoryLog
+
+    def consumer(self, **options: Any) -> Any:
+        return _Gated(MemoryReader(self._part), "log", self._through)
+
+
+class _ForgetfulLog(_Log):
+    """One whose files are ours: `shared.log.Forgetful`."""
+
+    async def overwrite(self, instead: Callable[[Record], Instead | None]) -> int:
+        async def overwrite() -> int:
+            return self._part.overwrite(instead)
+
+        count: int = await self._through("log.overwrite", overwrite)
+        return count
+
+    async def forget(self) -> None: ...
 
 
 class _Broker:
@@ -149,19 +190,6 @@ class _Broker:
 
         metadata: RecordMetadata = await self._through(f"publish {topic}", append)
         return metadata
-
-
-async def _publish(
-    broker: KafkaBroker,
-    topic: str,
-    value: bytes | None,
-    *,
-    key: bytes,
-    route: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> RecordMetadata:
-    """Stand in for `shared.log.publish.publish`, which asks FastStream's producer for partitions."""
-    return await cast("_Broker", broker).publish(value, topic, key=key, route=route, headers=headers)
 
 
 class World:
@@ -189,6 +217,8 @@ class World:
             "embed": Group("embed", chunks, self.log),
         }
         self.watch = Watch(self.store, self.generation, lambda: self.step, calm=plan.calm)
+        for group in self.groups.values():
+            group.commits = lambda tp, offset: self.watch.committed(OWNER.get(), tp, offset)
         self.names = ("ingest-1", "embed-1") if plan.calm else ("ingest-1", "ingest-2", "embed-1", "embed-2")
         self.processes: dict[str, Process] = {}
         self.refusing = plan.refusals
@@ -209,15 +239,16 @@ class World:
                 mock.patch.object(ingest_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(chunking_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(apply_module, "SLICE", self.plan.slice),
-                mock.patch.object(dead_letters_module, "publish", _publish),
-                mock.patch.multiple(
-                    ingest_app, consume=self._consume, publish=_publish, partition_for=self._partition_for
-                ),
-                mock.patch.multiple(embed_app, consume=self._consume, publish=_publish),
+                mock.patch.object(claim_check_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
+                mock.patch.object(publish_module, "partitions_of", self._partitions_of),
+                mock.patch.object(ingest_app, "consume", self._consume),
+                mock.patch.object(embed_app, "consume", self._consume),
                 self.loop.running(),
             ):
                 self._begin()
                 yield
+                for process in self.processes.values():
+                    process.alive = False
         finally:
             logging.disable(logging_was)
             structlog.configure(**structlog_was)
@@ -272,9 +303,21 @@ class World:
                     ),
                 )
             case _:
-                publish = partial(_publish, broker)
-                process.desk = Desk(log=cast("Log", self.log), ledger=ledger, blobs=blobs, publish=publish)
-                process.library = Library(ledger, process.index, blobs)
+                log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
+                index, send = process.index, partial(publish, broker)
+                process.ledger = ledger
+                process.desk = Desk(log=log, ledger=ledger, blobs=blobs, publish=send)
+                process.library = Library(ledger, index, blobs)
+                process.door = Door(
+                    publish=send,
+                    ledger=ledger,
+                    index=index,
+                    blobs=blobs,
+                    notices=Notices(),
+                    metrics=Metrics(CollectorRegistry()),
+                    backlog=Backlog(log, {}),  # nothing gets old here
+                )
+                process.eraser = Eraser(door=process.door, index=index, blobs=blobs, log=log, publish=send)
         for group, member, _ in process.stages:
             group.members.append(member)
             self._rebalance(group)
@@ -295,6 +338,7 @@ class World:
 
         async def watched(record: Record) -> None:
             owner = handle.owner(record)  # type: ignore[attr-defined]  # every stage's handler has it
+            RECORD.set(record)
             TENANT.set(owner.tenant if owner is not None else DEFAULT_TENANT)
             try:
                 await handle(record)
@@ -324,9 +368,9 @@ class World:
         process.stages.append((self.groups[stage], member, consumption))
         return consumption
 
-    async def _partition_for(self, broker: KafkaBroker, topic: str, route: bytes) -> int:
-        """Stand in for `shared.log.publish.partition_for`, which asks FastStream's producer."""
-        return partition_of(route, self.log.counts[topic])
+    async def _partitions_of(self, broker: KafkaBroker, topic: str) -> int:
+        """Stand in for `shared.log.seam.partitions_of`, which asks FastStream's producer."""
+        return self.log.counts[topic]
 
     def through(self, process: Process) -> Through:
         """Return what makes each call of the process wait for its turn."""
@@ -340,13 +384,17 @@ class World:
             if verdict == "refused":
                 raise Unavailable(f"{name} is away")
             result = await effect()
+            if name in WRITES:
+                self.watch.wrote(process, RECORD.get())
+            elif name == "store.flush":
+                self.watch.flushed()
             if verdict == "unheard":
                 raise Unavailable(f"{name} gave no answer")
             return result
 
         return through
 
-    def spawn(self, process: Process, work: Callable[[], Awaitable[None]]) -> None:
+    def spawn(self, process: Process, work: Callable[[], Awaitable[object]]) -> None:
         """Let the process do something beside its stages."""
         context = copy_context()
         context.run(OWNER.set, process)
@@ -354,7 +402,7 @@ class World:
         async def doing() -> None:
             try:
                 await work()
-            except Unavailable:
+            except (Unavailable, Problem):
                 pass  # it is tried another time
             except Violation as violation:
                 self.watch.violations.append(str(violation))
@@ -502,30 +550,15 @@ class World:
             deleted=event.paragraphs is None,
         )
         id_ = document_id(event.tenant, SOURCE, event.path)
+        if event.erases:
+            document = erasure(event.tenant, id_)
         self.watch.sent(id_, event.tenant, text)
-        self.log.pass_time(self.rng.choice((0, 1, 1000)))
-        key = id_.encode() if event.partition is None else None
-        written = self.log.append(SUBMITTED, encode(document), key=key, partition=event.partition)
-        if event.enters:
-            place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
-            self.spawn(self.processes["api"], partial(self._enter, id_, document, place))
-
-    async def _enter(self, id_: str, document: DocumentSubmitted, place: Place) -> None:
-        """Make the document known as the door does: `services.query_api.door`, which needs a server around it."""
-        first = Entry(
-            document_id=id_,
-            tenant=document.tenant,
-            source=document.source,
-            path=document.path,
-            rev=0,
-            writer="",
-            accepted=Accepted(),
-            last=Last(version=0, place=place, status="accepted", at=place.time),
-            created_at=place.time,
-            updated_at=place.time,
-        )
-        store = cast("Store", _Gated(self.store, "store", self.through(self.processes["api"])))
-        await Ledger(store).update(id_, lambda seen: None if seen is not None else first)
+        self.log.pass_time(self.rng.choice((0, 0, 1, 1000)))
+        if event.enters and event.partition is None:
+            self.spawn(self.processes["api"], partial(self.processes["api"].door.submit, document))
+        else:
+            key = id_.encode() if event.partition is None else None
+            self.log.append(SUBMITTED, encode(document), key=key, partition=event.partition)
 
     def replay(self, group: Group) -> None:
         """Set a group back to the beginning of its topic."""
@@ -562,6 +595,19 @@ class World:
             wanted = Wanted(tenant=tenant)
             letters = await process.desk.open.oldest(wanted, limit=1000)
             await process.desk.redrive(letters.letters)
+
+    def erase(self, ids: Sequence[str]) -> dict[str, str | None]:
+        """Return by id None for each document that an operator has erased now, or why it isn't."""
+        process, said = self.processes["api"], dict[str, str | None]()
+
+        async def erasing() -> None:
+            for tenant in TENANTS:
+                entries = [entry for id_ in ids if (entry := await process.ledger.get(id_)) and entry.tenant == tenant]
+                said.update(await process.eraser.erase(entries, HORIZON_S))
+
+        self.spawn(process, erasing)
+        self.play()
+        return said
 
     async def _read(self, process: Process) -> None:
         """Read a document's chunks, and search, as a user does."""
@@ -624,7 +670,7 @@ class World:
                 self.spawn(process, partial(consumption.dispatch, member, records))
         elif turns and roll < 0.95:
             self._let_through(turns)
-        elif timer := self.loop.timer(lambda owner: isinstance(owner, Process) and owner.runs, HORIZON_S):
+        elif timer := self.loop.timer(_runs, NEAR_S if turns else HORIZON_S):
             self.loop.fire(timer)
         elif turns:
             self._let_through(turns)

@@ -280,3 +280,16 @@ def test_an_entry_survives_the_wire() -> None:
     )
 
     assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(entry)), Entry) == entry
+
+
+def test_a_submission_that_a_door_has_entered_is_not_answered_by_an_older_one() -> None:
+    entry, _ = first()
+    entered = Last(version=0, place=at(2), status="accepted", at=0)
+    entry = msgspec.structs.replace(entry, accepted=Accepted(), last=entered)
+
+    older_one = entry_of(accept.decide(entry, a_submission(at(1)), None))
+    ended = finished(older_one, older_one.accepted.version, "created", at=0)
+
+    assert ended is not None
+    assert ended.ended(at(1))
+    assert not ended.ended(at(2))

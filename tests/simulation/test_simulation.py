@@ -1,0 +1,42 @@
+"""Many histories in one thread; see `tests.simulation.history` for what must hold in each.
+
+A seed that fails is printed small, with the command that plays it again. `python -m tests.simulation 0 --until 20000`
+is the long run.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.servers.cache import IN_CI
+from tests.simulation.history import play, verdict
+from tests.simulation.plan import plan_of
+
+SEEDS = 2000 if IN_CI else 100
+CHUNK = SEEDS // 10  # two pytest workers share them
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("start", range(0, SEEDS, CHUNK))
+def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
+    failures = [found for seed in range(start, start + CHUNK) if (found := verdict(seed)) is not None]
+
+    assert not failures, "\n\n".join(failures)
+
+
+@pytest.mark.slow
+def test_a_seed_takes_the_same_steps_in_every_process() -> None:
+    first, last = 1, 8
+    here: list[str] = []
+    for seed in range(first, last):
+        assert play(plan_of(seed), here.append) is None
+    command = (sys.executable, "-m", "tests.simulation", str(first), "--until", str(last), "--trace")
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}  # another order of every set
+
+    there = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert len(here) > 1000
+    assert there[:-1] == here  # the last line counts the seeds

@@ -1,0 +1,119 @@
+"""An erasure on parts in memory: what it takes for older than itself."""
+
+from typing import Any, NamedTuple, cast
+
+from services.query_api.door import Door, Ended, Receipt
+from services.query_api.erase import Eraser
+from shared.contracts import DEFAULT_TENANT, ERASED, DocumentSubmitted, Place, encode
+from shared.ids import document_id
+from shared.index import Generation, Index
+from shared.ledger import Accepted, Entry, Last
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from tests.simulation.log import MemoryLog
+from tests.simulation.parts import MemoryBlobs, MemoryEmbedder
+from tests.simulation.store import MemoryStore
+
+GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")
+FIRST, SECOND = document_id(DEFAULT_TENANT, "s", "1"), document_id(DEFAULT_TENANT, "s", "2")
+
+
+def entry(name: str, place: Place, raw_hash: str = ERASED) -> Entry:
+    """Return how the document stands when all has ended that was submitted up to `place`."""
+    return Entry(
+        document_id=name,
+        tenant=DEFAULT_TENANT,
+        source="",
+        path="",
+        rev=1,
+        writer="w",
+        accepted=Accepted(version=1, place=place, raw_hash=raw_hash),
+        last=Last(version=1, place=place, status="deleted", at=1),
+        created_at=1,
+        updated_at=1,
+    )
+
+
+class Stands(NamedTuple):
+    """A door behind which each document stands as it is said."""
+
+    entries: dict[str, Entry]
+    places: dict[str, Place]  # of the erasures
+
+    async def submit(self, document: DocumentSubmitted) -> Receipt:
+        return Receipt(document.document_id, self.places[document.document_id])
+
+    async def end(self, receipt: Receipt, wait_s: float) -> Ended:
+        return Ended(self.entries[receipt.document_id], 0)
+
+
+class Shelf:
+    """A log and blobs, with what erases in them."""
+
+    def __init__(self) -> None:
+        topics = (SUBMITTED, EXTRACTED, chunks_topic(GENERATION.id), DEAD_LETTERS)
+        self.log, self.blobs = MemoryLog(dict.fromkeys(topics, 1), (0,)), MemoryBlobs()
+
+    async def submitted(self, name: str, path: str) -> Place:
+        """Return the place of a submission whose body is a blob."""
+        self.log.pass_time(1)
+        blob = await self.blobs.put(DEFAULT_TENANT, name, b"words")
+        value = encode(DocumentSubmitted(source="s", path=path, blob=blob))
+        return self._place(self.log.append(SUBMITTED, value, key=name.encode()))
+
+    def erasure(self) -> Place:
+        """Return the place of an erasure."""
+        self.log.pass_time(1)
+        return self._place(self.log.append(SUBMITTED, b"{}", key=b""))
+
+    async def erase(self, stands: Stands) -> dict[str, str | None]:
+        async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
+            return self.log.append(topic, value, **options)
+
+        eraser = Eraser(
+            door=cast("Door", stands),
+            index=Index(MemoryStore(), GENERATION),
+            blobs=self.blobs,
+            log=cast("Any", self.log),
+            publish=publish,
+        )
+        return await eraser.erase([*stands.entries.values()], 1.0)
+
+    @staticmethod
+    def _place(written: Any) -> Place:
+        return Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+
+
+async def test_given_two_erased_at_once_when_one_was_sent_between_their_places_then_its_blob_goes() -> None:
+    shelf = Shelf()
+    first = shelf.erasure()
+    await shelf.submitted(SECOND, "2")
+    second = shelf.erasure()
+    places = {FIRST: first, SECOND: second}
+
+    said = await shelf.erase(Stands({name: entry(name, place) for name, place in places.items()}, places))
+
+    assert said == {FIRST: None, SECOND: None}
+    assert shelf.blobs.documents() == set()
+
+
+async def test_given_an_erasure_that_stands_at_a_later_place_when_erased_again_then_all_before_it_goes() -> None:
+    shelf = Shelf()
+    behind = shelf.erasure()
+    await shelf.submitted(FIRST, "1")
+    standing = shelf.erasure()
+
+    said = await shelf.erase(Stands({FIRST: entry(FIRST, standing)}, {FIRST: behind}))
+
+    assert said == {FIRST: None}
+    assert shelf.blobs.documents() == set()
+
+
+async def test_given_a_submission_that_stands_at_a_later_place_when_erased_then_that_is_said_and_all_stays() -> None:
+    shelf = Shelf()
+    behind = shelf.erasure()
+    standing = await shelf.submitted(FIRST, "1")
+
+    said = await shelf.erase(Stands({FIRST: entry(FIRST, standing, "a hash")}, {FIRST: behind}))
+
+    assert said == {FIRST: "a submission with a later place stands: erase it again"}
+    assert shelf.blobs.documents() == {FIRST}
