@@ -5,7 +5,7 @@ from shared.log import Record
 
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 REDRIVE_HEADER = "sluice-redrive"  # how often the record was taken out of the dead letters
-_SKEW_MS = 3_600_000  # between the clocks of two brokers
+SKEW_MS = 3_600_000  # between the clocks of two brokers
 
 
 def header(record: Record, name: str) -> str | None:
@@ -23,7 +23,7 @@ def place_of(record: Record) -> Place:
     if len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
         partition, offset, time = map(int, parts)
         # Where it first came in it came in earlier; one that claims the future would outlive all that comes later.
-        if time <= record.timestamp + _SKEW_MS:
+        if time <= record.timestamp + SKEW_MS:
             return Place(partition=partition, offset=offset, time=time)
     return Place(partition=record.partition, offset=record.offset, time=record.timestamp)
 

@@ -24,13 +24,12 @@ from shared.log.integrity import HASH_HEADER
 from shared.log.open_letters import OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
-from shared.places import PLACE_HEADER, REDRIVE_HEADER, header, place_header
+from shared.places import PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, place_header
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
 
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
-_SKEW_MS = 60_000  # between the clocks of two brokers
 
 Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
 
@@ -218,7 +217,7 @@ async def standing(log: Log, wanted: Collection[FromTruth]) -> dict[FromTruth, R
     if not wanted:
         return {}
     count = len(await log.end_offsets(EXTRACTED))
-    since = max(0, min(each.since for each in wanted) - _SKEW_MS)
+    since = max(0, min(each.since for each in wanted) - SKEW_MS)
     starts = await log.offsets_since(EXTRACTED, since)
     of_partition: dict[int, dict[bytes, FromTruth]] = {}
     for each in wanted:

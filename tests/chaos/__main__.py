@@ -48,7 +48,7 @@ def main() -> int:
 
 def one_slice(name: str, fault: Fault, count: int, seed: int) -> Run:
     """Return how a slice ended; what a failed one wrote, and the folders of its data, are on the error output."""
-    environment = {**os.environ, "CI": "true", "SLUICE_TEST_KILLS": str(count), "SLUICE_TEST_SEED": str(seed)}
+    environment = {**os.environ, "CI": "true", "SLUICE_TEST_COUNT": str(count), "SLUICE_TEST_SEED": str(seed)}
     began = time.monotonic()
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", fault.tests],

@@ -30,5 +30,10 @@ FAULTS = {
     "crash-point": Fault("death before and after every call that writes", "tests/faults/test_crash_points.py", 1),
     "poison": Fault("records of forty-odd bad kinds between good ones", "tests/faults/test_poison.py", 10),
     "mutation": Fault("records with 1 to 8 bits flipped", "tests/faults/test_mutated_records.py", 2000),
+    "simulation": Fault(
+        "the real stages on simulated ports: crashes, zombies, power loss, erasures, replays; per 2,000 seeds",
+        "tests/simulation/test_simulation.py",
+        1,
+    ),
     "replay": Fault("the whole log again, and every event up to five times", "tests/faults/test_replay.py", 100),
 }

@@ -26,8 +26,8 @@ Start = Callable[[], object]
 
 
 def rounds(ci: int, here: int) -> int:
-    """Return how many faults to make: SLUICE_TEST_KILLS, else by where the tests run."""
-    return int(os.environ.get("SLUICE_TEST_KILLS") or (ci if IN_CI else here))
+    """Return how many faults to make: SLUICE_TEST_COUNT, else by where the tests run."""
+    return int(os.environ.get("SLUICE_TEST_COUNT") or (ci if IN_CI else here))
 
 
 @contextmanager

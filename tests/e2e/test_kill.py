@@ -1,18 +1,18 @@
 """`kill -9` at random moments under load with edits, restart each time."""
 
 import asyncio
-import os
 import random
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.faults import rounds
 from tests.e2e.harness import Server
 from tests.e2e.load import Load, new_seed
 from tests.e2e.oracle import differences
 
-ROUNDS = int(os.environ.get("SLUICE_TEST_KILLS") or (30 if os.environ.get("CI") else 5))
+ROUNDS = rounds(ci=40, here=5)
 
 
 @pytest.mark.slow

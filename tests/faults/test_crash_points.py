@@ -32,6 +32,7 @@ from tests.faults.crash_points import AT_START, BY_AN_OPERATOR, ON_THE_WAY, WRIT
 from tests.faults.server import CrashingServer, crashing
 from tests.faults.story import Step, Story
 from tests.faults.trap import Event, Setting
+from tests.servers.cache import IN_CI
 
 FIRST_STARTS = moments(AT_START)
 POINTS = FIRST_STARTS + moments(ON_THE_WAY) + moments(BY_AN_OPERATOR)
@@ -122,7 +123,7 @@ async def test_given_a_story_when_the_server_dies_at_each_crash_point_then_the_i
     tmp_path: Path, part: str
 ) -> None:
     seed = new_seed()
-    rounds = os.environ.get("SLUICE_TEST_CRASH_ROUNDS") or ("1" if os.environ.get("CI") else "")
+    rounds = os.environ.get("SLUICE_TEST_COUNT") or ("1" if IN_CI else "")
     points, lap = PARTS[part]
     restarts: list[float] = []
     for round_ in range(int(rounds or 1)):

@@ -1,7 +1,6 @@
 """Parts behind a bad network: nothing is set aside for what it does, and work goes on when it is well again."""
 
 import asyncio
-import os
 import time
 import zlib
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from shared.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
+from tests.servers.cache import IN_CI
 from tests.servers.choice import own
 from tests.servers.kafka import RECIPE as KAFKA
 from tests.servers.kafka import KafkaServer
@@ -32,7 +32,6 @@ from tests.servers.proxy import Mode, Proxy, proxied
 from tests.servers.qdrant import QdrantServer
 from tests.servers.s3 import Bucket
 
-IN_CI = bool(os.environ.get("CI"))
 AWAY_S = 15.0 if IN_CI else 2.0
 PROGRESS_GUARD_S = 50.0  # a hang guard: five times what the first progress may take
 DOCUMENTS = 4  # before, during and after each fault
