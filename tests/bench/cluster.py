@@ -42,8 +42,8 @@ Document = Sequence[str]  # its chunks
 class Size(msgspec.Struct, frozen=True):
     """How much is measured."""
 
-    documents: int = 100  # embedded, a turn
-    copies: int = 4  # of all that were embedded, a turn
+    documents: int = 40  # embedded, a turn
+    copies: int = 8  # of all that were embedded, a turn
 
 
 QUICK = Size(documents=10, copies=2)
