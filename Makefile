@@ -15,7 +15,7 @@ DEV := $(call stamp,dev)
 quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$written"; exit 1; }
 
 # More for pytest: make test PYTEST="-k kill -x". A test waits for processes and disks most of its time.
-PYTEST ?= -n 2 --maxschedchunk 1
+PYTEST ?= -n $(if $(CI),2,3) --maxschedchunk 1
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test unit lint types servers chaos mutants bench eval lock clean

@@ -18,6 +18,7 @@ from shared.log.failure import Backoff, Failure
 from shared.log.publish import publish
 from shared.topics import Topic
 from tests.contract.logs import ADAPTERS, HANG_S, Harness, harness_of, until
+from tests.servers.cache import CI_ONLY
 
 TOPIC, GROUP = "events", "g"
 AT_ONCE = Backoff(0.001, 0.005)
@@ -195,6 +196,7 @@ async def _is(answer: Awaitable[Any], expected: Any) -> bool:
     return bool(await answer == expected)
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_an_outage_longer_than_a_session_costs_no_membership_no_letter_and_no_commit(
     log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from shared.embedder import Embedder
 from shared.embedder.ollama import ollama_embedder
 from shared.ollama_server import ollama_address
@@ -18,8 +16,6 @@ from tests.e2e.oracle import QUIET_GUARD_S, Alike, differences, nearly
 from tests.servers.cache import IN_CI
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
-
-CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes half a minute or more: CI=true runs it")
 
 Kill = Callable[[], None]
 Start = Callable[[], object]

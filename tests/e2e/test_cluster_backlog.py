@@ -9,7 +9,7 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from tests.e2e.cluster import Cluster, Process, cluster
-from tests.e2e.faults import CI_ONLY
+from tests.servers.cache import CI_ONLY
 from tests.unit.ingest_worker.files import a_pdf
 
 FILES, FILE_BYTES = 64, 8_000_000  # eight times what has room

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import cluster
-from tests.e2e.faults import CI_ONLY, Distributed, kill_one_by_one, nothing_wrong, processes, rounds, under_load
+from tests.e2e.faults import Distributed, kill_one_by_one, nothing_wrong, processes, rounds, under_load
 from tests.e2e.load import new_seed
+from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
+@CI_ONLY
 def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster, cluster
-from tests.e2e.faults import CI_ONLY, Distributed, under_load
+from tests.e2e.faults import Distributed, under_load
 from tests.e2e.load import HANG_S, new_seed
+from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import ROLES, Process, cluster
-from tests.e2e.faults import CI_ONLY, Distributed, rounds, under_load
+from tests.e2e.faults import Distributed, rounds, under_load
 from tests.e2e.groups import Groups
 from tests.e2e.load import new_seed
+from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 

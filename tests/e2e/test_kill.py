@@ -12,7 +12,7 @@ from tests.e2e.harness import Server
 from tests.e2e.load import Load, new_seed
 from tests.e2e.oracle import differences
 
-ROUNDS = rounds(ci=40, here=5)
+ROUNDS = rounds(ci=40, here=2)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.cluster import Cluster, cluster, servers
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph, paragraphs
+from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 
 DOCUMENTS, PARAGRAPHS = 50 if os.environ.get("CI") else 14, 20  # a thousand embeddings take half a minute
@@ -39,6 +40,7 @@ def test_given_fifty_documents_when_they_change_then_only_what_changed_is_embedd
         five_passes(server)
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_same_through_kafka_ollama_and_separate_processes(

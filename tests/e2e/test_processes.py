@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
+from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -29,6 +30,7 @@ def test_a_document_goes_through_four_processes(tmp_path: Path) -> None:
         assert worker.metric("sluice_records_handled_total") == 1
 
 
+@CI_ONLY
 def test_whatever_order_they_start_in_they_wait_for_each_other_and_say_for_what(tmp_path: Path) -> None:
     running = Cluster(tmp_path)
     try:
@@ -56,6 +58,7 @@ def test_what_waits_for_its_start_stops_at_once_when_asked(tmp_path: Path) -> No
         running.kill()
 
 
+@CI_ONLY
 def test_the_demo_tells_the_same_story_on_kafka_and_ollama(kafka: KafkaServer, ollama_url: str) -> None:
     settings = {f"SLUICE_{name}": value for name, value in servers(kafka.address, ollama_url).items()}
     ran = subprocess.run(

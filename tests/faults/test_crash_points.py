@@ -32,7 +32,7 @@ from tests.faults.crash_points import AT_START, BY_AN_OPERATOR, ON_THE_WAY, WRIT
 from tests.faults.server import CrashingServer, crashing
 from tests.faults.story import Step, Story
 from tests.faults.trap import Event, Setting
-from tests.servers.cache import IN_CI
+from tests.servers.cache import CI_ONLY, IN_CI
 
 FIRST_STARTS = moments(AT_START)
 POINTS = FIRST_STARTS + moments(ON_THE_WAY) + moments(BY_AN_OPERATOR)
@@ -116,6 +116,7 @@ def _noted(server: CrashingServer, kind: str) -> set[str]:
     return {event.what for event in server.trap.events() if event.kind == kind}
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", PARTS)

@@ -21,7 +21,7 @@ from shared.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import IN_CI
+from tests.servers.cache import CI_ONLY, IN_CI
 from tests.servers.choice import own
 from tests.servers.kafka import RECIPE as KAFKA
 from tests.servers.kafka import KafkaServer
@@ -96,6 +96,7 @@ def store(qdrant_server: QdrantServer) -> Iterator[Dependency]:
         )
 
 
+@CI_ONLY
 @pytest.mark.parametrize(("part", "mode"), CASES)
 async def test_given_a_bad_network_when_it_is_well_again_then_work_goes_on_and_nothing_was_set_aside(
     part: str, mode: Mode, tmp_path: Path, request: pytest.FixtureRequest

@@ -27,6 +27,7 @@ from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Pipeline, running
+from tests.servers.cache import CI_ONLY
 from tests.unit.ingest_worker.files import a_pdf, locked
 
 LATE_GUARD_S = 75.0  # a hang guard: five times what a neighbour may be late
@@ -135,6 +136,7 @@ def as_written(ref: BlobRef) -> dict[str, Any]:
     return found
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_poison_is_set_aside_once_with_its_reason_and_delays_no_neighbour(

@@ -30,7 +30,7 @@ async def test_a_whole_replay_changes_no_point_and_embeds_nothing(tmp_path: Path
     rng = random.Random(new_seed())
     folder = tmp_path / "data"
     async with running(folder, partitions=2) as pipeline:
-        await _history(pipeline, rng, documents=rounds(ci=DOCUMENTS, here=8))
+        await _history(pipeline, rng, documents=rounds(ci=DOCUMENTS, here=3))
         groups = readers(pipeline.parts.index.generation.id)
         settings = pipeline.settings
     before = await _state(folder)
@@ -59,7 +59,7 @@ async def test_every_event_up_to_five_times_in_any_order_changes_nothing(tmp_pat
     rng = random.Random(new_seed())
     folder = tmp_path / "data"
     async with running(folder, partitions=2) as pipeline:
-        await _history(pipeline, rng, documents=rounds(ci=DOCUMENTS, here=8))
+        await _history(pipeline, rng, documents=rounds(ci=DOCUMENTS, here=3))
         generation = pipeline.parts.index.generation.id
     before = await _state(folder)
 

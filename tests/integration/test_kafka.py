@@ -29,7 +29,7 @@ from shared.settings import ConfigurationError
 from shared.topics import SUBMITTED, Topic
 from tests.contract.kafka_harness import empty
 from tests.contract.logs import all_of, member, reading, take, until
-from tests.servers.cache import run
+from tests.servers.cache import CI_ONLY, run
 from tests.servers.choice import own
 from tests.servers.kafka import JVM, RECIPE, KafkaServer, missing
 from tests.servers.ports import free_port
@@ -180,6 +180,7 @@ async def test_a_broker_killed_under_load_loses_nothing_it_acknowledged(
     assert worker.dead == []
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_a_broker_that_hangs_longer_than_a_session_delays_and_that_is_all(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
@@ -339,6 +340,7 @@ def child_of(tmp_path: Path, kafka: KafkaServer) -> Iterator[Callable[[str], Chi
         yield start
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_a_worker_stopped_beyond_its_session_commits_nothing_when_it_wakes(
     kafka: KafkaServer, join: Join, child_of: Callable[[str], Child], users: AsyncExitStack
@@ -606,6 +608,7 @@ async def test_tls_and_a_password_open_it_and_a_wrong_one_does_not(tmp_path: Pat
         assert "another" not in str(told.value)
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_a_password_opens_it_without_tls_too_by_whichever_mechanism(tmp_path: Path) -> None:
     listener = f"127.0.0.1:{free_port()}"

@@ -13,7 +13,7 @@ from services.operator_cli.init import Part, initialise, lines
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED
 from tests.contract.kafka_harness import empty
-from tests.servers.cache import run
+from tests.servers.cache import CI_ONLY, run
 from tests.servers.kafka import JVM, KafkaServer
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(90)]
@@ -73,6 +73,7 @@ async def test_topics_are_made_as_the_pipeline_needs_them(
         assert (found["message.timestamp.type"], found["max.message.bytes"]) == ("LogAppendTime", "1048576")
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: KafkaServer, tmp_path: Path) -> None:
     settings = settings_for(kafka.address, tmp_path)

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 IN_CI = bool(os.environ.get("CI"))
+CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes long: CI=true runs it")
 
 Say = Callable[[str], None]
 
