@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.e2e.harness import Server, served
+from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +88,7 @@ def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
     assert "SLUICE_PORT" in line
 
 
+@CI_ONLY
 def test_a_folder_in_use_is_one_line(tmp_path: Path) -> None:
     with served(tmp_path / "data"):
         line = refused(tmp_path / "data")
@@ -94,12 +96,14 @@ def test_a_folder_in_use_is_one_line(tmp_path: Path) -> None:
     assert "in use" in line
 
 
+@CI_ONLY
 def test_a_store_that_is_away_is_one_line(tmp_path: Path) -> None:
     line = refused(tmp_path / "data", STORE="qdrant+http://127.0.0.1:1")
 
     assert "127.0.0.1:1" in line
 
 
+@CI_ONLY
 def test_an_index_of_other_settings_is_not_mixed_with_new_ones(tmp_path: Path) -> None:
     with served(tmp_path / "data"):
         pass
@@ -109,6 +113,7 @@ def test_an_index_of_other_settings_is_not_mixed_with_new_ones(tmp_path: Path) -
     assert "chunk_size was 800 and is 400" in line
 
 
+@CI_ONLY
 def test_a_wrong_setting_names_itself_and_its_value(tmp_path: Path) -> None:
     assert "SLUICE_CHUNK_SIZE=7" in refused(tmp_path / "data", CHUNK_SIZE="7")
     assert "SLUICE_HOST=0.0.0.0" in refused(tmp_path / "data", HOST="0.0.0.0")

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BODY = {"source": "s", "path": "a.md", "text": "A lantern on the pier."}
 
 
+@CI_ONLY
 def test_a_document_goes_through_four_processes(tmp_path: Path) -> None:
     with cluster(tmp_path) as running, running.client() as client:
         created = client.post("/rag/ingest", json=BODY).json()

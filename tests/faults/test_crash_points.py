@@ -96,6 +96,7 @@ def test_every_method_of_every_port_either_is_a_crash_point_or_writes_nothing() 
         assert not writes.keys() & reads, port
 
 
+@CI_ONLY
 @pytest.mark.slow
 def test_given_both_stories_when_nobody_dies_then_every_crash_point_is_passed_and_no_other(tmp_path: Path) -> None:
     with crashing(tmp_path) as server:

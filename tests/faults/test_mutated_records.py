@@ -18,6 +18,7 @@ from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
+from tests.servers.cache import CI_ONLY
 
 MOST_BITS = 8
 TOGETHER = 10  # mutated records between two good documents: far below what stops a stage
@@ -50,6 +51,7 @@ def good(number: int) -> DocumentSubmitted:
     return DocumentSubmitted(source="good", path=f"{number}.md", text="\n\n".join(paragraphs(1000 + number, 2)))
 
 
+@CI_ONLY
 async def test_mutated_records_of_every_topic_stop_nobody(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)

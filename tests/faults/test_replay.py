@@ -18,6 +18,7 @@ from tests.e2e.load import new_seed
 from tests.e2e.oracle import all_points
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
+from tests.servers.cache import CI_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -26,6 +27,7 @@ REPLAYS = 3
 State = dict[str, tuple[Any, ...]]
 
 
+@CI_ONLY
 async def test_a_whole_replay_changes_no_point_and_embeds_nothing(tmp_path: Path) -> None:
     rng = random.Random(new_seed())
     folder = tmp_path / "data"

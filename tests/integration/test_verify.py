@@ -33,6 +33,7 @@ from shared.topics import SUBMITTED
 from tests.e2e.harness import served
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline
+from tests.servers.cache import CI_ONLY
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.asyncio(loop_scope="module")]
 
@@ -408,6 +409,7 @@ async def _damage(data: Path) -> None:
         await store.close()
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_the_command_looks_at_a_server_and_at_a_stopped_one_and_readiness_hears_of_it(tmp_path: Path) -> None:

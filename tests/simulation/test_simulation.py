@@ -14,7 +14,7 @@ from tests.servers.cache import IN_CI
 from tests.simulation.history import play, verdict
 from tests.simulation.plan import plan_of
 
-SEEDS = 2000 if IN_CI else 100
+SEEDS = 2000 if IN_CI else 40
 CHUNK = SEEDS // 10  # two pytest workers share them
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from shared.settings import Settings
 from shared.version import VERSION
+from tests.servers.cache import CI_ONLY
 from tests.unit.deploy.files import IGNORED, ROOT, Step, stages
 
 BUILD, FINAL = stages()
@@ -201,6 +202,7 @@ print(json.dumps([importlib.import_module(name).__file__ for name in ours]))
 """
 
 
+@CI_ONLY
 @pytest.mark.slow
 def test_every_module_is_there_and_needs_only_what_is_installed(laid_out: LaidOut) -> None:
     before = laid_out.files()
@@ -212,6 +214,7 @@ def test_every_module_is_there_and_needs_only_what_is_installed(laid_out: LaidOu
     assert laid_out.files() == before
 
 
+@CI_ONLY
 @pytest.mark.slow
 def test_its_command_starts_in_it_answers_ends_and_writes_nothing_but_its_data(
     laid_out: LaidOut, tmp_path: Path
