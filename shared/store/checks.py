@@ -49,6 +49,17 @@ def check_limit(limit: int) -> int:
     return limit
 
 
+def check_after(after: str | None) -> str | None:
+    """Return where a page begins.
+
+    Raises:
+        ValueError: it is no id, so that no earlier page gave it.
+    """
+    if after is not None and not is_id(after):
+        raise ValueError(f"after={after!r} is not what an earlier page gave")
+    return after
+
+
 def check_narrow(where: Filter) -> Filter:
     """Return the filter of a deletion.
 

@@ -21,7 +21,15 @@ import shared
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import EVERYTHING, Filter, Heads, Hit, IndexKind, Leg, Page, Payload, Point, wire
-from shared.store.checks import check_legs, check_limit, check_name, check_narrow, check_payload, check_points, is_id
+from shared.store.checks import (
+    check_after,
+    check_legs,
+    check_limit,
+    check_name,
+    check_narrow,
+    check_payload,
+    check_points,
+)
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -147,10 +155,8 @@ class EdgeStore:
         vectors: bool = False,
         fields: Sequence[str] | None = None,
     ) -> Page:
-        if after is not None and not is_id(after):
-            raise ValueError(f"after={after!r} is not what an earlier page gave")
         keep = None if fields is None else list(fields)
-        request = wire.Scroll(check_name(name), where, check_limit(limit), after, vectors, keep)
+        request = wire.Scroll(check_name(name), where, check_limit(limit), check_after(after), vectors, keep)
         return await self._ask(request, _page)
 
     async def ordered(

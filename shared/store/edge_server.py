@@ -159,7 +159,7 @@ def lock(folder: Path, wait_s: float, parent: int) -> bool:
     while not (_locked(descriptor) and _left(folder)):
         if time.monotonic() > deadline or os.getppid() != parent:
             return False
-        time.sleep(0.02)
+        time.sleep(0.02)  # waiting in the kernel, it would not see its parent end
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return True

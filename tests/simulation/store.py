@@ -29,13 +29,13 @@ from shared.store import (
     Scalar,
 )
 from shared.store.checks import (
+    check_after,
     check_legs,
     check_limit,
     check_name,
     check_narrow,
     check_payload,
     check_points,
-    is_id,
     json_path,
     value_at,
 )
@@ -137,8 +137,7 @@ class MemoryStore:
         fields: Sequence[str] | None = None,
     ) -> Page:
         check_limit(limit)
-        if after is not None and not is_id(after):
-            raise ValueError(f"after={after!r} was given by no page")
+        check_after(after)
         found = sorted(self._matching(name, where), key=lambda point: point.id)
         found = [point for point in found if after is None or point.id > after]
         page = [_shown(point, vectors=vectors, fields=fields) for point in found[:limit]]

@@ -20,6 +20,7 @@ from shared.errors import PipelineError, Rejected, Unavailable
 from shared.settings import ConfigurationError
 from shared.store import EVERYTHING, Filter, Heads, Hit, IndexKind, Leg, Page, Payload, Point
 from shared.store.checks import (
+    check_after,
     check_legs,
     check_limit,
     check_name,
@@ -235,14 +236,12 @@ class QdrantStore:
         vectors: bool = False,
         fields: Sequence[str] | None = None,
     ) -> Page:
-        if after is not None and not is_id(after):
-            raise ValueError(f"after={after!r} is not what an earlier page gave")
         records, following = await self._ask(
             self._client.scroll(
                 self._full(name),
                 server_filter(where),
                 limit=check_limit(limit),
-                offset=after,
+                offset=check_after(after),
                 with_payload=payload_selector(fields),
                 with_vectors=vectors,
                 consistency=(await self._shape(name)).consistency,
