@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from shared.contracts import Chunk, DocumentVersion
@@ -10,6 +9,7 @@ from shared.embedder import Vector
 from shared.ids import chunk_id, point_id
 from shared.index import Head, vector_hash
 from shared.store import Point, Sparse
+from shared.times import iso
 from shared.topics import SUBMITTED
 
 
@@ -63,8 +63,8 @@ def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, 
         "tokenCount": chunk.tokens,
         "charCount": len(chunk.text),
         "chunkType": chunk.type,
-        "createdAt": _iso(document.created_at),
-        "updatedAt": _iso(document.updated_at),
+        "createdAt": iso(document.created_at),
+        "updatedAt": iso(document.updated_at),
         "chunkHash": chunk.hash,
         "start": chunk.start,
         "end": chunk.end,
@@ -92,7 +92,3 @@ def head_of(document: DocumentVersion, chunk_count: int) -> Head:
         text_size=document.text_size,
         updated_at=document.updated_at,
     )
-
-
-def _iso(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

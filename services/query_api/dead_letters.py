@@ -16,6 +16,7 @@ from services.query_api.redrive import Desk, Settled
 from services.query_api.request import ApiRequest
 from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import OpenLetter, Wanted
+from shared.times import iso
 
 MOST = 100  # letters of one request: each may be 256 kB
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many items, 1 to {MOST}.")]
@@ -230,8 +231,8 @@ def _fields(each: OpenLetter) -> dict[str, Any]:
         "offset": letter.offset,
         "attempts": letter.attempts,
         "redrives": letter.redrives,
-        "first_seen": _iso(letter.first_seen),
-        "last_seen": _iso(letter.last_seen),
+        "first_seen": iso(letter.first_seen),
+        "last_seen": iso(letter.last_seen),
         "size": letter.blob.size if letter.blob is not None else len(letter.value or b""),
         "document_id": letter.document_id,
         "source": letter.source,
@@ -243,7 +244,7 @@ def _fields(each: OpenLetter) -> dict[str, Any]:
 
 def _record(letter: DeadLetter) -> RecordView:
     return RecordView(
-        time=_iso(letter.time),
+        time=iso(letter.time),
         headers=[(name, _bytes(value)) for name, value in letter.headers],
         key=None if letter.key is None else _bytes(letter.key),
         value=None if letter.value is None else _bytes(letter.value),
@@ -273,7 +274,3 @@ def _ms(text: str | None, field: str) -> int | None:
     except ValueError:
         raise invalid(field, f"{text!r} is no time such as 2026-11-20T18:00:00Z") from None
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

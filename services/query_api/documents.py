@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar, get_args
 from uuid import UUID
 
@@ -24,6 +23,7 @@ from shared.index import Head, Index
 from shared.ledger import Entry, Ledger
 from shared.store import Filter, Match, Payload
 from shared.submission import deletion
+from shared.times import iso
 
 STATUSES: tuple[str, ...] = get_args(Status)
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
@@ -254,16 +254,12 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         version=last.version,
         chunk_count=head.chunk_count if head is not None and not head.deleted else 0,
         tags=entry.tags,
-        created_at=_iso(entry.created_at),
-        updated_at=_iso(entry.updated_at),
+        created_at=iso(entry.created_at),
+        updated_at=iso(entry.updated_at),
         url=entry.url,
         error=last.error,
         code=last.code.upper() if last.code else None,
     )
-
-
-def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
