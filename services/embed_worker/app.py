@@ -16,7 +16,7 @@ from services.embed_worker.vectors import Vectors
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.errors import Unavailable
-from shared.foundation import lay_foundation
+from shared.foundation import Foundation, lay_foundation
 from shared.index import Index
 from shared.ledger import Ledger
 from shared.log.consume import Consumption, consume
@@ -45,6 +45,18 @@ class Parts:
     bm25: Bm25
     blobs: Blobs
     registry: CollectorRegistry
+
+
+def parts_of(base: Foundation) -> Parts:
+    """Return what the stage takes of a foundation."""
+    return Parts(
+        ledger=base.ledger,
+        index=base.index,
+        embedder=base.embedder,
+        bm25=base.bm25,
+        blobs=base.blobs,
+        registry=base.registry,
+    )
 
 
 def join(broker: KafkaBroker, parts: Parts) -> Consumption:
@@ -84,22 +96,16 @@ async def sweep_for_ever(index: Index) -> None:
             await asyncio.sleep(SWEEP_EVERY_S)
 
 
+def keep_swept(index: Index, stack: AsyncExitStack) -> None:
+    """Begin to sweep, until `stack` ends."""
+    sweeping = asyncio.create_task(sweep_for_ever(index))
+    stack.callback(sweeping.cancel)
+
+
 async def start(settings: Settings, stack: AsyncExitStack) -> Service:
     """Return the worker, started, for a process of its own. Raises as `lay_foundation` does."""
     base = await lay_foundation(settings, stack, chunker=None, attach=True)
     broker = base.log.broker("embed-worker")
-    stage = join(
-        broker,
-        Parts(
-            ledger=base.ledger,
-            index=base.index,
-            embedder=base.embedder,
-            bm25=base.bm25,
-            blobs=base.blobs,
-            registry=base.registry,
-        ),
-    )
-    troubles = await base.begin(broker, [stage], stack, embeds=True)
-    sweeping = asyncio.create_task(sweep_for_ever(base.index))
-    stack.callback(sweeping.cancel)
+    troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)
+    keep_swept(base.index, stack)
     return Service(troubles=troubles, registry=base.registry)

@@ -11,7 +11,7 @@ from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
-from shared.foundation import lay_foundation
+from shared.foundation import Foundation, lay_foundation
 from shared.index import Index
 from shared.ledger import Ledger
 from shared.log.consume import Consumption, consume
@@ -32,6 +32,11 @@ class Parts:
     index: Index
     blobs: Blobs
     parsers: ParserPool
+
+
+def parts_of(base: Foundation, parsers: ParserPool) -> Parts:
+    """Return what the stages take of a foundation."""
+    return Parts(ledger=base.ledger, index=base.index, blobs=base.blobs, parsers=parsers)
 
 
 def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
@@ -86,5 +91,5 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Service:
     parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
     stack.push_async_callback(parsers.close)
     broker = base.log.broker("ingest-worker")
-    stages = join(broker, Parts(ledger=base.ledger, index=base.index, blobs=base.blobs, parsers=parsers))
+    stages = join(broker, parts_of(base, parsers))
     return Service(troubles=await base.begin(broker, stages, stack), registry=base.registry)

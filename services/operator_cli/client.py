@@ -228,7 +228,7 @@ class Client:
                 break
             if _code(reply) not in ("", "UNAVAILABLE"):  # NO_MODEL and its like don't pass by waiting
                 break
-            time.sleep(_seconds(reply.headers["retry-after"]))
+            time.sleep(_seconds(reply.headers["retry-after"]))  # as it asked
             reply = self._once(method, path, **options)
         if reply.is_success:
             return reply

@@ -5,7 +5,6 @@ import json
 import os
 import socket
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Protocol
 
 import httpx
@@ -16,16 +15,13 @@ from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import Parts, make_api
-from services.query_api.notices import Notices, listen
+from services.query_api.process import opened
 from services.standalone.samples import load_samples
-from shared.answers.open import open_answers
 from shared.folder import owned
 from shared.foundation import lay_foundation
 from shared.listening import answered, bound, url_of
-from shared.log.publish import publish
 from shared.process import done_before, settle_memory, stop_signal, tune_interpreter
 from shared.settings import Settings
-from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
 
@@ -88,50 +84,16 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
         ConfigurationError: a setting can't work. Unavailable: a part is away.
     """
     base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=False)
-    answers = await open_answers(settings.chat, settings.history, settings.openai_api_key)
     parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
     stack.push_async_callback(parsers.close)
-
     broker = base.log.broker("standalone")
     stages = [
-        *ingest_worker.join(
-            broker,
-            ingest_worker.Parts(ledger=base.ledger, index=base.index, blobs=base.blobs, parsers=parsers),
-        ),
-        embed_worker.join(
-            broker,
-            embed_worker.Parts(
-                ledger=base.ledger,
-                index=base.index,
-                embedder=base.embedder,
-                bm25=base.bm25,
-                blobs=base.blobs,
-                registry=base.registry,
-            ),
-        ),
+        *ingest_worker.join(broker, ingest_worker.parts_of(base, parsers)),
+        embed_worker.join(broker, embed_worker.parts_of(base)),
     ]
-    notices = Notices()
-    listen(broker, notices)
-    troubles = await base.begin(broker, stages, stack, embeds=True)
-    await notices.ready()
-    sweeping = asyncio.create_task(embed_worker.sweep_for_ever(base.index))
-    stack.callback(sweeping.cancel)
-    return Parts(
-        settings=settings,
-        version=VERSION,
-        log=base.log,
-        publish=partial(publish, broker),
-        notices=notices,
-        ledger=base.ledger,
-        backlog=base.backlog,
-        index=base.index,
-        embedder=base.embedder,
-        bm25=base.bm25,
-        blobs=base.blobs,
-        answers=answers,
-        readiness=troubles,
-        registry=base.registry,
-    )
+    parts = await opened(base, broker, stages, stack, embeds=True)
+    embed_worker.keep_swept(base.index, stack)
+    return parts
 
 
 async def _sample(settings: Settings, url: str, announce: Announce) -> None:
