@@ -1,8 +1,14 @@
-"""Servers that tests of any folder may ask for, and the order in which tests run."""
+"""Servers and logs that tests of any folder may ask for, and the order in which tests run."""
 
 import pytest
 
-pytest_plugins = ("tests.servers.kafka", "tests.servers.ollama", "tests.servers.qdrant", "tests.servers.s3")
+pytest_plugins = (
+    "tests.contract.logs",
+    "tests.servers.kafka",
+    "tests.servers.ollama",
+    "tests.servers.qdrant",
+    "tests.servers.s3",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

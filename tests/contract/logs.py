@@ -1,7 +1,7 @@
 """The logs the contract suites run on, and how the suites use them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,6 +65,14 @@ def harness_of(request: pytest.FixtureRequest, folder: Path) -> Harness:
     if request.param == "kafka":
         return KafkaHarness(request.getfixturevalue("kafka_address"))
     return SqliteHarness(folder)
+
+
+@pytest.fixture(params=ADAPTERS)
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
+    """Give each log in turn, with what a test does to it."""
+    harness = harness_of(request, tmp_path)
+    yield harness
+    await harness.close()
 
 
 async def reading(users: AsyncExitStack, consumer: Any, tps: Iterable[TopicPartition]) -> Any:

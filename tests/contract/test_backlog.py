@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 from aiokafka.structs import RecordMetadata
@@ -12,17 +11,10 @@ from shared.log import Log
 from shared.log.backlog import Backlog, endangered
 from shared.log.publish import publish
 from shared.topics import DAY, Topic
-from tests.contract.logs import ADAPTERS, Harness, harness_of, member
+from tests.contract.logs import Harness, member
 
 WEEK = 7 * DAY
 HALF = WEEK // 2
-
-
-@pytest.fixture(params=ADAPTERS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
-    harness = harness_of(request, tmp_path)
-    yield harness
-    await harness.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,20 +16,13 @@ from shared.log.consume import BREAKER, BUG_ATTEMPTS, Consumption, consume
 from shared.log.failure import Backoff, Failure
 from shared.log.publish import publish
 from shared.topics import Topic
-from tests.contract.logs import ADAPTERS, HANG_S, Harness, harness_of, until
+from tests.contract.logs import HANG_S, Harness, until
 from tests.servers.cache import CI_ONLY
 
 TOPIC, GROUP = "events", "g"
 AT_ONCE = Backoff(0.001, 0.005)
 
 Handle = Callable[[Record], Awaitable[None]]
-
-
-@pytest.fixture(params=ADAPTERS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
-    harness = harness_of(request, tmp_path)
-    yield harness
-    await harness.close()
 
 
 @pytest.fixture

@@ -20,19 +20,12 @@ from shared.log.publish import publish
 from shared.log.read import reading
 from shared.places import REDRIVE_HEADER
 from shared.topics import DEAD_LETTERS, EXTRACTED, Topic
-from tests.contract.logs import ADAPTERS, Harness, harness_of
+from tests.contract.logs import Harness
 from tests.unit.log.test_dead_letters import a_record
 
 DEFAULT = Wanted(tenant="default")
 
 Bury = Callable[..., Awaitable[None]]
-
-
-@pytest.fixture(params=ADAPTERS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
-    harness = harness_of(request, tmp_path)
-    yield harness
-    await harness.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 
 import pytest
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -17,14 +16,7 @@ from shared.log import Log
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.topics import DAY, Topic
-from tests.contract.logs import ADAPTERS, HANG_S, Harness, all_of, harness_of, member, reading, take, until
-
-
-@pytest.fixture(params=ADAPTERS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
-    harness = harness_of(request, tmp_path)
-    yield harness
-    await harness.close()
+from tests.contract.logs import HANG_S, Harness, all_of, member, reading, take, until
 
 
 @pytest.fixture

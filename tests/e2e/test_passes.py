@@ -1,6 +1,5 @@
 """The five passes: what is embedded is what changed, and nothing else."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,10 +8,10 @@ import pytest
 from tests.e2e.cluster import Cluster, cluster, servers
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph, paragraphs
-from tests.servers.cache import CI_ONLY
+from tests.servers.cache import CI_ONLY, IN_CI
 from tests.servers.kafka import KafkaServer
 
-DOCUMENTS, PARAGRAPHS = 50 if os.environ.get("CI") else 14, 20  # a thousand embeddings take half a minute
+DOCUMENTS, PARAGRAPHS = 50 if IN_CI else 14, 20  # a thousand embeddings take half a minute
 
 
 def ingest(server: Server | Cluster, documents: dict[int, list[str]]) -> list[dict[str, object]]:

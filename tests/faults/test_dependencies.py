@@ -14,11 +14,9 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from shared.contracts import DocumentSubmitted, Place, encode
+from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
-from shared.ids import document_id
 from shared.ledger import Entry
-from shared.topics import SUBMITTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
 from tests.servers.cache import CI_ONLY, IN_CI
@@ -131,12 +129,8 @@ async def _sent(pipeline: Pipeline, path: str) -> Entry:
     document = DocumentSubmitted(
         source="s", path=path, text="\n\n".join(paragraphs(zlib.crc32(path.encode()) % 10_000, 2))
     )
-    name = document_id(document.tenant, document.source, document.path)
     while True:
         try:
-            written = await pipeline.parts.publish(SUBMITTED, encode(document), key=name.encode())
-            break
+            return await pipeline.send(document, within_s=240)
         except Unavailable:
             await asyncio.sleep(0.5)  # as a client does that is told to come again
-    place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
-    return await pipeline.end(name, place, within_s=240)

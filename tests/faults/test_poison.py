@@ -18,8 +18,7 @@ import pytest
 
 from services.ingest_worker.parsers import ParserPool
 from services.standalone import serve
-from shared.contracts import BlobRef, DocumentSubmitted, Place, encode
-from shared.ids import document_id
+from shared.contracts import BlobRef, DocumentSubmitted, encode
 from shared.ledger import Entry
 from shared.log.integrity import HASH_HEADER
 from shared.topics import SUBMITTED
@@ -189,9 +188,6 @@ async def _neighbour(pipeline: Pipeline, number: int, late: list[float]) -> Entr
     """Return how a good document of the same partition ended."""
     began = time.monotonic()
     document = DocumentSubmitted(source="good", path=f"{number}.md", text=paragraph(number, 0, 0, of=1))
-    name = document_id(document.tenant, document.source, document.path)
-    written = await pipeline.parts.publish(SUBMITTED, encode(document), key=name.encode())
-    place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
-    entry = await pipeline.end(name, place)
+    entry = await pipeline.send(document)
     late.append(time.monotonic() - began)
     return entry

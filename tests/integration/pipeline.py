@@ -11,9 +11,19 @@ from shared.contracts import DeadLetter, DocumentSubmitted, Place, decode, encod
 from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.ledger import Entry
-from shared.log.open import open_log
+from shared.log import Log, Record
+from shared.log.read import reading
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, SUBMITTED
+
+
+async def records_of(log: Log, topic: str) -> list[Record]:
+    """Return all records of a topic, a partition after the other."""
+    found: list[Record] = []
+    for tp in await log.end_offsets(topic):
+        async with reading(log, tp) as reader:
+            found += [record async for record in reader.between(*await reader.bounds())]
+    return found
 
 
 class Pipeline:
@@ -23,14 +33,14 @@ class Pipeline:
         self.parts = parts
         self.settings = settings
 
-    async def send(self, document: DocumentSubmitted | bytes | None, **how: Any) -> Entry:
+    async def send(self, document: DocumentSubmitted | bytes | None, within_s: float = 30, **how: Any) -> Entry:
         """Put a submission on the log, and return the entry when it has ended."""
         value = encode(document) if isinstance(document, DocumentSubmitted) else document
         fields = document if isinstance(document, DocumentSubmitted) else how.pop("of")
         name = document_id(fields.tenant, fields.source, fields.path)
         written = await self.parts.publish(SUBMITTED, value, key=how.pop("key", name.encode()), **how)
         place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
-        return await self.end(name, place)
+        return await self.end(name, place, within_s)
 
     async def end(self, name: str, place: Place, within_s: float = 30) -> Entry:
         """Return the entry when the submission at the place has ended."""
@@ -61,23 +71,9 @@ class Pipeline:
     def embedded(self) -> float:
         return self.parts.registry.get_sample_value("sluice_embedded_texts_total") or 0
 
-    async def records(self, topic: str) -> list[Any]:
+    async def records(self, topic: str) -> list[Record]:
         """Return all records of a topic."""
-        log = open_log(self.settings.log, self.settings.data)
-        await log.start()
-        consumer = log.consumer()
-        partitions = list(await log.end_offsets(topic))
-        consumer.assign(partitions)
-        await consumer.start()
-        try:
-            found: list[Any] = []
-            await consumer.seek_to_beginning(*partitions)
-            while batch := await consumer.getmany(timeout_ms=300):
-                found += [record for records in batch.values() for record in records]
-            return found
-        finally:
-            await consumer.stop()
-            await log.stop()
+        return await records_of(self.parts.log, topic)
 
     async def dead_letters(self) -> list[DeadLetter]:
         return [decode(record.value, DeadLetter) for record in await self.records(DEAD_LETTERS)]

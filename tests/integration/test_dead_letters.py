@@ -9,7 +9,6 @@ from typing import Any, cast
 import httpx
 import pytest
 import pytest_asyncio
-from aiokafka import TopicPartition
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
@@ -21,12 +20,12 @@ from shared.ids import document_id
 from shared.ledger import Entry
 from shared.log import Record
 from shared.log.consume import BREAKER
-from shared.log.read import reading
 from shared.places import header
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
+from tests.integration.pipeline import records_of
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
 
@@ -118,11 +117,7 @@ class System:
 
     async def records(self, topic: str) -> list[Record]:
         """Return all records of a topic."""
-        found: list[Record] = []
-        for tp in await self.parts.log.end_offsets(topic):
-            async with reading(self.parts.log, TopicPartition(*tp)) as reader:
-                found += [record async for record in reader.between(*await reader.bounds())]
-        return found
+        return await records_of(self.parts.log, topic)
 
     async def truth(self, version: int) -> Record:
         """Return a version's record of documents.extracted."""

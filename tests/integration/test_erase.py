@@ -8,7 +8,6 @@ from typing import Any, cast
 import httpx
 import pytest
 import pytest_asyncio
-from aiokafka import TopicPartition
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
@@ -21,10 +20,10 @@ from shared.ids import document_id
 from shared.ledger import Entry
 from shared.log import Forgetful, Record
 from shared.log.integrity import check_intact
-from shared.log.read import reading
 from shared.places import PLACE_HEADER, place_header, place_of
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from tests.integration.pipeline import records_of
 from tests.integration.test_verify import Quiet
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
@@ -107,11 +106,7 @@ class System:
 
     async def records(self, topic: str) -> list[Record]:
         """Return all records of a topic."""
-        found: list[Record] = []
-        for tp in await self.parts.log.end_offsets(topic):
-            async with reading(self.parts.log, TopicPartition(*tp)) as reader:
-                found += [record async for record in reader.between(*await reader.bounds())]
-        return found
+        return await records_of(self.parts.log, topic)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

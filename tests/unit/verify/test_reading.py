@@ -1,8 +1,6 @@
 """A tool's view of the log, on each kind of log."""
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 from aiokafka import TopicPartition
@@ -12,16 +10,9 @@ from shared.errors import Unavailable
 from shared.log import Log
 from shared.log.publish import publish
 from shared.topics import Topic
-from tests.contract.logs import ADAPTERS, Harness, harness_of
+from tests.contract.logs import Harness
 
 FIRST = TopicPartition("truth", 0)
-
-
-@pytest.fixture(params=ADAPTERS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
-    harness = harness_of(request, tmp_path)
-    yield harness
-    await harness.close()
 
 
 @pytest.fixture
