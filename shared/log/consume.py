@@ -279,6 +279,7 @@ class Consumption:
         try:
             finished = await self._finished(lane, record)
         except Exception:
+            # Lost in a task of its own, it would leave the record under way for ever, and nothing would say so.
             log.exception("consumption_failed: %s", self.name)
             self._break(f"{self.name}: failed by itself at {_where(record)}; see the log")
         finally:

@@ -152,4 +152,5 @@ async def _end(producer: AIOKafkaProducer, flush_s: float) -> None:
         try:
             await part()
         except Exception:
+            # Private parts of aiokafka may raise anything; the next one has to be ended all the same.
             log.exception("producer_end_failed")

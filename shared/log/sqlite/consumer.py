@@ -270,6 +270,7 @@ class Consumer:
         except TimeoutError:
             log.warning("rebalance_listener_slow: given up after %g s for %s", self._revoke_s, sorted(tps))
         except Exception:
+            # As aiokafka's coordinator does: a listener's bug must not stop the group.
             log.exception("rebalance_listener_failed: %s", sorted(tps))
 
     # Reading
