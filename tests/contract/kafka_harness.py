@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from shared.log.kafka import KafkaAddress, KafkaLog
 
 HANG_S = 20
-_FILLER = b"kafka compacts what is behind the last segment"
 
 
 @asynccontextmanager
@@ -36,6 +35,14 @@ async def empty(address: str) -> None:
                 await admin._send_request(DeleteGroupsRequest([group]), await admin.find_coordinator(group))
 
 
+async def create(admin: AIOKafkaAdminClient, *topics: NewTopic) -> None:
+    """Make topics as others would; return when the node speaks of them, which is after it says that they are made."""
+    await admin.create_topics([*topics])
+    async with asyncio.timeout(HANG_S):
+        while not {topic.name for topic in topics} <= {*await admin.list_topics()}:  # noqa: ASYNC110 - it tells nobody when
+            await asyncio.sleep(0.01)
+
+
 class KafkaHarness:
     def __init__(self, address: str) -> None:
         self._address = address
@@ -55,17 +62,20 @@ class KafkaHarness:
         eager["message.timestamp.type"] = "LogAppendTime"
         async with _admin(self._address) as admin:
             await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, eager)])
-        await asyncio.sleep(0.2)  # the segment's age
         broker = log.broker("filler")
         await broker.start()
         ends = await log.end_offsets(topic)
-        for number in range(len(ends)):
-            await broker.publish(b"", topic, key=_FILLER, partition=number)
-        await broker.stop()
+        filled = 0
         async with asyncio.timeout(HANG_S):
-            while max(Counter(await self._keys(log, topic)).values()) > 1:  # noqa: ASYNC110 - it tells nobody when done
-                await asyncio.sleep(0.1)
-        return len(ends)
+            # The broker acknowledges the settings before its partitions have them, and a record closes a segment only
+            # by the settings of that moment: there is always a next one.
+            while not filled or max(Counter(await self._keys(log, topic)).values()) > 1:
+                await asyncio.sleep(0.2)  # the segment's age
+                for number in range(len(ends)):
+                    await broker.publish(b"", topic, key=b"filler %d" % filled, partition=number)
+                    filled += 1
+        await broker.stop()
+        return filled
 
     async def _keys(self, log: KafkaLog, topic: str) -> list[bytes | None]:
         consumer = log.consumer(auto_offset_reset="earliest")

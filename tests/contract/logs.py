@@ -24,7 +24,7 @@ class Harness(Protocol):
         ...
 
     async def compact(self, topic: str) -> int:
-        """Return how many records it had to append to each partition; they are behind all others."""
+        """Return how many records it had to append; they are behind all others, each under a key of its own."""
         ...
 
     async def forget(self, topic: str) -> None:

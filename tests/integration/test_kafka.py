@@ -27,7 +27,7 @@ from shared.log.kafka import KafkaAddress, KafkaLog, kafka_address
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.topics import SUBMITTED, Topic
-from tests.contract.kafka_harness import empty
+from tests.contract.kafka_harness import create, empty
 from tests.contract.logs import all_of, member, reading, take, until
 from tests.servers.cache import CI_ONLY, run
 from tests.servers.choice import own
@@ -419,8 +419,14 @@ async def test_partitions_that_are_added_are_read_from_their_beginning(
     users.push_async_callback(admin.close)
 
     await admin.create_partitions({EVENTS.name: NewPartitions(4)})
-    # Before the worker knows of them.
-    broker = await a_broker(users, await join(kafka_address))
+    # Before the worker knows of them, and when the node itself does.
+    ahead = await join(kafka_address)
+
+    async def four() -> bool:
+        return len(await ahead.end_offsets(EVENTS.name)) == 4
+
+    await until(four)
+    broker = await a_broker(users, ahead)
     for number in range(4):
         await broker.publish(b"%d" % number, EVENTS.name, key=b"k", partition=number)
     await until(lambda: all_committed(log))
@@ -507,11 +513,10 @@ async def test_topics_that_others_made_are_refused_with_all_that_makes_them_unfi
     await admin.start()
     kept = {"retention.ms": "60000", "message.timestamp.type": "LogAppendTime", "max.message.bytes": "2000000"}
     truth = Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)
-    await admin.create_topics(
-        [
-            NewTopic("truth", 3, 1, topic_configs={"max.message.bytes": "1000"}),
-            NewTopic(SUBMITTED, 12, 1, topic_configs=kept),
-        ]
+    await create(
+        admin,
+        NewTopic("truth", 3, 1, topic_configs={"max.message.bytes": "1000"}),
+        NewTopic(SUBMITTED, 12, 1, topic_configs=kept),
     )
 
     with pytest.raises(ConfigurationError) as refused:

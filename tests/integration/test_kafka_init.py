@@ -12,7 +12,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from services.operator_cli.init import Part, initialise, lines
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED
-from tests.contract.kafka_harness import empty
+from tests.contract.kafka_harness import create, empty
 from tests.servers.cache import CI_ONLY, run
 from tests.servers.kafka import JVM, KafkaServer
 
@@ -80,7 +80,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.address)
     await admin.start()
     small = {"max.message.bytes": "1000"}  # and clients' clocks, as Kafka has them by itself
-    await admin.create_topics([NewTopic(SUBMITTED, 2, 1, topic_configs=small)])
+    await create(admin, NewTopic(SUBMITTED, 2, 1, topic_configs=small))
     await admin.close()
 
     found = await initialise(settings, dry_run=False)
@@ -99,20 +99,8 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
 async def test_what_an_operator_may_choose_is_a_remark_and_no_obstacle(
     kafka_address: str, admin: AIOKafkaAdminClient, tmp_path: Path
 ) -> None:
-    await admin.create_topics(
-        [
-            NewTopic(
-                SUBMITTED,
-                12,
-                1,
-                topic_configs={
-                    "message.timestamp.type": "LogAppendTime",
-                    "retention.ms": "60000",
-                    "max.message.bytes": "5000000",
-                },
-            )
-        ]
-    )
+    chosen = {"message.timestamp.type": "LogAppendTime", "retention.ms": "60000", "max.message.bytes": "5000000"}
+    await create(admin, NewTopic(SUBMITTED, 12, 1, topic_configs=chosen))
 
     parts = await initialise(settings_for(kafka_address, tmp_path), dry_run=False)
 
