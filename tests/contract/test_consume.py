@@ -535,8 +535,17 @@ async def test_a_partition_that_moves_is_drained_first(
             await publish(door, TOPIC, b"", key=key(partition))
     first = await work(handler("first"))
     await until(lambda: first.consumption.in_flight == 12)
+    moving, revoked = asyncio.Event(), first.consumption.revoked
+
+    async def told(tps: Iterable[TopicPartition]) -> None:
+        moving.set()
+        await revoked(tps)
+
+    first.consumption.revoked = told  # type: ignore[method-assign]  # only listened to
     second = await work(handler("second"), log=await harness.join())
-    await asyncio.sleep(0.3)
+    async with asyncio.timeout(HANG_S):
+        await moving.wait()
+    await asyncio.sleep(0.1)
     assert second.consumption.in_flight == 0
 
     go.set()
