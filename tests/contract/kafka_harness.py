@@ -11,7 +11,7 @@ from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from shared.log.kafka import KafkaAddress, KafkaLog
 
-HANG_S = 20
+HANG_S = 60
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from shared.log import Log, Record
 from shared.log.sqlite import SqliteLog
 from tests.contract.kafka_harness import KafkaHarness
 
-HANG_S = 20
+HANG_S = 60
 
 
 class Harness(Protocol):

@@ -34,7 +34,7 @@ from shared.settings import Settings
 from shared.topics import pipeline_topics
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TENANTS = 300  # more than there are tests
 MAX_BODY = 1_000_000

@@ -28,7 +28,7 @@ from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.topics import SUBMITTED, Topic
 from tests.contract.kafka_harness import create, empty
-from tests.contract.logs import all_of, member, reading, take, until
+from tests.contract.logs import HANG_S, all_of, member, reading, take, until
 from tests.servers.cache import CI_ONLY, run
 from tests.servers.choice import own
 from tests.servers.kafka import JVM, RECIPE, KafkaServer, missing
@@ -250,7 +250,7 @@ async def test_a_log_that_is_away_is_waited_for_and_then_unavailable(
     patient = await waiting
     assert sum((await patient.end_offsets(EVENTS.name)).values()) == 0
     await publish(started, EVENTS.name, b"", key=b"k")
-    assert await started.ping(timeout=5)
+    assert await started.ping(timeout=HANG_S)
 
 
 async def test_a_worker_stops_in_order_where_no_broker_is_left(
@@ -265,7 +265,7 @@ async def test_a_worker_stops_in_order_where_no_broker_is_left(
 
     kafka.kill()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         await worker.stop()
 
 

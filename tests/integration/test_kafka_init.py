@@ -16,7 +16,7 @@ from tests.contract.kafka_harness import create, empty
 from tests.servers.cache import CI_ONLY, run
 from tests.servers.kafka import JVM, KafkaServer
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.server
 
 # What the scripts of Kafka's own distribution start.
 SCRIPTS = {"kafka-configs.sh": "kafka.admin.ConfigCommand", "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand"}

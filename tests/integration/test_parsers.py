@@ -20,7 +20,7 @@ from shared.errors import Rejected, Unavailable
 from tests.unit.ingest_worker.files import a_pdf
 
 _PROJECT = Path(__file__).resolve().parents[2]
-_HANG_GUARD_S = 30
+_HANG_GUARD_S = 120
 _ROUGH = "tests.integration.rough_parser"
 
 

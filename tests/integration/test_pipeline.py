@@ -16,8 +16,6 @@ from shared.topics import EXTRACTED, SUBMITTED
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, running
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 async def pipeline(tmp_path: Path) -> AsyncIterator[Pipeline]:

@@ -35,7 +35,7 @@ from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline
 from tests.servers.cache import CI_ONLY
 
-pytestmark = [pytest.mark.timeout(90), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SHARED = paragraph(99, 0, 0, of=1)  # stands in two documents and two tenants
 A, B = document_id("default", "s", "a.md"), document_id("default", "s", "b.md")

@@ -16,7 +16,6 @@ from shared.store.edge import EdgeStore
 from tests.unit.embed_worker.test_points import chunks_of
 
 MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
-LIVES = pytest.mark.timeout(60)
 
 
 class HeldModel:
@@ -54,7 +53,6 @@ def vectors_on(index: Index, model: HeldModel) -> Vectors:
     return Vectors(index, model, CollectorRegistry())  # type: ignore[arg-type]  # what `Vectors` uses of an embedder
 
 
-@LIVES
 async def test_text_that_is_embedded_but_not_yet_written_is_not_embedded_again(index: Index) -> None:
     model = HeldModel()
     model.let_go.set()
@@ -69,7 +67,6 @@ async def test_text_that_is_embedded_but_not_yet_written_is_not_embedded_again(i
     assert sorted(model.asked) == ["equal", "equal", "mine", "other"]
 
 
-@LIVES
 async def test_text_that_is_being_embedded_is_waited_for(index: Index) -> None:
     model = HeldModel()
     vectors = vectors_on(index, model)
@@ -87,7 +84,6 @@ async def test_text_that_is_being_embedded_is_waited_for(index: Index) -> None:
     assert model.asked == ["a", "b"]
 
 
-@LIVES
 async def test_whoever_waits_for_a_document_that_fails_embeds_the_text_itself(index: Index) -> None:
     model = HeldModel()
     model.failures = 1
@@ -108,7 +104,6 @@ async def test_whoever_waits_for_a_document_that_fails_embeds_the_text_itself(in
     assert model.asked == ["equal", "mine", "equal"]
 
 
-@LIVES
 async def test_two_documents_that_wait_for_each_others_text_both_end(index: Index) -> None:
     model = HeldModel()
     model.let_go.set()

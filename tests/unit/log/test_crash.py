@@ -91,7 +91,7 @@ async def check(folder: Path) -> list[Entry]:
                 assert offset is not None
                 assert entry.offset <= offset <= ends[tp]
         # The dead member's partitions are free at once, not after its session; offsets go on where they were.
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             consumer = log.consumer(group_id="g")
             consumer.subscribe(["events", "truth"])
             await consumer.start()

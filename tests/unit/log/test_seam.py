@@ -50,7 +50,7 @@ async def test_faststream_runs_on_our_clients_and_on_no_other(tmp_path: Path) ->
     assert isinstance(broker, DriverBroker)
     assert isinstance(subscriber.consumer, Consumer)
     assert isinstance(broker.config.broker_config.producer._producer.producer, Producer)  # type: ignore[attr-defined]
-    assert await broker.ping(timeout=1)
+    assert await broker.ping(timeout=30)
     assert await partitions_of(broker, "events") == 3
     assert (await publish(broker, "events", None, key=b"k")).offset == 0
 

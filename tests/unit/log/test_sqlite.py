@@ -17,6 +17,7 @@ from shared.log.sqlite.file import VERSION, WriteTurn
 from shared.log.sqlite.upkeep import TOMBSTONE_MS
 from shared.settings import ConfigurationError
 from shared.topics import Topic
+from tests.contract.logs import HANG_S
 
 TRUTH = Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)
 TP = TopicPartition("truth", 0)
@@ -206,7 +207,7 @@ async def test_a_partition_that_is_going_is_read_no_more(log: SqliteLog, users: 
         consumer.subscribe(["pair"], listener=listener)
         await consumer.start()
         users.push_async_callback(consumer.stop)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         await slow.asked.wait()
     for route in (b"k0", b"k3"):
         await publish(broker, "pair", b"", key=b"k", route=route)
@@ -216,7 +217,7 @@ async def test_a_partition_that_is_going_is_read_no_more(log: SqliteLog, users: 
     assert second.assignment() == frozenset()
 
     slow.go.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         other = await second.getone()
     assert TopicPartition("pair", other.partition) not in read
 
@@ -266,7 +267,7 @@ async def test_a_reader_steps_over_a_gap_at_the_end(
     await consumer.start()
     users.push_async_callback(consumer.stop)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         assert (await consumer.getone()).value == b"1"
         assert await consumer.getmany(timeout_ms=10) == {}
 
@@ -300,7 +301,7 @@ async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:
 
     log = SqliteLog(tmp_path / "log.db", upkeep_every_s=0.01, step=step, now=clock)
     await log.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         await swept.wait()
     await log.stop()
 

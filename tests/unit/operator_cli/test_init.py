@@ -16,8 +16,6 @@ from shared.settings import ConfigurationError, Settings
 from shared.store.open import open_store
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, Difference, Topic
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:

@@ -355,7 +355,7 @@ async def test_the_process_ends_with_its_parent(folder: Path) -> None:
         pid = int(await heard(owner))
         owner.kill()
 
-        await asyncio.wait_for(gone(pid), 2.0)
+        await asyncio.wait_for(gone(pid), HANG_S)
 
     async with opened(folder) as store:
         (point,) = await store.retrieve("a", [an_id(1)])

@@ -16,8 +16,6 @@ from shared.store.edge import EdgeStore
 MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
 FIRST = Generation(chunker="c1", chunk_size=800, chunk_overlap=0, model=MODEL, bm25="b")
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[EdgeStore]:
