@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -36,11 +37,13 @@ class Process:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._begun = 0  # bytes of the log before this start
+        self.launched = 0.0  # seconds of the monotonic clock
 
     def launch(self) -> None:
         """Start it; it isn't ready yet."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
         self._begun = self.log.stat().st_size if self.log.exists() else 0
+        self.launched = time.monotonic()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "services.operator_cli", self.role],
@@ -226,8 +229,8 @@ class Cluster:
 
     def kill(self) -> None:
         """End all of them at once."""
-        for process in self.processes.values():
-            process.kill()
+        with ThreadPoolExecutor(len(self.processes) or 1) as pool:
+            list(pool.map(Process.kill, self.processes.values()))
 
     def client(self, **options: Any) -> httpx.Client:
         """Return a client whose base address is the door."""

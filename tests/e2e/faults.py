@@ -2,23 +2,32 @@
 
 import asyncio
 import os
-import random
+import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shared.embedder import Embedder
 from shared.embedder.ollama import ollama_embedder
+from shared.log import Log
+from shared.log.open import open_log
 from shared.ollama_server import ollama_address
-from tests.e2e.cluster import Cluster, servers
+from shared.submission import submission_of
+from shared.topics import SUBMITTED
+from tests.e2e.caller import API_KEYS, TENANTS, Asked, key_of
+from tests.e2e.cluster import Cluster, Process, servers
+from tests.e2e.harness import Server
 from tests.e2e.load import Load
 from tests.e2e.oracle import QUIET_GUARD_S, Alike, differences, nearly
+from tests.integration.pipeline import records_of
 from tests.servers.cache import IN_CI
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
-Kill = Callable[[], None]
-Start = Callable[[], object]
+COMMIT_GUARD_S = 60.0  # a hang guard: six times what it may take
+PROGRESS_GUARD_S = 50.0  # as above: five times
+DONE = "sluice_records_handled_total"
 
 
 def rounds(ci: int, here: int) -> int:
@@ -27,11 +36,11 @@ def rounds(ci: int, here: int) -> int:
 
 
 @contextmanager
-def under_load(running: Cluster, seed: int, *, writers: int = 3, rest_s: float = 0.0) -> Iterator[Load]:
+def under_load(running: Asked, seed: int, *, writers: int = 3, rest_s: float = 0.0) -> Iterator[Load]:
     """Write and read while the block runs, which begins when something has been written and read."""
     load = Load(running, documents=12, seed=seed)
     try:
-        load.start(writers=writers, readers=2, rest_s=rest_s)
+        load.start(writers=writers, rest_s=rest_s)
         deadline = time.monotonic() + 60
         while not (load.writes and load.reads):
             assert time.monotonic() < deadline, f"{load.writes} writes, {load.reads} reads: {load.faults}"
@@ -41,37 +50,62 @@ def under_load(running: Cluster, seed: int, *, writers: int = 3, rest_s: float =
         load.stop()
 
 
-def kill_one_by_one(victims: dict[str, tuple[Kill, Start]], count: int, rng: random.Random, running: Cluster) -> None:
-    """Kill so many in a random order that takes each before one comes again; start each again, soon."""
-    order: list[str] = []
-    while len(order) < count:
-        order += rng.sample(sorted(victims), len(victims))
-    for name in order[:count]:
-        kill, start = victims[name]
-        time.sleep(rng.uniform(0.2, 2.5))  # the random moment itself
-        kill()
-        killed = time.monotonic()
-        time.sleep(rng.uniform(0.0, 1.0))
-        start()
-        if rng.random() < 0.7:  # else the next one dies while this one still starts
-            running.wait()
-            print(f"{name} killed: all ready again after {time.monotonic() - killed:.1f} s")
-    running.wait()
+def first_progress_s(running: Cluster) -> float:
+    """Return after how many seconds a version more is done."""
+    [worker] = running.of("embed-worker")
+    began, before = time.monotonic(), worker.metric(DONE)
+    while worker.metric(DONE) == before:
+        assert time.monotonic() - began < PROGRESS_GUARD_S, f"no progress: {worker.tail()}"
+        time.sleep(0.05)  # another process: there is nothing to await
+    return time.monotonic() - began
 
 
-def processes(running: Cluster, *names: str) -> dict[str, tuple[Kill, Start]]:
-    """Return how to kill and start these processes."""
-    return {name: (running.processes[name].kill, running.processes[name].launch) for name in names}
+class Restarts:
+    """How long starts under load took, from exec."""
+
+    def __init__(self) -> None:
+        self.ready: list[float] = []  # seconds
+        self.done: list[float] = []  # seconds to the first record done; its commit follows in a twentieth of one
+
+    def watch(self, process: Server | Process) -> None:
+        """Return when a process that was just launched has done its first record."""
+        began, deadline = process.launched, time.monotonic() + COMMIT_GUARD_S
+        while not process.ready():
+            assert time.monotonic() < deadline, f"not ready after {COMMIT_GUARD_S:g} s: {process.tail()}"
+            time.sleep(0.02)  # another process: there is nothing to await
+        self.ready.append(time.monotonic() - began)
+        while not process.metric(DONE):
+            assert time.monotonic() < deadline, f"nothing done after {COMMIT_GUARD_S:g} s: {process.tail()}"
+            time.sleep(0.02)  # as above
+        self.done.append(time.monotonic() - began)
+
+    def __str__(self) -> str:
+        return f"restarts under load: ready {figures(self.ready)}; first record done {figures(self.done)}"
+
+
+def figures(seconds: Sequence[float]) -> str:
+    """Return the median and the 95th percentile in words."""
+    if len(seconds) < 2:
+        return ", ".join(f"{each:.1f} s" for each in seconds) or "not seen"
+    p95 = statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+    return f"median {statistics.median(seconds):.1f} s, p95 {p95:.1f} s of {len(seconds)}"
 
 
 def nothing_wrong(
-    running: Cluster, load: Load, embedder: Callable[[], Embedder | None] = lambda: None, alike: Alike | None = None
+    running: Cluster,
+    load: Load,
+    embedder: Callable[[], Embedder | None] = lambda: None,
+    alike: Alike | None = None,
+    log: str = "sqlite:",
 ) -> None:
     """Settle the load, which has stopped, and fail unless the index is what it says, and no reader saw else."""
 
     def look(quiet_s: float) -> list[str]:
         how = {} if alike is None else {"alike": alike}
-        return asyncio.run(differences(running.data / "store", load.expected, embedder(), quiet_s=quiet_s, **how))
+        store = running.data / "store"
+        return asyncio.run(
+            differences(store, load.expected, embedder(), described=load.described, quiet_s=quiet_s, **how)
+        )
 
     load.settle()
     wrong = look(quiet_s=3.0)
@@ -80,19 +114,33 @@ def nothing_wrong(
         print(f"left to the sweep: {wrong}")
         running.wait(running.launch("embed-worker").name)
         wrong = look(QUIET_GUARD_S)
-    print(f"{load.taken} writes taken, {load.writes} waited for; {load.reads} reads, {load.refusals} searches refused")
+    print(f"{load.taken} writes taken, {load.writes} waited for; {load.reads} reads, {load.refusals} refused")
 
     assert load.faults == []
     assert wrong == []
+    assert asyncio.run(not_on_the_log(open_log(log, running.data), load)) == []
     assert dead_letters(running) == []
 
 
-def dead_letters(running: Cluster) -> list[object]:
+async def not_on_the_log(log: Log, load: Load) -> list[str]:
+    """Return what was answered 200 or 202 though the log, which isn't started yet, hasn't got it."""
+    await log.start()
+    try:
+        submitted = [submission_of(record) for record in await records_of(log, SUBMITTED)]
+    finally:
+        await log.stop()
+    deleted = Counter(each.document_id for each in submitted if each.deleted)
+    return sorted(load.marks - {each.hash for each in submitted}) + sorted((load.deletions - deleted).elements())
+
+
+def dead_letters(running: Asked) -> list[object]:
     """Return all that was set aside."""
+    items: list[object] = []
     with running.client() as client:
-        reply = client.get("/ops/dead-letters")
-    assert reply.status_code == 200, reply.text
-    items: list[object] = reply.json()["items"]
+        for tenant in TENANTS:
+            reply = client.get("/ops/dead-letters", headers=key_of(tenant))
+            assert reply.status_code == 200, reply.text
+            items += reply.json()["items"]
     return items
 
 
@@ -102,9 +150,9 @@ class Distributed:
     def __init__(self, kafka: KafkaServer, ollama: OllamaServer) -> None:
         self.kafka = kafka
         self.ollama = ollama
-        self.settings = servers(kafka.address, ollama.url)
+        self.settings = servers(kafka.address, ollama.url) | {"API_KEYS": API_KEYS}
 
     def nothing_wrong(self, running: Cluster, load: Load) -> None:
         """As the function of that name, with the vectors that Ollama itself gives."""
         address = ollama_address("SLUICE_EMBEDDER", self.settings["EMBEDDER"])
-        nothing_wrong(running, load, lambda: ollama_embedder(address), nearly)
+        nothing_wrong(running, load, lambda: ollama_embedder(address), nearly, log=self.settings["LOG"])

@@ -28,14 +28,14 @@ class Server:
         self._module: tuple[str, ...] = ("services.operator_cli", "serve")  # and its arguments
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
+        self.launched = 0.0  # seconds of the monotonic clock
         self.log = data.parent / f"{data.name}.log"
 
     def start(self) -> Self:
         """Return self when it is ready to answer."""
         self.launch()
         deadline = time.monotonic() + START_GUARD_S
-        while not self._ready():
-            assert self.alive, f"the server ended by itself: {self.tail()}"
+        while not self.ready():
             assert time.monotonic() < deadline, f"the server was not ready in {START_GUARD_S:.0f} s: {self.tail()}"
             time.sleep(0.05)  # polling another process; there is nothing to await
         return self
@@ -45,6 +45,7 @@ class Server:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
         environment |= {"SLUICE_DATA": str(self.data)}
         environment |= {f"SLUICE_{key}": value for key, value in self._settings.items()}
+        self.launched = time.monotonic()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *self._module],
@@ -59,7 +60,9 @@ class Server:
         """Return whether its main process runs."""
         return self._process is not None and self._process.poll() is None
 
-    def _ready(self) -> bool:
+    def ready(self) -> bool:
+        """Return whether it says that it can work."""
+        assert self.alive, f"the server ended by itself: {self.tail()}"
         try:
             state = json.loads((self.data / "serve.json").read_text())
             if state["pid"] != self.pid:

@@ -3,42 +3,25 @@
 It shares ids with the product and nothing else: what it expects, it wrote down when it asked.
 """
 
+import itertools
 import os
 import random
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 
-from shared.ids import document_id
+from tests.e2e.caller import TENANTS, Asked, Caller
+from tests.e2e.documents import GONE, SOURCE, Content, Document, Version
+from tests.e2e.reader import Reader
 from tests.e2e.text import paragraph
 
-SOURCE = "load"
-HANG_S = 30.0  # a search that takes longer hangs: nobody still waits for it
-Content = tuple[str, ...]  # paragraphs; empty: deleted
-
-
-@dataclass
-class Document:
-    """One document's history as its only writer knows it."""
-
-    number: int
-    tried: set[Content] = field(default_factory=set)  # everything that was ever sent
-    wanted: Content | None = None  # what was sent last, answered or not
-    settled: Content | None = None  # what a 200 has confirmed; None while something else is under way
-    came: bool = False  # whether the log ever took something of it
-    taken: bool = True  # whether the log is known to have what was sent last
-    epoch: int = 0  # counts sends: a reader's look is judged only when none began meanwhile
-
-    @property
-    def path(self) -> str:
-        return f"{self.number}.md"
-
-    @property
-    def id(self) -> str:
-        return document_id("default", SOURCE, self.path)
+COMMON = 99  # the document that nobody has: its paragraphs stand in others', of both tenants
+SEARCHES_S = 20.0
 
 
 def new_seed() -> int:
@@ -48,38 +31,50 @@ def new_seed() -> int:
     return seed
 
 
-class Asked(Protocol):
-    """What answers HTTP, one process or many."""
-
-    def client(self, **options: Any) -> httpx.Client:
-        """Return a client whose base address is its door."""
-        ...
-
-
 class Load:
-    """Writers that own documents, and readers that look at all of them."""
+    """Writers that own documents of two tenants, and readers that look at all of them."""
 
     def __init__(self, server: Asked, documents: int, seed: int) -> None:
-        self.server = server
-        self.documents = [Document(number) for number in range(documents)]
+        self.documents = [Document(tenant, number) for number in range(documents // 2) for tenant in TENANTS]
         self.faults: list[str] = []
-        self.reads = 0
-        self.refusals = 0  # searches answered 503
         self.taken = 0  # writes answered 200 or 202
         self.writes = 0  # answered 200: done
+        self.marks: set[str] = set()  # of what was taken: the log must have them
+        self.deletions: Counter[str] = Counter()  # that were taken, by document id: the log must have as many
+        self._callers = {tenant: Caller(server, tenant) for tenant in TENANTS}
+        self._readers = {
+            tenant: Reader(caller, tenant, self.documents, self.faults) for tenant, caller in self._callers.items()
+        }
         self._seed = seed
+        self._numbers = itertools.count()
         self._rest_s = 0.0
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def start(self, writers: int = 3, readers: int = 1, rest_s: float = 0.0) -> None:
+    @property
+    def reads(self) -> int:
+        return sum(reader.reads for reader in self._readers.values())
+
+    @property
+    def refusals(self) -> int:
+        """Return how many reads were answered 503."""
+        return sum(reader.refusals for reader in self._readers.values())
+
+    def start(self, writers: int = 3, rest_s: float = 0.0) -> None:
         """Begin writing and reading; each writer rests so long after each write."""
         self._stop.clear()
         self._rest_s = rest_s
         self._threads = [
             threading.Thread(target=self._write, args=(self.documents[n::writers], random.Random(f"{self._seed}/{n}")))
             for n in range(writers)
-        ] + [threading.Thread(target=self._read, args=(random.Random(f"{self._seed}/r{n}"),)) for n in range(readers)]
+        ]
+        for tenant, reader in self._readers.items():
+            rng = random.Random(f"{self._seed}/{tenant}")
+            every_s = len(TENANTS) / SEARCHES_S
+            self._threads += [
+                threading.Thread(target=reader.search_on, args=(self._stop, every_s, rng)),
+                threading.Thread(target=reader.list_on, args=(self._stop, 10 * every_s, random.Random(rng.random()))),
+            ]
         for thread in self._threads:
             thread.start()
 
@@ -93,21 +88,37 @@ class Load:
     @property
     def expected(self) -> dict[str, Content]:
         """Return what has to be there once all is quiet: {document id: paragraphs}."""
-        return {document.id: document.wanted or () for document in self.documents}
+        return {document.id: document.wanted.texts for document in self.documents}
+
+    @property
+    def described(self) -> dict[str, dict[str, Any]]:
+        """Return what the metadata of each document's chunks has to hold."""
+        return {
+            document.id: {
+                "tenant": document.tenant,
+                "source": SOURCE,
+                "path": document.path,
+                "title": document.wanted.title,
+                "tags": [*document.wanted.tags],
+                "shelf": document.wanted.shelf,
+                "totalChunks": len(document.wanted.texts),
+            }
+            for document in self.documents
+        }
 
     def settle(self) -> None:
         """Return when everything sent is there: what was taken arrives by itself, the rest is sent again."""
-        deadline = time.monotonic() + 120
+        rng, deadline = random.Random(self._seed), time.monotonic() + 120
         for document in self.documents:
-            while not document.taken and document.wanted is not None:
-                assert time.monotonic() < deadline, f"document {document.number} is not taken"
-                self._send(document, document.wanted, wait=0)
+            while not document.taken:
+                assert time.monotonic() < deadline, f"{document.tenant}'s {document.path} is not taken"
+                self._send(document, document.wanted, rng, wait=0)
         for document in self.documents:
-            while document.wanted is not None and document.settled != document.wanted:
+            while document.settled != document.wanted:
                 # Not sent again before it is seen: that would heal a loss.
-                if self._look(document) == document.wanted:
-                    self._send(document, document.wanted, wait=30)
-                assert time.monotonic() < deadline, f"document {document.number} was taken, and did not arrive"
+                if self._readers[document.tenant].look(document) == document.wanted:
+                    self._send(document, document.wanted, rng, wait=30)
+                assert time.monotonic() < deadline, f"{document.tenant}'s {document.path} was taken, and did not arrive"
                 time.sleep(0.05)  # another process: there is nothing to await
 
     # -- writers
@@ -118,92 +129,117 @@ class Load:
             # What may or may not be on the log is sent again, unchanged: it could still come in behind other words.
             if document.taken and (document.settled == document.wanted or rng.random() < 0.5):
                 document.wanted = self._next(document, rng)
-            assert document.wanted is not None
-            self._send(document, document.wanted, wait=rng.choice((0, 0, 10)))
+            times = 2 if rng.random() < 0.2 else 1
+            self._send(document, document.wanted, rng, wait=rng.choice((0, 0, 10)), times=times)
             self._stop.wait(self._rest_s)
 
-    def _next(self, document: Document, rng: random.Random) -> Content:
-        """Return an edit, growth, shrink, delete, re-creation, or the same again."""
-        revision = rng.randrange(1, 1_000_000)
-        now = list(document.wanted or ())
+    def _next(self, document: Document, rng: random.Random) -> Version:
+        """Return an edit, growth, shrink, another description, delete, re-creation, or the same again."""
+        new = self._paragraphs(document, rng)
+        now = document.wanted
+        texts = [*now.texts]
         what = rng.random()
-        if not now:
-            now = [paragraph(document.number, revision, n, of=0) for n in range(rng.randint(1, 4))]
-        elif what < 0.4:
-            n = rng.randrange(len(now))
-            now[n] = paragraph(document.number, revision, n, of=0)
-        elif what < 0.6 and len(now) < 6:
-            now.append(paragraph(document.number, revision, len(now), of=0))
-        elif what < 0.75 and len(now) > 1:
-            now.pop(rng.randrange(len(now)))
-        elif what < 0.85:
-            now = []
-        return tuple(now)
+        if not texts:
+            return Version(tuple(itertools.islice(new, rng.randint(1, 4))), f"Report {next(self._numbers)}")
+        if what < 0.35:
+            texts[rng.randrange(len(texts))] = next(new)
+        elif what < 0.5 and len(texts) < 6:
+            texts.append(next(new))
+        elif what < 0.62 and len(texts) > 1:
+            texts.pop(rng.randrange(len(texts)))
+        elif what < 0.67:
+            now = now._replace(title=f"Report {next(self._numbers)}")
+        elif what < 0.72:
+            now = now._replace(tags=tuple(rng.sample(("red", "green", "blue"), rng.randint(0, 2))))
+        elif what < 0.77:
+            now = now._replace(shelf=now.shelf + 1)
+        elif what < 0.87:
+            return GONE
+        return now._replace(texts=tuple(texts))
 
-    def _send(self, document: Document, content: Content, *, wait: int) -> None:
-        document.epoch += 1
-        document.tried.add(content)
-        document.settled, document.taken = None, False
-        headers = {"Prefer": f"wait={wait}"}
-        try:
-            with self.server.client(timeout=wait + 30, headers=headers) as client:
-                if content:
-                    body = {"source": SOURCE, "path": document.path, "text": "\n\n".join(content)}
-                    reply = client.post("/rag/ingest", json=body)
-                else:
-                    reply = client.delete(f"/rag/documents/{document.id}")
-        except httpx.HTTPError:
-            time.sleep(0.05)  # it is down on purpose; asking in a tight loop would only slow its return
+    def _paragraphs(self, document: Document, rng: random.Random) -> Iterator[str]:
+        """Yield new ones, and some that stand in other documents too."""
+        while True:
+            if rng.random() < 0.2:
+                yield paragraph(COMMON, 0, rng.randrange(6), of=0)
+            else:
+                yield paragraph(document.number, rng.randrange(1, 1_000_000), 0, of=0)
+
+    def _send(self, document: Document, version: Version, rng: random.Random, *, wait: int, times: int = 1) -> None:
+        """Send it, also several times at the same moment, and judge and note what was answered."""
+        before = document.begin(version)
+        bodies = [self._body(document, version, rng) for _ in range(times)] if version.texts else [None] * times
+        with ThreadPoolExecutor(times) as pool:
+            replies = list(pool.map(lambda body: self._post(document, body, wait), bodies))
+        taken = [False if reply is None else self._taken(document, version, reply) for reply in replies]
+        for body in itertools.compress(bodies, taken):
+            if body is not None:
+                self.marks.add(body["hash"])
+        if [reply.status_code for reply in replies if reply is not None] == [404] * times and not version.texts:
+            # Else no worker has seen it yet, and it is deleted once more.
+            document.taken = not document.came
+            document.settled = GONE if document.taken else None
             return
-        if reply.status_code == 404 and not content:
-            if not document.came:
-                document.settled, document.taken = content, True
-            return  # else no worker has seen it yet, and it is deleted once more
-        if reply.status_code not in (200, 202, 503):
-            self.faults.append(f"{reply.status_code} for document {document.number}: {reply.text[:200]}")
-        document.taken = reply.status_code in (200, 202)
-        document.came |= document.taken
-        self.taken += document.taken
-        if reply.status_code == 200:
-            document.settled = content
-            self.writes += 1
-            if (count := reply.json().get("chunkCount")) is not None and count != len(content):
-                self.faults.append(f"document {document.number}: chunkCount {count}, sent {len(content)}")
+        document.came |= any(taken)
+        document.taken = all(taken)
+        self.taken += sum(taken)
+        for reply in replies:
+            if reply is not None and reply.status_code == 200:
+                document.settled = version
+                self.writes += 1
+                self._ended(document, version, reply.json(), before if times == 1 else None)
+        if None in replies:
+            time.sleep(0.05)  # it is down on purpose; asking in a tight loop would only slow its return
 
-    # -- readers
+    def _body(self, document: Document, version: Version, rng: random.Random) -> dict[str, Any]:
+        """Return the request, its members in whatever order, with a mark that the log keeps and nothing depends on."""
+        metadata = {"shelf": version.shelf, "aisle": "left", "keeper": {"name": "Ada", "since": 2001}}
+        body = {
+            "source": SOURCE,
+            "path": document.path,
+            "text": "\n\n".join(version.texts),
+            "title": version.title,
+            "tags": [*version.tags],
+            "metadata": _permuted(metadata, rng),
+            "hash": f"mark-{next(self._numbers)}",
+        }
+        return _permuted(body, rng)
 
-    def _read(self, rng: random.Random) -> None:
-        while not self._stop.is_set():
-            document = rng.choice(self.documents)
-            epoch, settled = document.epoch, document.settled
-            found = self._look(document)
-            if found is not None:
-                self.reads += 1
-                if found and found not in document.tried:
-                    self.faults.append(f"document {document.number}: a reader saw a mix: {[t[:60] for t in found]}")
-                if settled is not None and document.epoch == epoch and found != settled:
-                    self.faults.append(f"document {document.number}: a reader saw {len(found)} of {len(settled)} parts")
-            time.sleep(0.05)  # twenty a second
-
-    def _look(self, document: Document) -> Content | None:
-        body = {"query": f"document {document.number}", "topK": 100, "filters": {"documentIds": [document.id]}}
+    def _post(self, document: Document, body: dict[str, Any] | None, wait: int) -> httpx.Response | None:
+        ask, headers = self._callers[document.tenant], {"Prefer": f"wait={wait}"}
         try:
-            with self.server.client(timeout=HANG_S) as client:
-                reply = client.post("/rag/search", json=body)
+            if body is None:
+                return ask("DELETE", f"/rag/documents/{document.id}", wait + 30, headers=headers)
+            return ask("POST", "/rag/ingest", wait + 30, json=body, headers=headers)
         except httpx.ReadTimeout:
-            self.faults.append(f"a search gave no answer in {HANG_S:g} s")
             return None
-        except httpx.HTTPError:
-            return None
-        if reply.status_code == 503:
-            self.refusals += 1
-            if "retry-after" not in reply.headers:
-                self.faults.append(f"a search was refused without Retry-After: {reply.text[:200]}")
-            return None
-        if reply.status_code != 200:
-            self.faults.append(f"search answered {reply.status_code}: {reply.text[:200]}")
-            return None
-        hits = sorted(reply.json()["results"], key=lambda hit: hit["metadata"]["chunkOrder"])
-        if len({hit["metadata"]["version"] for hit in hits}) > 1:
-            self.faults.append(f"document {document.number}: a reader saw two versions")
-        return tuple(hit["text"] for hit in hits)
+
+    def _taken(self, document: Document, version: Version, reply: httpx.Response) -> bool:
+        """Return whether the log has it."""
+        status = reply.status_code
+        if status not in (200, 202, 503) and (version.texts or status != 404):
+            self.faults.append(f"{status} for {document.tenant}'s {document.path}: {reply.text[:200]}")
+        taken = status in (200, 202)
+        if taken and not version.texts:
+            self.deletions[document.id] += 1
+        return taken
+
+    def _ended(self, document: Document, version: Version, reply: dict[str, Any], before: Version | None) -> None:
+        """Judge the end of a submission; `before` is what stood there for certain."""
+        where = f"{document.tenant}'s {document.path}"
+        if (count := reply.get("chunkCount")) is not None and count != len(version.texts):
+            self.faults.append(f"{where}: chunkCount {count}, sent {len(version.texts)}")
+        if before is None:
+            return
+        if not version.texts:
+            due = "deleted"
+        elif before == version:
+            due = "unchanged"
+        else:
+            due = "updated" if before.texts else "created"
+        if reply["status"] != due:
+            self.faults.append(f"{where}: {reply['status']}, and should be {due}")
+
+
+def _permuted(members: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    return dict(rng.sample([*members.items()], len(members)))

@@ -5,6 +5,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from shared.embedder import Embedder, Vector
 from shared.embedder.minilm import MiniLm
@@ -48,12 +50,14 @@ async def differences(
     embedder: Embedder | None = None,
     alike: Alike = identical,
     *,
+    described: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     quiet_s: float = QUIET_GUARD_S,
 ) -> list[str]:
     """Return what is wrong, as sentences: the store in `folder` against {document id: paragraphs}.
 
-    `embedder` gives the vectors that should be there, MiniLM unless given. What is wrong for less than `quiet_s` isn't
-    told: a sweep may still be at work.
+    `embedder` gives the vectors that should be there, MiniLM unless given; `described` the members that the metadata of
+    each of a document's chunks must have. What is wrong for less than `quiet_s` isn't told: a sweep may still be at
+    work.
     """
     store = EdgeStore(folder, attach=True)
     embedder = embedder or MiniLm()
@@ -64,7 +68,7 @@ async def differences(
         vectors = dict(zip(texts, await embedder.embed_documents(texts), strict=True))
         deadline = time.monotonic() + quiet_s
         while True:
-            found = await _differences(store, expected, vectors, alike)
+            found = await _differences(store, expected, vectors, described, alike)
             if not found or time.monotonic() > deadline:
                 return found
             await asyncio.sleep(0.5)
@@ -74,7 +78,11 @@ async def differences(
 
 
 async def _differences(
-    store: EdgeStore, expected: Mapping[str, tuple[str, ...]], vectors: Mapping[str, Vector], alike: Alike
+    store: EdgeStore,
+    expected: Mapping[str, tuple[str, ...]],
+    vectors: Mapping[str, Vector],
+    described: Mapping[str, Mapping[str, Any]],
+    alike: Alike,
 ) -> list[str]:
     found: list[str] = []
     points = await all_points(store, "chunks.")
@@ -90,6 +98,11 @@ async def _differences(
             found.append(f"wrong text: {key}")
         elif point.dense is None or not alike(point.dense, vectors[wanted[key]]):
             found.append(f"wrong vector: {key}")
+        else:
+            wanted_of, metadata = described.get(key[0], {}), point.payload["metadata"]
+            strange = {name: metadata.get(name) for name in wanted_of if metadata.get(name) != wanted_of[name]}
+            if strange:
+                found.append(f"wrong description: {key}: {strange}")
     heads = {p.id: p.payload for p in await all_points(store, "heads.")}
     for document, texts_ in expected.items():
         head = heads.get(document)

@@ -1,18 +1,26 @@
-"""`kill -9` of a random process or server at a random moment, under a load with edits; each is started again."""
+"""`kill -9` of a process, a server, or all of them, under a load with edits; each is started again."""
 
 import random
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import cluster
-from tests.e2e.faults import Distributed, kill_one_by_one, nothing_wrong, processes, rounds, under_load
+from tests.e2e.caller import API_KEYS
+from tests.e2e.cluster import Cluster, cluster
+from tests.e2e.faults import Distributed, Restarts, nothing_wrong, rounds, under_load
 from tests.e2e.load import new_seed
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+PROCESSES = ("ingest-worker-1", "embed-worker-1", "query-api-1", "store-1")
+WORKERS = PROCESSES[:2]
+
+Victims = dict[str, tuple[Callable[[], None], Callable[[], object]]]  # how to kill and to start each
 
 
 @CI_ONLY
@@ -21,12 +29,12 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
 ) -> None:
     seed, distributed = new_seed(), Distributed(kafka, ollama_server)
     with cluster(tmp_path, **distributed.settings) as running:
-        victims = processes(running, "ingest-worker-1", "embed-worker-1", "query-api-1", "store-1") | {
+        victims = processes(running) | {
             "broker": (kafka.kill, kafka.start),
             "Ollama": (ollama_server.kill, ollama_server.start),
         }
         with under_load(running, seed) as load:
-            kill_one_by_one(victims, rounds(ci=8, here=2), random.Random(seed), running)
+            kill_in_turn(victims, rounds(ci=20, here=2), random.Random(seed), running)
 
         distributed.nothing_wrong(running, load)
 
@@ -36,9 +44,46 @@ def test_given_one_machine_without_servers_when_a_process_is_killed_then_nothing
     tmp_path: Path,
 ) -> None:
     seed = new_seed()
-    with cluster(tmp_path) as running:
-        victims = processes(running, "ingest-worker-1", "embed-worker-1", "query-api-1", "store-1")
+    with cluster(tmp_path, API_KEYS=API_KEYS) as running:
         with under_load(running, seed) as load:
-            kill_one_by_one(victims, rounds(ci=3, here=1), random.Random(seed), running)
+            kill_in_turn(processes(running), rounds(ci=3, here=1), random.Random(seed), running)
 
         nothing_wrong(running, load)
+
+
+def processes(running: Cluster) -> Victims:
+    """Return how to kill and start each process, and all of them at once."""
+
+    def launch_all() -> None:
+        for process in running.processes.values():
+            process.launch()
+
+    each = {name: (running.processes[name].kill, running.processes[name].launch) for name in PROCESSES}
+    return {**each, "all processes": (running.kill, launch_all)}
+
+
+def kill_in_turn(victims: Victims, count: int, rng: random.Random, running: Cluster) -> None:
+    """Kill so many times, in a random order that takes each before one comes again; start each again, soon.
+
+    Every third kill is of the same one again, while it comes back.
+    """
+    restarts, order = Restarts(), list[str]()
+    while len(order) < count:
+        order += rng.sample(sorted(victims), len(victims))
+    turns = iter(order)
+    for number in range(count):
+        again = number % 3 == 2
+        if not again:
+            name = next(turns)
+        time.sleep(rng.uniform(0.1, 1.5))  # the random moment itself
+        kill, start = victims[name]
+        kill()
+        time.sleep(0.0 if again else rng.uniform(0.0, 0.7))
+        start()
+        if number % 3 == 0 or again:  # else it dies once more before it is back
+            restarted = [running.processes[each] for each in WORKERS if name in (each, "all processes")]
+            running.wait()
+            for worker in restarted:
+                restarts.watch(worker)
+    running.wait()
+    print(restarts)

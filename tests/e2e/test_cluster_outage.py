@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.caller import TENANTS, key_of
 from tests.e2e.cluster import Cluster, cluster
-from tests.e2e.faults import Distributed, under_load
-from tests.e2e.load import HANG_S, new_seed
+from tests.e2e.faults import Distributed, first_progress_s, under_load
+from tests.e2e.load import new_seed
+from tests.e2e.reader import HANG_S
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
 LONG_S, SHORT_S = 60.0, 30.0
-PROGRESS_GUARD_S = 50.0  # a hang guard: five times what it may take
 MOST_GROWTH = 150e6  # bytes
 MOST_CPU = 0.6  # of a core
 
@@ -78,7 +79,7 @@ def endured(running: Cluster, outage: Outage) -> None:
         finally:
             over.set()
             outage.end()
-        back = progress(running)
+        back = first_progress_s(running)
         slowest = asking.result()
     growth = {name: process.memory() - memory[name] for name, process in running.processes.items()}
     print(f"{outage.part} away for {lasted:.0f} s: {said[outage.named]}; slowest search {slowest:.1f} s")
@@ -93,7 +94,7 @@ def endured(running: Cluster, outage: Outage) -> None:
 def slowest_search(running: Cluster, over: threading.Event) -> float:
     """Return how long the slowest search took; fail unless each is answered, or refused with when to come again."""
     slowest = 0.0
-    with running.client(timeout=HANG_S) as client:
+    with running.client(timeout=HANG_S, headers=key_of(TENANTS[0])) as client:
         for number in itertools.count():
             began = time.monotonic()
             # New words each time: the vectors of known ones are kept.
@@ -109,13 +110,3 @@ def slowest_search(running: Cluster, over: threading.Event) -> float:
 def used(running: Cluster) -> dict[str, float]:
     """Return the seconds of CPU of each process that runs."""
     return {name: sum(process.cpu_s().values()) for name, process in running.processes.items() if process.alive}
-
-
-def progress(running: Cluster) -> float:
-    """Return after how many seconds a version more is done."""
-    [worker] = running.of("embed-worker")
-    began, before = time.monotonic(), worker.metric("sluice_records_handled_total")
-    while worker.metric("sluice_records_handled_total") == before:
-        assert time.monotonic() - began < PROGRESS_GUARD_S, f"no progress: {worker.tail()}"
-        time.sleep(0.05)  # another process: there is nothing to await
-    return time.monotonic() - began

@@ -7,39 +7,46 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.faults import rounds
+from shared.log.open import open_log
+from tests.e2e.caller import API_KEYS
+from tests.e2e.faults import Restarts, dead_letters, not_on_the_log, rounds, under_load
 from tests.e2e.harness import Server
-from tests.e2e.load import Load, new_seed
+from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
 
-ROUNDS = rounds(ci=40, here=2)
+KILLS = rounds(ci=40, here=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mixed(tmp_path: Path) -> None:
     seed = new_seed()
-    rng = random.Random(seed)
-    server = Server(tmp_path / "data").start()
-    load = Load(server, documents=12, seed=seed)
+    rng, restarts = random.Random(seed), Restarts()
+    server = Server(tmp_path / "data", API_KEYS=API_KEYS).start()
     try:
-        load.start(readers=2)
-        for round_ in range(ROUNDS):
-            time.sleep(rng.uniform(0.2, 2.5))  # the random moment itself
-            server.kill(everything=round_ % 2 == 0)
-            server.start()
-        load.stop()
+        with under_load(server, seed) as load:
+            for number in range(KILLS):
+                # Every third dies while it recovers from the one before.
+                time.sleep(rng.uniform(0.1, 1.5))  # the random moment itself
+                server.kill(everything=rng.random() < 0.5)
+                server.launch()
+                if number % 3 != 1:
+                    restarts.watch(server)
+            if KILLS % 3 == 2:
+                restarts.watch(server)
         load.settle()
         # One more start: its sweep takes what a kill between switch and delete left behind.
         assert server.stop() == 0
         server.start()
-        wrong = asyncio.run(differences(server.data / "store", load.expected))
+        wrong = asyncio.run(differences(server.data / "store", load.expected, described=load.described))
+        lost = asyncio.run(not_on_the_log(open_log("sqlite:", server.data), load))
+        letters = dead_letters(server)
     finally:
-        load.stop()
-        server.stop()
+        server.kill()
 
-    print(f"{load.writes} confirmed writes, {load.reads} reads")
+    print(f"{load.taken} writes taken, {load.writes} waited for; {load.reads} reads, {load.refusals} refused")
+    print(restarts)
     assert load.faults == []
     assert wrong == []
-    assert load.reads > 0
-    assert load.writes > 0
+    assert lost == []
+    assert letters == []

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +19,6 @@ class CrashingServer(Server):
         traps.mkdir(parents=True)
         self.trap = Trap(traps)
         self._module = ("tests.faults.crashing_server", str(traps))
-        self._launched = 0.0  # seconds of the monotonic clock
-
-    def launch(self) -> None:
-        self._launched = time.monotonic()
-        super().launch()
 
     def died(self, setting: Setting) -> None:
         """Return when the process is gone; fail unless it died of this."""
@@ -40,7 +34,7 @@ class CrashingServer(Server):
         """Return the seconds from the last launch to its first commit, None where there was none."""
         for event in self.trap.events():
             if event.pid == self.pid and event.kind == "passed" and event.what.startswith("after commit"):
-                return event.at - self._launched
+                return event.at - self.launched
         return None
 
 
