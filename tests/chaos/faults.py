@@ -12,15 +12,19 @@ class Fault(NamedTuple):
 
 
 FAULTS = {
-    "kill": Fault("kill -9 of all processes of a standalone server, or its main one", "tests/e2e/test_kill.py", 60),
+    "kill": Fault("kill -9 of all processes of a standalone server, or its main one", "tests/e2e/test_kill.py", 100),
     "cluster-kill": Fault(
-        "kill -9 of a worker, API, store, broker or model server among separate processes",
+        "kill -9 of a worker, API, store, broker, model server or everything among separate processes",
         "tests/e2e/test_cluster_kill.py",
         20,
     ),
-    "rebalance": Fault(
-        "workers killed, added, and stopped beyond their session", "tests/e2e/test_cluster_rebalance.py", 8
+    "broker": Fault("the broker killed, paused and stopped under load", "tests/e2e/test_cluster_broker.py", 20),
+    "zombie": Fault(
+        "workers killed, added, and stopped beyond their session, to wake in the middle of something",
+        "tests/e2e/test_cluster_rebalance.py",
+        10,
     ),
+    "soak": Fault("ten minutes of load, a fault every half minute, and nothing may grow", "tests/e2e/test_soak.py", 1),
     "outage": Fault("broker, model server and store away for a minute", "tests/e2e/test_cluster_outage.py", 1),
     "network": Fault(
         "model server, blobs, broker, store behind a network that refuses, hangs, cuts and garbles",

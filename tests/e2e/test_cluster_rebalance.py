@@ -34,6 +34,22 @@ def more_handled(workers: list[Process], records: int) -> None:
         time.sleep(0.1)  # other processes: there is nothing to await
 
 
+def put_to_sleep(worker: Process, ollama: OllamaServer) -> float:
+    """Stop a worker in the middle of something, and return of how many records.
+
+    It wakes with what it has begun, and does it: by then another one has done all of it, and newer versions too.
+    """
+    if worker.role == "embed-worker":
+        ollama.pause()  # it waits for vectors, and will write them
+    deadline = time.monotonic() + 60
+    while not (busy := worker.metric("sluice_records_in_flight")):
+        assert time.monotonic() < deadline, f"{worker.name} has nothing to do"
+        time.sleep(0.02)  # another process: there is nothing to await
+    worker.pause()
+    ollama.resume()
+    return busy
+
+
 @CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -53,7 +69,7 @@ def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_st
                 sleeper = rng.choice(running.of(sleeping))
                 others = [each for each in running.of(sleeping) if each is not sleeper]
                 rng.choice(running.of(dying)).kill()
-                sleeper.pause()
+                busy = put_to_sleep(sleeper, ollama_server)
                 running.launch(dying)
                 # The broker puts both out when their session of 10 s is over.
                 owned = groups.owned(members(dying, 2) | members(sleeping, 1), changed=GROUPS[dying])
@@ -61,5 +77,6 @@ def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_st
                 sleeper.resume()
                 again = groups.owned(members(dying, 2) | members(sleeping, 2))
                 print(f"{dying} replaced, {sleeping} asleep: owned after {owned:.1f} s; awake: after {again:.1f} s")
+                print(f"  it slept over {busy:g} records")
 
         distributed.nothing_wrong(running, load)
