@@ -13,6 +13,7 @@ from typing import Self
 
 from shared.embedder.minilm import MiniLm
 from tests.bench.report import Row
+from tests.e2e.growth import anonymous_bytes
 from tests.e2e.harness import Server
 from tests.e2e.text import WORDS
 
@@ -111,16 +112,6 @@ class Searches:
         return f"p50 {statistics.median(self.milliseconds):.1f} ms, p95 {p95:.1f} ms, {len(self.milliseconds)} searches"
 
 
-def memory(server: Server) -> float:
-    """Return the anonymous memory of all its processes in MB (Linux)."""
-    total = 0
-    for process in server.family():
-        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Anonymous:"):
-                total += int(line.split()[1])
-    return total / 1024
-
-
 def measure(row: Row, *, quick: bool) -> None:
     """Tell `row` the figures."""
     documents = QUICK["documents"] if quick else DOCUMENTS
@@ -159,7 +150,11 @@ def measure(row: Row, *, quick: bool) -> None:
             gap = server.metric("sluice_event_loop_longest_gap_seconds")
             row("search, 2 MB of Markdown beside it", str(busy), "≤ 3 × idle")
             row("event loop's longest gap meanwhile", f"{1000 * gap:.0f} ms", "≤ 50 ms")
-            row("anonymous memory, all processes", f"{memory(server):.0f} MB", "≤ 600 MB")
+            row(
+                "anonymous memory, all processes",
+                f"{sum(anonymous_bytes(each.pid) for each in server.family()) / 2**20:.0f} MB",
+                "≤ 600 MB",
+            )
             server.stop()
             begun = time.perf_counter()
             server.start()

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -15,10 +16,22 @@ MOST_GROWTH = 10e6  # bytes
 class Sample(NamedTuple):
     """What a process and its children hold."""
 
-    memory: int  # bytes that nobody else has
+    memory: int  # bytes, anonymous
     handles: int
     threads: int
     children: int
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Return a process' memory that no file backs (Linux).
+
+    Raises:
+        OSError: it is gone.
+    """
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines():
+        if line.startswith("Anonymous:"):
+            return 1024 * int(line.split()[1])
+    raise ProcessLookupError(pid)
 
 
 def sample(process: Process) -> Sample:
@@ -26,8 +39,8 @@ def sample(process: Process) -> Sample:
     found = []
     for each in process.family():
         try:
-            found.append((each.memory_full_info().uss, each.num_fds(), each.num_threads()))
-        except psutil.NoSuchProcess:
+            found.append((anonymous_bytes(each.pid), each.num_fds(), each.num_threads()))
+        except (psutil.NoSuchProcess, OSError):
             continue
     memory, handles, threads = (sum(column) for column in zip(*found, strict=True))
     return Sample(memory, handles, threads, len(found) - 1)
