@@ -28,7 +28,10 @@ ROLES = ("store", "ingest-worker", "embed-worker", "query-api")
 
 
 class Process:
-    """One process of Sluice; it may be killed, stopped, continued and started again."""
+    """One process of Sluice; it may be killed, stopped, continued and started again.
+
+    Where a setting has `{process}`, it gets the process' name.
+    """
 
     def __init__(self, role: str, name: str, folder: Path, settings: Mapping[str, str]) -> None:
         self.role = role
@@ -47,7 +50,8 @@ class Process:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "services.operator_cli", self.role],
-                env=environment | {f"SLUICE_{key}": value for key, value in self._settings.items()},
+                env=environment
+                | {f"SLUICE_{key}": value.replace("{process}", self.name) for key, value in self._settings.items()},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

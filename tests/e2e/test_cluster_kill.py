@@ -28,7 +28,7 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:
     seed, distributed = new_seed(), Distributed(kafka, ollama_server)
-    with cluster(tmp_path, **distributed.settings) as running:
+    with cluster(tmp_path, **distributed.with_names) as running:
         victims = processes(running) | {
             "broker": (kafka.kill, kafka.start),
             "Ollama": (ollama_server.kill, ollama_server.start),

@@ -62,7 +62,7 @@ def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_st
     with cluster(tmp_path, (*ROLES, *WORKERS), **distributed.settings) as running:
         groups.owned(members(WORKERS[0], 2) | members(WORKERS[1], 2))
         with under_load(running, seed) as load:
-            for number in range(rounds(ci=3, here=1)):
+            for number in range(rounds(ci=2, here=1)):
                 # By turns, so that workers of both kinds are killed, and sleep.
                 dying, sleeping = WORKERS if (seed + number) % 2 else reversed(WORKERS)
                 time.sleep(rng.uniform(0.2, 2.0))  # the random moment itself
