@@ -114,7 +114,7 @@ def nothing_wrong(
         print(f"left to the sweep: {wrong}")
         running.wait(running.launch("embed-worker").name)
         wrong = look(QUIET_GUARD_S)
-    print(f"{load.taken} writes taken, {load.writes} waited for; {load.reads} reads, {load.refusals} refused")
+    print(load)
 
     assert load.faults == []
     assert wrong == []

@@ -39,6 +39,7 @@ class Load:
         self.faults: list[str] = []
         self.taken = 0  # writes answered 200 or 202
         self.writes = 0  # answered 200: done
+        self.ends: Counter[str] = Counter()  # of those that were judged, by what was answered
         self.marks: set[str] = set()  # of what was taken: the log must have them
         self.deletions: Counter[str] = Counter()  # that were taken, by document id: the log must have as many
         self._callers = {tenant: Caller(server, tenant) for tenant in TENANTS}
@@ -84,6 +85,10 @@ class Load:
         for thread in self._threads:
             thread.join(120)
             assert not thread.is_alive()
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"{count} {status}" for status, count in sorted(self.ends.items()))
+        return f"{self.taken} writes taken, {self.writes} ended: {ends}; {self.reads} reads, {self.refusals} refused"
 
     @property
     def expected(self) -> dict[str, Content]:
@@ -141,19 +146,19 @@ class Load:
         what = rng.random()
         if not texts:
             return Version(tuple(itertools.islice(new, rng.randint(1, 4))), f"Report {next(self._numbers)}")
-        if what < 0.35:
+        if what < 0.3:
             texts[rng.randrange(len(texts))] = next(new)
-        elif what < 0.5 and len(texts) < 6:
+        elif what < 0.42 and len(texts) < 6:
             texts.append(next(new))
-        elif what < 0.62 and len(texts) > 1:
+        elif what < 0.52 and len(texts) > 1:
             texts.pop(rng.randrange(len(texts)))
-        elif what < 0.67:
+        elif what < 0.57:
             now = now._replace(title=f"Report {next(self._numbers)}")
-        elif what < 0.72:
+        elif what < 0.62:
             now = now._replace(tags=tuple(rng.sample(("red", "green", "blue"), rng.randint(0, 2))))
-        elif what < 0.77:
+        elif what < 0.67:
             now = now._replace(shelf=now.shelf + 1)
-        elif what < 0.87:
+        elif what < 0.77:
             return GONE
         return now._replace(texts=tuple(texts))
 
@@ -237,6 +242,7 @@ class Load:
             due = "unchanged"
         else:
             due = "updated" if before.texts else "created"
+        self.ends[due] += 1
         if reply["status"] != due:
             self.faults.append(f"{where}: {reply['status']}, and should be {due}")
 

@@ -44,7 +44,7 @@ def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mi
     finally:
         server.kill()
 
-    print(f"{load.taken} writes taken, {load.writes} waited for; {load.reads} reads, {load.refusals} refused")
+    print(load)
     print(restarts)
     assert load.faults == []
     assert wrong == []
