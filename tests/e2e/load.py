@@ -135,7 +135,7 @@ class Load:
             if document.taken and (document.settled == document.wanted or rng.random() < 0.5):
                 document.wanted = self._next(document, rng)
             times = 2 if rng.random() < 0.2 else 1
-            self._send(document, document.wanted, rng, wait=rng.choice((0, 0, 10)), times=times)
+            self._send(document, document.wanted, rng, wait=rng.choice((0, 10)), times=times)
             self._stop.wait(self._rest_s)
 
     def _next(self, document: Document, rng: random.Random) -> Version:
