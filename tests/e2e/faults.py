@@ -67,17 +67,21 @@ class Restarts:
         self.ready: list[float] = []  # seconds
         self.done: list[float] = []  # seconds to the first record done; its commit follows in a twentieth of one
 
-    def watch(self, process: Server | Process) -> None:
-        """Return when a process that was just launched has done its first record."""
-        began, deadline = process.launched, time.monotonic() + COMMIT_GUARD_S
-        while not process.ready():
-            assert time.monotonic() < deadline, f"not ready after {COMMIT_GUARD_S:g} s: {process.tail()}"
-            time.sleep(0.02)  # another process: there is nothing to await
-        self.ready.append(time.monotonic() - began)
-        while not process.metric(DONE):
-            assert time.monotonic() < deadline, f"nothing done after {COMMIT_GUARD_S:g} s: {process.tail()}"
-            time.sleep(0.02)  # as above
-        self.done.append(time.monotonic() - began)
+    def watch(self, *processes: Server | Process) -> None:
+        """Return when these, which were just launched, are ready, and have done a record if they work on any."""
+        deadline = time.monotonic() + COMMIT_GUARD_S
+        for process in processes:
+            while not process.ready():
+                assert time.monotonic() < deadline, f"not ready after {COMMIT_GUARD_S:g} s: {process.tail()}"
+                time.sleep(0.02)  # another process: there is nothing to await
+            self.ready.append(time.monotonic() - process.launched)
+        for process in processes:
+            if isinstance(process, Process) and not process.role.endswith("worker"):
+                continue
+            while not process.metric(DONE):
+                assert time.monotonic() < deadline, f"nothing done after {COMMIT_GUARD_S:g} s: {process.tail()}"
+                time.sleep(0.02)  # as above
+            self.done.append(time.monotonic() - process.launched)
 
     def __str__(self) -> str:
         return f"restarts under load: ready {figures(self.ready)}; first record done {figures(self.done)}"

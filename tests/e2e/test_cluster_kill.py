@@ -17,8 +17,7 @@ from tests.servers.ollama import OllamaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-PROCESSES = ("ingest-worker-1", "embed-worker-1", "query-api-1", "store-1")
-WORKERS = PROCESSES[:2]
+PROCESSES = ("query-api-1", "store-1", "ingest-worker-1", "embed-worker-1")
 
 Victims = dict[str, tuple[Callable[[], None], Callable[[], object]]]  # how to kill and to start each
 
@@ -81,9 +80,7 @@ def kill_in_turn(victims: Victims, count: int, rng: random.Random, running: Clus
         time.sleep(0.0 if again else rng.uniform(0.0, 0.7))
         start()
         if number % 3 == 0 or again:  # else it dies once more before it is back
-            restarted = [running.processes[each] for each in WORKERS if name in (each, "all processes")]
+            restarts.watch(*(running.processes[each] for each in PROCESSES if name in (each, "all processes")))
             running.wait()
-            for worker in restarted:
-                restarts.watch(worker)
     running.wait()
     print(restarts)
