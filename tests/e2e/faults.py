@@ -38,6 +38,8 @@ def rounds(ci: int, here: int) -> int:
 @contextmanager
 def under_load(running: Asked, seed: int, *, writers: int = 3, rest_s: float = 0.0) -> Iterator[Load]:
     """Write and read while the block runs, which begins when something has been written and read."""
+    with running.client() as client:
+        assert client.get("/rag/documents").status_code == 401, "a load is of two tenants: start it with API_KEYS"
     load = Load(running, documents=12, seed=seed)
     try:
         load.start(writers=writers, rest_s=rest_s)
