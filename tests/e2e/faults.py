@@ -40,7 +40,7 @@ def under_load(running: Asked, seed: int, *, writers: int = 3, rest_s: float = 0
     """Write and read while the block runs, which begins when something has been written and read."""
     with running.client() as client:
         assert client.get("/rag/documents").status_code == 401, "a load is of two tenants: start it with API_KEYS"
-    load = Load(running, documents=12, seed=seed)
+    load = Load(running, documents=12, seed=seed, tenants=TENANTS)
     try:
         load.start(writers=writers, rest_s=rest_s)
         deadline = time.monotonic() + 60

@@ -9,19 +9,23 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 
-from tests.e2e.caller import TENANTS, Asked, Caller
+from shared.contracts import DEFAULT_TENANT
+from tests.e2e.caller import Asked, Caller
 from tests.e2e.documents import GONE, SOURCE, Content, Document, Version
 from tests.e2e.reader import Reader
 from tests.e2e.text import paragraph
 
 COMMON = 99  # the document that nobody has: its paragraphs stand in others', of both tenants
-SEARCHES_S = 20.0
+__all__ = ["Content", "Load", "new_seed"]
+
+SEARCHES_S = 20.0  # how many a second
+LIST_S = 1.0  # how often
 
 
 def new_seed() -> int:
@@ -32,23 +36,24 @@ def new_seed() -> int:
 
 
 class Load:
-    """Writers that own documents of two tenants, and readers that look at all of them."""
+    """Writers that own so many documents, of one tenant or several, and readers that look at all of them."""
 
-    def __init__(self, server: Asked, documents: int, seed: int) -> None:
-        self.documents = [Document(tenant, number) for number in range(documents // 2) for tenant in TENANTS]
+    def __init__(self, server: Asked, documents: int, seed: int, tenants: Sequence[str] = (DEFAULT_TENANT,)) -> None:
+        self.documents = [Document(tenant, number) for number in range(documents // len(tenants)) for tenant in tenants]
         self.faults: list[str] = []
         self.taken = 0  # writes answered 200 or 202
         self.writes = 0  # answered 200: done
         self.ends: Counter[str] = Counter()  # of those that were judged, by what was answered
         self.marks: set[str] = set()  # of what was taken: the log must have them
         self.deletions: Counter[str] = Counter()  # that were taken, by document id: the log must have as many
-        self._callers = {tenant: Caller(server, tenant) for tenant in TENANTS}
+        self._callers = {tenant: Caller(server, tenant) for tenant in tenants}
         self._readers = {
             tenant: Reader(caller, tenant, self.documents, self.faults) for tenant, caller in self._callers.items()
         }
         self._seed = seed
         self._numbers = itertools.count()
         self._rest_s = 0.0
+        self._judging = True
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -61,21 +66,25 @@ class Load:
         """Return how many reads were answered 503."""
         return sum(reader.refusals for reader in self._readers.values())
 
-    def start(self, writers: int = 3, rest_s: float = 0.0) -> None:
-        """Begin writing and reading; each writer rests so long after each write."""
+    def start(self, writers: int = 3, readers: int = 1, rest_s: float = 0.0) -> None:
+        """Begin writing and reading, each tenant by so many readers; each writer rests so long after each write.
+
+        Without readers, how a write ends isn't judged either: somebody harms the store.
+        """
         self._stop.clear()
-        self._rest_s = rest_s
+        self._rest_s, self._judging = rest_s, readers > 0
         self._threads = [
             threading.Thread(target=self._write, args=(self.documents[n::writers], random.Random(f"{self._seed}/{n}")))
             for n in range(writers)
         ]
+        every_s = readers * len(self._readers) / SEARCHES_S
         for tenant, reader in self._readers.items():
-            rng = random.Random(f"{self._seed}/{tenant}")
-            every_s = len(TENANTS) / SEARCHES_S
-            self._threads += [
-                threading.Thread(target=reader.search_on, args=(self._stop, every_s, rng)),
-                threading.Thread(target=reader.list_on, args=(self._stop, 10 * every_s, random.Random(rng.random()))),
-            ]
+            for n in range(readers):
+                rng = random.Random(f"{self._seed}/{tenant}/{n}")
+                self._threads.append(threading.Thread(target=reader.search_on, args=(self._stop, every_s, rng)))
+            if readers:
+                rng = random.Random(f"{self._seed}/{tenant}")
+                self._threads.append(threading.Thread(target=reader.list_on, args=(self._stop, LIST_S, rng)))
         for thread in self._threads:
             thread.start()
 
@@ -234,7 +243,7 @@ class Load:
         where = f"{document.tenant}'s {document.path}"
         if (count := reply.get("chunkCount")) is not None and count != len(version.texts):
             self.faults.append(f"{where}: chunkCount {count}, sent {len(version.texts)}")
-        if before is None:
+        if before is None or not self._judging:
             return
         if not version.texts:
             due = "deleted"

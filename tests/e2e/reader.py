@@ -48,7 +48,7 @@ class Reader:
         for _ in _paced(stop, every_s):
             self._walk()
             self._count(rng.choice([*self._documents.values()]))
-            self._pry(rng.choice(self._foreign))
+            self._pry(rng.choice(self._foreign) if self._foreign else None)
 
     def look(self, document: Document) -> Version | None:
         """Return what searches find of the document, all of it; None when it can't be said."""
@@ -67,7 +67,7 @@ class Reader:
             by_document[hit["metadata"]["documentId"]].append(hit)
         for name, hits in by_document.items():
             if (document := self._documents.get(name)) is None:
-                self._fault(f"a search found the document {name}")
+                self._fault_if_foreign(name, "a search")
                 continue
             if len({hit["metadata"]["version"] for hit in hits}) > 1:
                 self._fault(f"{document.path}: a search of all saw two versions")
@@ -89,8 +89,8 @@ class Reader:
             for item in page["items"]:
                 name = item["documentId"]
                 if name not in self._documents:
-                    self._fault(f"the list has the document {name}")
-                    return
+                    self._fault_if_foreign(name, "the list")
+                    continue
                 if name in seen or item["updatedAt"] > newest:
                     self._fault(f"the list has {item['path']} twice, or not in its place: {item}")
                 if item["chunkCount"] not in {len(version.texts) for version in [*self._documents[name].tried]}:
@@ -134,12 +134,12 @@ class Reader:
                 return chunks
             query["cursor"] = page["nextCursor"]
 
-    def _pry(self, foreign: str) -> None:
+    def _pry(self, foreign: str | None) -> None:
         """Ask for another tenant's document by its id, and for nothing at all."""
-        for path in (f"/rag/documents/{foreign}", f"/rag/documents/{foreign}/chunks", f"/rag/documents/{foreign}/text"):
-            if self._get(path, may=(404,)) is not None:
-                self._fault(f"{path} was answered")
-        for scope in ([foreign], []):
+        for kind in ("", "/chunks", "/text") if foreign else ():
+            if self._get(f"/rag/documents/{foreign}{kind}", may=(404,)) is not None:
+                self._fault(f"{foreign}{kind} was answered")
+        for scope in ([foreign], []) if foreign else ([],):
             if hits := self._hits({"query": "lantern", "filters": {"documentIds": scope}}):
                 self._fault(f"a search in {scope} found {len(hits)} chunks")
 
@@ -185,6 +185,10 @@ class Reader:
             return None
         self.reads += 1
         return reply
+
+    def _fault_if_foreign(self, name: str, where: str) -> None:
+        if name in self._foreign:  # else it is no document of this load
+            self._fault(f"{where} has {name}, which is another tenant's")
 
     def _fault(self, sentence: str) -> None:
         self._faults.append(f"{self._tenant}: {sentence}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 
 from shared.ids import document_id
-from tests.e2e.documents import Content
+from tests.e2e.load import Content
 from tests.e2e.text import paragraph
 from tests.faults.server import CrashingServer
 

@@ -81,7 +81,7 @@ def test_a_search_in_a_document_sees_one_whole_version(results: list[dict[str, A
     ("results", "told"),
     [
         ([hit(MINE, 1)], None),
-        ([hit(THEIRS, 1)], "found the document"),
+        ([hit(THEIRS, 1)], "another tenant's"),
         ([hit(MINE, 0, number=1), hit(MINE, 1)], "two versions"),
         ([hit(MINE, 1, totalChunks=3)], "what never was"),
     ],
@@ -112,7 +112,7 @@ ITEM = {
         ([ITEM | {"title": "Old"}], "the list shows"),
         ([ITEM | {"chunkCount": 7}], "never sent"),
         ([ITEM, ITEM], "twice"),
-        ([ITEM | {"documentId": THEIRS.id}], "the list has the document"),
+        ([ITEM | {"documentId": THEIRS.id}], "another tenant's"),
     ],
 )
 def test_a_list_has_every_document_as_it_stands_once(items: list[dict[str, Any]], told: str | None) -> None:
