@@ -21,9 +21,9 @@ from tests.e2e.documents import GONE, SOURCE, Content, Document, Version
 from tests.e2e.reader import Reader
 from tests.e2e.text import paragraph
 
-COMMON = 99  # the document that nobody has: its paragraphs stand in others', of both tenants
 __all__ = ["Content", "Load", "new_seed"]
 
+COMMON = 99  # the document that nobody has: its paragraphs stand in others', of every tenant
 SEARCHES_S = 20.0  # how many a second
 LIST_S = 1.0  # how often
 
