@@ -12,6 +12,7 @@ import pytest
 from services.query_api.app import make_api
 from shared import foundation
 from shared.blobs import Blobs
+from shared.blobs.open import open_blobs
 from shared.claim_check import submission_value
 from shared.contracts import BlobRef, DocumentSubmitted
 from shared.ledger import Entry
@@ -70,7 +71,6 @@ async def test_given_harmed_blobs_when_others_are_well_then_each_is_told_once_an
 ) -> None:
     rng = random.Random(new_seed())
     made: list[HarmedBlobs] = []
-    open_blobs = foundation.open_blobs
 
     def opened(setting: str, data: Path) -> Any:
         made.append(HarmedBlobs(open_blobs(setting, data), data / "blobs"))

@@ -45,7 +45,7 @@ def test_given_a_load_when_the_clock_jumps_then_nothing_is_lost_or_late_and_nobo
             server.clock.jump(wrong_by)
             furthest = max(furthest, wrong_by)
             began, before = time.monotonic(), load.writes
-            if number % 4 == 3:
+            if number % 8 == 7:
                 server.kill()
                 server.start()
             while load.writes < before + WRITES:

@@ -1,29 +1,30 @@
-"""How long hypothesis plays with a state machine."""
+"""How hypothesis plays with a state machine."""
 
 import asyncio
 import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.servers.cache import IN_CI
+from tests.e2e.load import new_seed
 
 T = TypeVar("T")
 
 
-def how_long(*, ci: int, here: int, steps: int) -> settings:
-    """Return settings for so many histories, the same at each run; SLUICE_TEST_COUNT asks for others, and so many."""
-    asked = int(os.environ.get("SLUICE_TEST_COUNT") or 0)
-    return settings(
-        max_examples=asked or (ci if IN_CI else here),
+def play(machine: type[RuleBasedStateMachine], *, histories: int, steps: int) -> None:
+    """Fail where a history of the machine does; they are the same each time, unless a seed or a count is asked for."""
+    asked = {"SLUICE_TEST_SEED", "SLUICE_TEST_COUNT"} & os.environ.keys()
+    how_long = settings(
+        max_examples=histories,
         stateful_step_count=steps,
         derandomize=not asked,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )
+    run_state_machine_as_test(seed(new_seed())(machine) if asked else machine, settings=how_long)
 
 
 class AsyncMachine(RuleBasedStateMachine):

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule
 from qdrant_client import AsyncQdrantClient
 
 from shared.contracts import Place, Status
@@ -24,7 +24,8 @@ from shared.store import Filter, Ids, Match, Store
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
-from tests.property.machines import AsyncMachine, how_long
+from tests.e2e.faults import rounds
+from tests.property.machines import AsyncMachine, play
 from tests.servers.cache import CI_ONLY
 from tests.simulation.store import MemoryStore
 
@@ -208,9 +209,10 @@ STORES: dict[str, Callable[[Path], Store]] = {"edge": EdgeStore, "memory": lambd
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("name", "ci", "here"), [pytest.param("edge", 4, 1, marks=CI_ONLY), ("memory", 60, 8), ("local", 15, 3)]
 )
 def test_the_ledger_does_what_a_dictionary_would(name: str, ci: int, here: int) -> None:
     machine = type(f"Ledger on {name}", (LedgerMachine,), {"make": staticmethod(STORES[name])})
-    run_state_machine_as_test(machine, settings=how_long(ci=ci, here=here, steps=25))
+    play(machine, histories=rounds(ci, here), steps=25)

@@ -11,14 +11,15 @@ from aiokafka import TopicPartition
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 from aiokafka.structs import RecordMetadata
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from shared.log.sqlite import SqliteLog
 from shared.log.sqlite.consumer import Consumer
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.upkeep import TOMBSTONE_MS
 from shared.topics import Topic
-from tests.property.machines import AsyncMachine, how_long
+from tests.e2e.faults import rounds
+from tests.property.machines import AsyncMachine, play
 
 PARTITIONS = 2
 EVENTS = Topic(name="events", partitions=PARTITIONS, retention_ms=10_000, max_record_bytes=1000)
@@ -36,7 +37,7 @@ jumps = st.sampled_from([0, 1, 3_000, 20_000, 5 * HOUR_MS, 3 * 24 * HOUR_MS]).fl
 )
 
 
-def _nothing(_: str) -> None: ...
+def _nothing(step: str, /) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ class LogMachine(AsyncMachine):
         self.lives += 1
         there, files = self._path(), {here.name, f"{here.name}-wal"}
 
-        def copy(step: str) -> None:
+        def copy(step: str, /) -> None:
             if step == at and (self.stamped or at == "begun"):  # not in a transaction of the group's own
                 self.at_step = _nothing
                 shutil.copytree(here.parent, there.parent, ignore=lambda _, names: {*names} - files)
@@ -264,5 +265,6 @@ class LogMachine(AsyncMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_log_does_what_a_list_would() -> None:
-    run_state_machine_as_test(LogMachine, settings=how_long(ci=40, here=4, steps=30))
+    play(LogMachine, histories=rounds(ci=40, here=4), steps=30)
