@@ -10,7 +10,6 @@ import pytest
 
 from shared.ids import document_id
 from tests.e2e.faults import rounds
-from tests.e2e.harness import START_GUARD_S
 from tests.e2e.load import Content, Load, new_seed
 from tests.e2e.oracle import differences
 from tests.e2e.text import paragraph
@@ -19,7 +18,7 @@ from tests.servers.cache import CI_ONLY
 
 SOURCE = "disk"
 LEFT = 1 << 20  # bytes at most, for the load to fill
-GUARD_S = 60.0
+GUARD_S = 120.0  # a hang guard
 LARGE = 100  # equal paragraphs: below the claim check's size, and one text to embed
 LONGEST_S = 12.0  # beyond the store's own flush
 
@@ -97,7 +96,7 @@ def _letters(disk: Disk) -> list[object]:
 
 
 def _until(happened: Callable[[], bool], disk: Disk) -> None:
-    deadline = time.monotonic() + START_GUARD_S
+    deadline = time.monotonic() + GUARD_S
     while not happened():
-        assert time.monotonic() < deadline, f"it didn't go on in {START_GUARD_S:.0f} s: {disk.server.tail()}"
+        assert time.monotonic() < deadline, f"it didn't go on in {GUARD_S:.0f} s: {disk.server.tail()}"
         time.sleep(0.05)  # another process: there is nothing to await
