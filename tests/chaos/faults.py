@@ -40,4 +40,15 @@ FAULTS = {
         1,
     ),
     "replay": Fault("the whole log again, and every event up to five times", "tests/faults/test_replay.py", 100),
+    "disk-full": Fault("a disk that fills up under load, and has room again", "tests/faults/test_disk_full.py", 10),
+    "clock": Fault("a wall clock that jumps by hours and days, both ways", "tests/faults/test_clock_jumps.py", 20),
+    "skew": Fault("two releases on one folder, one with a field more", "tests/faults/test_schema_skew.py", 5),
+    "blobs": Fault("blobs gone or altered between two stages, six each time", "tests/faults/test_blobs.py", 5),
+    "damage": Fault(
+        "a store emptied and altered behind a loaded server, repaired meanwhile", "tests/faults/test_damage.py", 10
+    ),
+    "log-machine": Fault("histories of the SQLite log beside a list", "tests/property/test_log_machine.py", 1000),
+    "ledger-machine": Fault(
+        "histories of the ledger beside a dictionary, on each store", "tests/property/test_ledger_machine.py", 200
+    ),
 }
