@@ -130,14 +130,15 @@ class _Visit:
             return await self._message()
         message = await self._next()
         if message["type"] != "http.request":
+            self._whole = True  # nothing more comes
             return message
         size = len(message["body"])
         self._received += size
+        self._whole = not message["more_body"]
         if not self._streamed:
             self._limits.bodies.take(size)
             self._held += size
-        if not message["more_body"]:
-            self._whole = True
+        if self._whole:
             self._hurried()
             self._lane.take()
             self._in_lane = True

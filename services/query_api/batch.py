@@ -124,18 +124,18 @@ class _Batch:
         if number == MOST_ITEMS:
             sentence = f"a batch has at most {MOST_ITEMS} items"
             raise Problem(413, sentence, details={"limit": MOST_ITEMS})
-        self._results.append(None)
         try:
             if isinstance(item, Problem):
                 raise item
             document = document_of(self._tenant, body_of(parse_json(item, "the item"), IngestBody))
         except Problem as problem:
-            self._results[number] = _failed(problem)
+            self._results.append(_failed(problem))
             return
         id_ = document.document_id
         # Two of the same document stay in their order: the later one is the newer one.
         if id_ in self._window or len(self._window) == WINDOW or self._size + len(item) > WINDOW_BYTES:
             await self.flush()
+        self._results.append(None)
         self._window[id_] = number, document
         self._size += len(item)
 

@@ -120,17 +120,17 @@ async def rag_document_events(
     document_id: FromPath[str],
     request: ApiRequest,
     tracker: NamedDependency[Tracker],
-    place: FromQuery[str | None] = None,
+    since: FromQuery[str | None] = None,
 ) -> ServerSentEvent | Response[None]:
     """Watch a document come along: `received`, `extracted`, `embedding`, then `searchable`, `deleted` or `failed`.
 
-    A 202's `Link` has the `place` of its submission; without it, the newest one that is known is watched. The
+    A 202's `Link` has `since`, the place of its submission; without it, the newest one that is known is watched. The
     stream ends by itself, and a client that comes back after the end gets 204, which keeps it from coming again.
     """
     given, _, seen = request.headers.get("last-event-id", "").partition(" ")
-    at = place_from(given) or (NOWHERE if place is None else place_from(place))
+    at = place_from(given) or (NOWHERE if since is None else place_from(since))
     if at is None:
-        raise invalid("place", "is none that this API gave")
+        raise invalid("since", "is none that this API gave")
     now = await tracker.progress(request.user.tenant, document_id, at)
     if now.step in LAST and now.mark == seen:
         return Response(None, status_code=204)

@@ -156,7 +156,7 @@ def whereabouts(request: ApiRequest, receipt: Receipt) -> dict[str, str]:
     """Return the headers of a 202."""
     prefix = "/api" if request.scope["path"].startswith("/api/") else ""
     location = f"{prefix}/rag/documents/{receipt.document_id}"
-    watched = f"{location}/events?place={place_header(receipt.place)}"
+    watched = f"{location}/events?since={place_header(receipt.place)}"
     return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
 
 
