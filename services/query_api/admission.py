@@ -16,10 +16,10 @@ from services.query_api.problems import Problem, answer
 from shared.probes import OPEN
 from shared.settings import Settings
 
-STREAMED: Final = "streamed"  # a route's opt: it doesn't hold the body in memory
-MOMENT_S: Final = 1.0  # a body that takes longer is a slow one
+HOLDS: Final = "holds"  # a route's opt: how many bytes of a body it has in memory at most; without it, all of them
+MOMENT_S: Final = 5.0  # a body that takes longer is a slow one
 SLOWEST: Final = 10_000  # bytes a second, once the patience is over
-BODIES: Final = 4  # of the largest size that may be in memory at once
+BODIES: Final = 8  # of the largest size that may be in memory at once
 COME_AGAIN_S: Final = 2
 LINGER_S: Final = 2.0
 LINGER_BYTES: Final = 64 << 20
@@ -102,7 +102,7 @@ class _Visit:
         headers = Headers.from_scope(scope)
         self._receive, self._send, self._limits = receive, send, limits
         self._lane = limits.lane(scope.get("path_template", ""))
-        self._streamed = bool(scope["route_handler"].opt.get(STREAMED))
+        self._holds: int | None = scope["route_handler"].opt.get(HOLDS)
         self._whole = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
         self._in_lane = self._slow = False
         self._held = self._received = 0
@@ -132,12 +132,11 @@ class _Visit:
         if message["type"] != "http.request":
             self._whole = True  # nothing more comes
             return message
-        size = len(message["body"])
-        self._received += size
+        self._received += len(message["body"])
         self._whole = not message["more_body"]
-        if not self._streamed:
-            self._limits.bodies.take(size)
-            self._held += size
+        held = self._received if self._holds is None else min(self._received, self._holds)
+        self._limits.bodies.take(held - self._held)
+        self._held = held
         if self._whole:
             self._hurried()
             self._lane.take()
@@ -196,7 +195,10 @@ class _Visit:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            async with asyncio.timeout(in_all_s - self._waited_s):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(in_all_s - self._waited_s):
+                    return await self._message()
+            async with asyncio.timeout(0):  # it was this loop that was late, if something has come by now
                 return await self._message()
         finally:
             self._waited_s += loop.time() - began

@@ -11,7 +11,7 @@ from litestar import Response, post
 from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Reference, RequestBody, Schema
 
-from services.query_api.admission import STREAMED
+from services.query_api.admission import HOLDS
 from services.query_api.auth import needs
 from services.query_api.door import Door, Receipt
 from services.query_api.framing import Elements, Framing, Lines
@@ -74,7 +74,7 @@ class BatchOperation(Operation):
     guards=[needs("ingest")],
     status_code=200,
     request_max_body_size=None,  # counted here, against a limit of its own
-    opt={STREAMED: True},
+    opt={HOLDS: WINDOW_BYTES},
 )
 async def rag_ingest_batch(
     request: ApiRequest, door: NamedDependency[Door], batch_limits: NamedDependency[BatchLimits]

@@ -16,7 +16,7 @@ from litestar.exceptions import ClientException
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat
 
-from services.query_api.admission import STREAMED
+from services.query_api.admission import HOLDS
 from services.query_api.auth import needs
 from services.query_api.door import Door, Receipt
 from services.query_api.ingest import (
@@ -124,7 +124,7 @@ class UploadOperation(Operation):
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={STREAMED: True},
+    opt={HOLDS: IN_MEMORY},
 )
 async def rag_ingest_upload(
     request: ApiRequest, door: NamedDependency[Door]
@@ -145,7 +145,7 @@ async def rag_ingest_upload(
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={STREAMED: True},
+    opt={HOLDS: IN_MEMORY},
 )
 async def knowledge_base(request: ApiRequest, door: NamedDependency[Door]) -> Response[KnowledgeReply]:
     """Add a file, as an upload does, without waiting for its end unless `Prefer: wait` asks for it."""

@@ -9,7 +9,7 @@ from litestar import Litestar, Request, get, post
 from litestar.middleware import DefineMiddleware
 
 from services.query_api import admission
-from services.query_api.admission import STREAMED, Admission, Limits
+from services.query_api.admission import HOLDS, Admission, Limits
 from services.query_api.problems import HANDLERS
 from shared.probes import OPEN
 from shared.settings import Settings
@@ -34,7 +34,7 @@ class Api:
             await self.held.wait()
             return size
 
-        @post("/rag/ingest/upload", status_code=200, opt={STREAMED: True})
+        @post("/rag/ingest/upload", status_code=200, opt={HOLDS: 100})
         async def upload(request: Request[Any, Any, Any]) -> int:
             return sum([len(piece) async for piece in request.stream()])
 
@@ -196,13 +196,13 @@ async def test_a_body_that_does_not_come_to_a_door_that_streams_is_a_408_too() -
 
 async def test_bodies_in_memory_have_one_limit_together() -> None:
     api = Api(max_body=1024)
-    inside = [api.call("/rag/ingest", 1024) for _ in range(4)]
+    inside = [api.call("/rag/ingest", 1000) for _ in range(8)]
     for call in inside:
-        call.send(b"x" * 1024, last=True)
-    await until(lambda: api.limits.bring.taken == 4)
+        call.send(b"x" * 1000, last=True)
+    await until(lambda: api.limits.bring.taken == 8)
 
-    above = api.call("/rag/ingest", 1)
-    above.send(b"x", last=True)
+    above = api.call("/rag/ingest", 200)
+    above.send(b"x" * 200, last=True)
     refused = await above.answer()
     streamed = api.call("/rag/ingest/upload", 1024)
     streamed.send(b"x" * 1024, last=True)
@@ -211,7 +211,7 @@ async def test_bodies_in_memory_have_one_limit_together() -> None:
 
     assert (refused[0], "bytes of requests" in refused[2]["detail"]) == (429, True)
     assert (passed[0], passed[2]) == (200, 1024)
-    assert [(await call.answer())[0] for call in inside] == [200] * 4
+    assert [(await call.answer())[0] for call in inside] == [200] * 8
     assert api.taken == [0] * 5
 
 
