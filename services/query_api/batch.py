@@ -1,7 +1,7 @@
 """The door for many documents at once: a JSON array, or NDJSON, taken in as it arrives."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -87,7 +87,7 @@ async def rag_ingest_batch(
     wait_s, headers = wait_of(request, otherwise=0.0)
     batch = _Batch(door, request.user.tenant)
     try:
-        async with aclosing(_items(request, batch_limits)) as items:  # type: ignore[type-var]  # it is a generator
+        async with aclosing(_items(request, batch_limits)) as items:
             async for item in items:
                 await batch.add(item)
         await batch.flush()
@@ -196,7 +196,7 @@ def _failed(why: Problem | PipelineError) -> IngestReply:
     return IngestReply(status="failed", error=why.sentence, code=why.code.upper())
 
 
-async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncIterator[bytes | Problem]:
+async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[bytes | Problem, None]:
     """Yield the body's items as they arrive.
 
     Raises:
@@ -208,7 +208,7 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncIterator[byte
     framing: Framing = Lines(limits.item_bytes)
     begun = False
     try:
-        async with aclosing(_pieces(request, limits.bytes)) as pieces:  # type: ignore[type-var]  # it is a generator
+        async with aclosing(_pieces(request, limits.bytes)) as pieces:
             async for piece in pieces:
                 if not begun and kind not in NDJSON and piece.startswith(b"["):
                     framing = Elements(limits.item_bytes)
@@ -223,7 +223,7 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncIterator[byte
         raise Problem(400, str(error)) from None
 
 
-async def _pieces(request: ApiRequest, limit: int) -> AsyncIterator[bytes]:
+async def _pieces(request: ApiRequest, limit: int) -> AsyncGenerator[bytes, None]:
     """Yield the body from its first character on.
 
     Raises:

@@ -1,6 +1,6 @@
 """How a document comes along, as it happens: server-sent events from `received` to `searchable`. CORRECTNESS 5."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -80,7 +80,7 @@ class Tracker:
     async def _under_way(self, entry: Entry) -> Progress:
         id_, version = entry.document_id, entry.last.version
         told: dict[str, Any] = {"document_id": id_, "status": "accepted", "version": version}
-        if version == 0:
+        if version == 0 or entry.accepted.outcome == "deleted":  # nothing is read or embedded for a deletion
             return Progress(step="received", **told)
         # A chunk says how many there are; before the first one is there, only the first stage has done its part.
         first = await self._index.chunks_page(id_, version, start=0, limit=1)
@@ -92,7 +92,7 @@ class Tracker:
 
     async def watch(
         self, tenant: str, document_id: str, place: Place, seen: str
-    ) -> AsyncIterator[ServerSentEventMessage]:
+    ) -> AsyncGenerator[ServerSentEventMessage, None]:
         """Yield an event for each state after the one marked `seen`, and comments meanwhile; end after the last one."""
 
         async def changed() -> Progress | None:

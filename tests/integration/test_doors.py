@@ -380,3 +380,14 @@ async def test_the_reason_of_a_refusal_reaches_who_is_still_sending(app: Litesta
 
     assert answer.startswith(b"HTTP/1.1 413")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["details"] == {"limit": MAX_BODY}
+
+
+async def test_the_schema_describes_every_door(client: httpx.AsyncClient) -> None:
+    schema = (await client.get("/openapi.json")).json()
+
+    paths = schema["paths"]
+    items = paths[BATCH]["post"]["requestBody"]["content"]["application/json"]["schema"]["items"]
+    assert items["$ref"].rpartition("/")[2] in schema["components"]["schemas"]
+    assert "application/x-ndjson" in paths[BATCH]["post"]["requestBody"]["content"]
+    assert "multipart/form-data" in paths["/knowledge-base"]["post"]["requestBody"]["content"]
+    assert paths["/rag/documents/{document_id}/events"]["get"]["operationId"] == "rag_document_events"
