@@ -133,7 +133,7 @@ class _Visit:
             self._whole = True  # nothing more comes
             return message
         self._received += len(message["body"])
-        self._whole = not message["more_body"]
+        self._whole = not message.get("more_body", False)
         held = self._received if self._holds is None else min(self._received, self._holds)
         self._limits.bodies.take(held - self._held)
         self._held = held
@@ -153,7 +153,7 @@ class _Visit:
         elif message["type"] == "http.response.start":
             MutableScopeHeaders.from_message(message)["Connection"] = "close"
             await self._send(message)
-        elif message["type"] == "http.response.body" and not message["more_body"]:
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
             message["more_body"] = True
             await self._send(message)
             await self._linger()
@@ -212,6 +212,6 @@ class _Visit:
             async with asyncio.timeout(LINGER_S):
                 while read < LINGER_BYTES:
                     message = await self._message()
-                    if message["type"] != "http.request" or not message["more_body"]:
+                    if message["type"] != "http.request" or not message.get("more_body", False):
                         return
                     read += len(message["body"])
