@@ -229,6 +229,10 @@ class Index:
         where = Filter(must=(Match("metadata.documentId", tuple(ids)),))
         return await self._store.facet(self._chunks, "metadata.documentId", where, limit=len(ids))
 
+    async def version_points(self, document_id: str, version: int) -> int:
+        """Return how many points of one version are there."""
+        return await self._store.count(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
+
     async def delete_below(self, document_id: str, version: int) -> None:
         """Delete the document's points of versions below `version`, never of another one."""
         await self._store.delete(self._chunks, of_document(document_id, Range("metadata.version", lt=version)))

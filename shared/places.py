@@ -19,17 +19,24 @@ def header(record: Record, name: str) -> str | None:
 
 def place_of(record: Record) -> Place:
     """Return where the record first entered the log: as its header says, else where it is."""
-    parts = (header(record, PLACE_HEADER) or "").split("/")
-    if len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        partition, offset, time = map(int, parts)
-        # Where it first came in it came in earlier; one that claims the future would outlive all that comes later.
-        if time <= record.timestamp + SKEW_MS:
-            return Place(partition=partition, offset=offset, time=time)
+    first = place_from(header(record, PLACE_HEADER) or "")
+    # Where it first came in it came in earlier; one that claims the future would outlive all that comes later.
+    if first is not None and first.time <= record.timestamp + SKEW_MS:
+        return first
     return Place(partition=record.partition, offset=record.offset, time=record.timestamp)
 
 
+def place_from(text: str) -> Place | None:
+    """Return the place that `place_header` wrote, None where the text is nothing of the kind."""
+    parts = text.split("/")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        return None
+    partition, offset, time = map(int, parts)
+    return Place(partition=partition, offset=offset, time=time)
+
+
 def place_header(place: Place) -> str:
-    """Return the header's text; `place_of` reads it."""
+    """Return the header's text; `place_from` reads it."""
     return f"{place.partition}/{place.offset}/{place.time}"
 
 

@@ -56,7 +56,12 @@ class Settings(BaseSettings):
     chunk_overlap: int = Field(default=0, ge=0)  # characters, at most half of the size
     min_score: float = Field(default=0.0, ge=0.0, le=1.0)  # hits below are not used in answers
     history: int = Field(default=5, ge=0, le=100)  # earlier turns an answer may see
-    max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request
+    max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request, and of one item of a batch
+    max_batch: int = Field(default=1024**3, ge=1024)  # bytes of one batch, which is read as it comes
+    max_requests: int = Field(default=500, ge=1)  # at once, of those that bring, that ask and that watch each; then 429
+    max_slow: int = Field(default=256, ge=1)  # bodies at once whose sender takes more than 5 seconds; then 429
+    max_documents: int = Field(default=64, ge=1)  # put on the log at once; the others wait
+    body_timeout: float = Field(default=30.0, gt=0)  # seconds for a body, and one more for each 10,000 bytes that came
     parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
     log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # on a terminal warning, unless set

@@ -17,7 +17,20 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api import chat, dead_letters, deleting, documents, erasing, ingest, landing, search
+from services.query_api import (
+    batch,
+    chat,
+    dead_letters,
+    deleting,
+    documents,
+    erasing,
+    events,
+    ingest,
+    landing,
+    search,
+    upload,
+)
+from services.query_api.admission import Admission, Limits
 from services.query_api.auth import Authenticate, Keyring
 from services.query_api.door import Door
 from services.query_api.erase import Eraser
@@ -78,12 +91,16 @@ def make_api(parts: Parts) -> Litestar:
         notices=parts.notices,
         metrics=metrics,
         backlog=parts.backlog,
+        at_once=settings.max_documents,
     )
+    library = documents.Library(parts.ledger, parts.index, parts.blobs)
     provided = {
         "retriever": retriever,
         "metrics": metrics,
         "door": door,
-        "library": documents.Library(parts.ledger, parts.index, parts.blobs),
+        "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
+        "library": library,
+        "tracker": events.Tracker(library, parts.index, parts.notices),
         "shelf": Shelf(parts.ledger, parts.index),
         "eraser": Eraser(door=door, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish),
         "place": erasing.Place(parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None),
@@ -95,13 +112,16 @@ def make_api(parts: Parts) -> Litestar:
     routes = [
         ingest.rag_ingest,
         ingest.rag_ingest_text,
-        ingest.rag_ingest_upload,
+        batch.rag_ingest_batch,
+        upload.rag_ingest_upload,
+        upload.knowledge_base,
         documents.rag_documents,
         documents.rag_document,
         documents.rag_document_delete,
         deleting.rag_documents_delete,
         documents.rag_document_chunks,
         documents.rag_document_text,
+        events.rag_document_events,
         search.rag_search,
         chat.rag_query,
         chat.chat,
@@ -123,7 +143,11 @@ def make_api(parts: Parts) -> Litestar:
             Router("/api", route_handlers=[*routes, landing.openapi], include_in_schema=False),
         ],
         dependencies={name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
-        middleware=[_Bound, DefineMiddleware(Authenticate, keyring=Keyring(settings.keys))],
+        middleware=[
+            _Bound,
+            DefineMiddleware(Admission, limits=Limits(settings)),
+            DefineMiddleware(Authenticate, keyring=Keyring(settings.keys)),
+        ],
         exception_handlers=HANDLERS,
         before_send=[_Observer(metrics)],
         request_class=ApiRequest,

@@ -3,6 +3,9 @@
 No stage is called from here. A caller is told of success only after the log has the record on disk.
 """
 
+import asyncio
+from typing import Final
+
 import msgspec
 import structlog
 
@@ -17,9 +20,13 @@ from shared.index import Index
 from shared.ledger import Accepted, Entry, Last, Ledger
 from shared.log import Publish
 from shared.log.backlog import Backlog
+from shared.room import Room
 from shared.topics import SUBMITTED
 
 log = structlog.get_logger(__name__)
+
+
+UNKNOWN: Final = "log_timeout"  # the code of an outage in which a record may have got onto the log
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -49,7 +56,10 @@ class Door:
         notices: Notices,
         metrics: Metrics,
         backlog: Backlog,
+        at_once: int = 64,
     ) -> None:
+        """Take the parts, and how many documents may be put on the log at once."""
+        self.room = Room()  # for the bodies that are in memory on their way
         self._publish = publish
         self._ledger = ledger
         self._index = index
@@ -57,6 +67,7 @@ class Door:
         self._notices = notices
         self._metrics = metrics
         self._backlog = backlog
+        self._turn = asyncio.Semaphore(at_once)
 
     async def submit(self, document: DocumentSubmitted) -> Receipt:
         """Return the receipt once the log has the submission.
@@ -70,12 +81,14 @@ class Door:
             raise unavailable(f"nothing more is taken in: {self._backlog.trouble}", code="BACKLOG")
         id_ = document.document_id
         try:
-            value = await submission_value(document, self._blobs)
-            written = await self._publish(SUBMITTED, value, key=id_.encode())
+            async with self._turn:
+                value = await submission_value(document, self._blobs)
+                written = await self._publish(SUBMITTED, value, key=id_.encode())
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
             raise unavailable(
                 f"{error.sentence}; sending the document again is safe",
+                code="OUTCOME_UNKNOWN" if error.code == UNKNOWN else "UNAVAILABLE",
                 documentId=id_,
             ) from error
         place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)

@@ -27,7 +27,7 @@ class Notices:
     def __init__(self, look_again_s: float = LOOK_AGAIN_S) -> None:
         self._look_again_s = look_again_s
         self._waiting: dict[str, set[asyncio.Event]] = {}
-        self._closed = False
+        self.closed = False
         self.consumer: Callable[[], Any] = lambda: None  # what hears them, once `listen` has said
 
     async def ready(self) -> None:
@@ -43,7 +43,7 @@ class Notices:
 
     def close(self) -> None:
         """End all waiting, now and from now on: the server is about to stop."""
-        self._closed = True
+        self.closed = True
         for document_id in self._waiting:
             self.wake(document_id)
 
@@ -52,7 +52,7 @@ class Notices:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         with self._listening(document_id) as woken:
-            while not self._closed and (left := deadline - loop.time()) > 0:
+            while not self.closed and (left := deadline - loop.time()) > 0:
                 woken.clear()  # before the look, so that a notice during it counts
                 if (found := await look()) is not None:
                     return found

@@ -25,6 +25,7 @@ _CODES = {
     403: "FORBIDDEN",
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
+    408: "TOO_SLOW",
     409: "CONFLICT",
     413: "TOO_LARGE",
     415: "UNSUPPORTED_MEDIA_TYPE",
@@ -112,10 +113,19 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)
 
 
+def of_contract(error: msgspec.ValidationError) -> Problem:
+    """Return the problem of a body that isn't what it should be."""
+    what, _, path = str(error).partition(" - at `$")
+    return _unfit(path.rstrip("`").lstrip("."), what)
+
+
 def _of_validation(error: ValidationException) -> Problem:
     """Name the field the framework found wrong; its own message names only the route."""
     found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
-    field, what = str(found.get("key", "")), str(found.get("message", error.detail))
+    return _unfit(str(found.get("key", "")), str(found.get("message", error.detail)))
+
+
+def _unfit(field: str, what: str) -> Problem:
     if what.startswith("Object missing required field"):
         missing = what.split("`")[1]
         field = missing if field in ("", "data") else f"{field}.{missing}"

@@ -1,7 +1,7 @@
 """How a request's body is read: JSON or a form, under a limit, with an error that says what is wrong."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -9,7 +9,7 @@ from litestar import Request
 from litestar.datastructures import State
 
 from services.query_api.auth import Caller
-from services.query_api.problems import Problem, invalid
+from services.query_api.problems import Problem, invalid, of_contract
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_FIELDS = 1000
@@ -19,6 +19,7 @@ MOST_TAGS = 64
 MOST_INTEGER = 2**63 - 1
 DEFAULT_WAIT_S = 30.0
 MOST_WAIT_S = 300.0
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ApiRequest(Request[Caller, None, State]):
@@ -38,6 +39,14 @@ class ApiRequest(Request[Caller, None, State]):
         if kind in ("", FORM, "application/json") or kind.endswith("+json"):
             return parse_json(data)
         raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
+
+
+def body_of(value: Any, kind: type[S]) -> S:
+    """Return the plain values as a body of its kind, or raise the 400 that names what is wrong."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise of_contract(error) from None
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:
@@ -127,9 +136,10 @@ def name_of(value: str, field: str, longest: int) -> str:
     return value
 
 
-def wait_of(request: Request[Any, Any, Any]) -> tuple[float, dict[str, str]]:
+def wait_of(request: Request[Any, Any, Any], *, otherwise: float = DEFAULT_WAIT_S) -> tuple[float, dict[str, str]]:
     """Return the seconds to wait for the end, and the headers that say what `Prefer` changed (RFC 7240).
 
+    `otherwise` is where nothing is said.
     `Prefer: wait=<s>` is capped at 300; `respond-async` waits not at all; nonsense is ignored, as the RFC asks.
     """
     for preference in ",".join(request.headers.getall("prefer", [])).split(","):
@@ -140,4 +150,4 @@ def wait_of(request: Request[Any, Any, Any]) -> tuple[float, dict[str, str]]:
                 return wait, {"Preference-Applied": f"wait={wait:.0f}"}
             case "respond-async", "":
                 return 0.0, {"Preference-Applied": "respond-async"}
-    return DEFAULT_WAIT_S, {}
+    return otherwise, {}

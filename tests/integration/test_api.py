@@ -1,27 +1,19 @@
 """The API on the standalone adapters and the real workers, each test as a tenant of its own."""
 
 import asyncio
-import itertools
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-import uvicorn
 from litestar import Litestar
-from prometheus_client import CollectorRegistry
-from pydantic import SecretStr
 
-from services.query_api.app import Parts, make_api
+from services.query_api.app import Parts
 from services.query_api.notices import Notices
-from services.standalone.serve import start
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
 from shared.blobs.file import FileBlobs
@@ -30,80 +22,10 @@ from shared.log import Publish
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.ollama_server import OllamaAddress
-from shared.settings import Settings
-from shared.topics import pipeline_topics
+from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-TENANTS = 300  # more than there are tests
-MAX_BODY = 1_000_000
-LANTERN = "# Lantern\n\nThe lantern on the pier is lit at six in the evening.\n\nIt burns whale oil."
-HERONS = "Herons nest in the old willow behind the boathouse, and nobody may disturb them before June."
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts]:
-    keys = [f"key-of-t{n}:t{n}:ingest+query" for n in range(TENANTS)]
-    keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin"]
-    settings = Settings(
-        data=tmp_path_factory.mktemp("api"),
-        samples="off",
-        chat="extractive:",
-        max_body=MAX_BODY,
-        api_keys=SecretStr(",".join(keys)),
-    )
-    async with AsyncExitStack() as stack:
-        yield await start(settings, stack)
-
-
-@pytest.fixture(scope="module")
-def tenants() -> Iterator[str]:
-    return (f"t{n}" for n in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def app(parts: Parts) -> Litestar:
-    return make_api(parts)
-
-
-def an_app(parts: Parts, **changed: Any) -> Litestar:
-    """Return an API of the same parts but those named."""
-    return make_api(replace(parts, registry=CollectorRegistry(), **changed))
-
-
-def a_client(app: Litestar, tenant: str = "") -> httpx.AsyncClient:
-    key = {"Authorization": f"Bearer key-of-{tenant}"} if tenant else {}
-    # Litestar's types of the same protocol are narrower than httpx's.
-    transport = httpx.ASGITransport(cast("Any", app))
-    return httpx.AsyncClient(transport=transport, base_url="http://sluice", headers=key, timeout=60)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def client(app: Litestar, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
-    async with a_client(app, next(tenants)) as client:
-        yield client
-
-
-async def ingested(client: httpx.AsyncClient, text: str = LANTERN, **fields: Any) -> str:
-    reply = await client.post("/rag/ingest", json={"source": "s", "path": "lantern.md", "text": text, **fields})
-    assert reply.status_code == 200, reply.text
-    id_: str = reply.json()["documentId"]
-    return id_
-
-
-def problem(reply: httpx.Response, status: int, code: str | None = None) -> str:
-    """Return the sentence of a problem that has every field it must have."""
-    body = reply.json()
-    assert (reply.status_code, body["status"]) == (status, status), reply.text
-    assert reply.headers["content-type"] == "application/problem+json"
-    assert body["success"] is False
-    assert body["error"] == body["message"] == body["detail"]
-    assert {"type", "title", "instance", "code", "details"} <= body.keys()
-    assert code in (None, body["code"])
-    sentence: str = body["detail"]
-    return sentence
-
 
 # Ingest
 
@@ -652,14 +574,6 @@ async def test_a_bad_chat_says_what_is_wrong(client: httpx.AsyncClient, body: di
     assert reply.status_code in (400, 422)
 
 
-def events(text: str) -> list[tuple[str, dict[str, Any]]]:
-    found = []
-    for block in text.strip().replace("\r\n", "\n").split("\n\n"):
-        lines = dict(line.split(": ", 1) for line in block.split("\n"))
-        found.append((lines["event"], json.loads(lines["data"])))
-    return found
-
-
 async def test_a_streamed_chat_ends_with_the_whole_reply(client: httpx.AsyncClient) -> None:
     await ingested(client)
     body = {"message": "When is the lantern lit?", "useRag": True, "stream": True}
@@ -755,21 +669,6 @@ async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
     assert told["citations"][0]["docId"] == lantern
     assert {source["docId"] for source in subject["sources"]} == {lantern}
     assert (other.status_code, other.json()["success"], other.json()["sources"]) == (200, True, [])
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def unread(tmp_path: Path) -> AsyncIterator[Publish]:
-    """Put records on a log that no worker reads."""
-    log = SqliteLog(tmp_path / "unread")
-    await log.start()
-    await log.ensure_topics(pipeline_topics("none"))
-    broker = log.broker("unread")
-    await broker.start()
-    try:
-        yield partial(publish, broker)
-    finally:
-        await broker.stop()
-        await log.stop()
 
 
 async def test_a_query_needs_documents_that_are_ready(parts: Parts, unread: Publish, tenants: Iterator[str]) -> None:
@@ -919,20 +818,6 @@ async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> N
     assert not [path for path in schema["paths"] if path.startswith("/api")]
 
 
-@asynccontextmanager
-async def listening(app: Litestar) -> AsyncIterator[tuple[str, int]]:
-    """Give the address of a real server."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", http="httptools"))
-    sock = socket.create_server(("127.0.0.1", 0))
-    running = asyncio.create_task(server._serve([sock]))
-    try:
-        yield sock.getsockname()
-    finally:
-        server.should_exit = True
-        await running
-        sock.close()
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def served(app: Litestar) -> AsyncIterator[Callable[[bytes], Awaitable[bytes]]]:
     """Return what sends raw bytes to a real server and gives back the head of its answer."""
@@ -947,10 +832,6 @@ async def served(app: Litestar) -> AsyncIterator[Callable[[bytes], Awaitable[byt
             return answer
 
         yield send
-
-
-def raw(path: str, *headers: str) -> bytes:
-    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", "X-API-Key: key-admin", *headers, "", ""]).encode()
 
 
 async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_sent(

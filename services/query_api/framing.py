@@ -1,0 +1,138 @@
+"""The items of a body that is still arriving: the elements of one JSON array, or a JSON value on each line. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+_MARK: Final = re.compile(rb'["\[\]{},]')
+_QUOTED: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+
+
+class Framing(Protocol):
+    """Cuts a body into its items, which it doesn't read; None stands for one that is longer than allowed."""
+
+    def feed(self, data: bytes) -> Iterator[bytes | None]:
+        """Yield the items that end in `data`, which follows what was fed before.
+
+        Raises:
+            ValueError: where the next item would begin can't be told.
+        """
+        ...
+
+    def end(self) -> Iterator[bytes | None]:
+        """Yield what was left open when nothing more came.
+
+        Raises:
+            ValueError: the body has no end.
+        """
+        ...
+
+
+class _Item:
+    """The bytes of one item so far, none of them once they are too many."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._bytes = bytearray()
+        self._over = False
+
+    def add(self, data: bytes) -> None:
+        self._over |= len(self._bytes) + len(data) > self._longest
+        if self._over:
+            self._bytes.clear()
+        else:
+            self._bytes += data
+
+    def take(self) -> bytes | None:
+        taken = None if self._over else bytes(self._bytes.strip())
+        self._bytes.clear()
+        self._over = False
+        return taken
+
+
+class Lines:
+    """NDJSON: a value on each line; blank ones are none."""
+
+    def __init__(self, longest: int) -> None:
+        """Take the most bytes that an item may have."""
+        self._item = _Item(longest)
+
+    def feed(self, data: bytes) -> Iterator[bytes | None]:
+        """Yield the lines that end in `data`."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._item.add(line)
+            yield from self.end()
+        self._item.add(rest)
+
+    def end(self) -> Iterator[bytes | None]:
+        """Yield the last line, which may lack its end."""
+        if (line := self._item.take()) != b"":
+            yield line
+
+
+class Elements:
+    """One JSON array: its elements, of which only brackets, quotes and commas are looked at."""
+
+    def __init__(self, longest: int) -> None:
+        """Take the most bytes that an item may have."""
+        self._item = _Item(longest)
+        self._depth = 0
+        self._begun = self._more = self._quoted = self._escaped = False
+
+    def feed(self, data: bytes) -> Iterator[bytes | None]:
+        """Yield the elements that end in `data`.
+
+        Raises:
+            ValueError: something stands before or after the array.
+        """
+        start = at = 0
+        while at < len(data):
+            if self._quoted:
+                at = self._unquoted(data, at)
+                continue
+            mark = _MARK.search(data, at)
+            if mark is None:
+                break
+            at = mark.end()
+            depth = self._depth + {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(mark[0], 0)
+            self._quoted = mark[0] == b'"'
+            if self._depth == 0:
+                if self._begun or mark[0] != b"[" or data[start : at - 1].strip():
+                    raise ValueError(self._outside)
+                self._begun, start = True, at
+            elif depth == 0 or (depth == 1 and mark[0] == b","):
+                self._item.add(data[start : at - 1])
+                start, item = at, self._item.take()
+                if depth == 1 or self._more or item != b"":
+                    yield item
+                self._more = depth == 1
+            self._depth = depth
+        if self._depth:
+            self._item.add(data[start:])
+        elif data[start:].strip():
+            raise ValueError(self._outside)
+
+    def end(self) -> Iterator[bytes | None]:
+        """Yield nothing more.
+
+        Raises:
+            ValueError: the array isn't closed, or there is none.
+        """
+        if self._depth or not self._begun:
+            raise ValueError("the array is not closed" if self._begun else "the body is missing")
+        return iter(())
+
+    @property
+    def _outside(self) -> str:
+        return "the body goes on after its array" if self._begun else "the body is no array"
+
+    def _unquoted(self, data: bytes, at: int) -> int:
+        """Return where the string goes on, or what follows it."""
+        if self._escaped:
+            self._escaped, at = False, at + 1
+        at = _QUOTED.match(data, at).end()  # type: ignore[union-attr]  # it matches everywhere
+        if at < len(data):  # a quote, or the first half of an escape whose other half is still to come
+            self._quoted = self._escaped = data[at : at + 1] == b"\\"
+            at += 1
+        return at
