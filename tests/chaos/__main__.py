@@ -2,8 +2,10 @@
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,9 +51,11 @@ def main() -> int:
 def one_slice(name: str, fault: Fault, count: int, seed: int) -> Run:
     """Return how a slice ended; what a failed one wrote, and the folders of its data, are on the error output."""
     environment = {**os.environ, "CI": "true", "SLUICE_TEST_COUNT": str(count), "SLUICE_TEST_SEED": str(seed)}
+    # Of its own: what pytest keeps of a run else, other runs on the machine clear away.
+    folder = tempfile.mkdtemp(prefix=f"chaos-{seed}-")
     began = time.monotonic()
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", fault.tests],
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--basetemp", folder, fault.tests],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -59,7 +63,9 @@ def one_slice(name: str, fault: Fault, count: int, seed: int) -> Run:
         check=False,
     )
     if ran.returncode:
-        print(ran.stdout, ran.stderr, sep="\n", file=sys.stderr)
+        print(ran.stdout, ran.stderr, f"its data is in {folder}", sep="\n", file=sys.stderr)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     said = (line.strip() for line in ran.stdout.splitlines())
     return Run(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
