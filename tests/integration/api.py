@@ -54,8 +54,11 @@ def problem(reply: httpx.Response, status: int, code: str | None = None) -> str:
 
 
 def events(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return names and data of the events of a stream; comments are none."""
     found = []
     for block in text.strip().replace("\r\n", "\n").split("\n\n"):
+        if block.startswith(":"):
+            continue
         lines = dict(line.split(": ", 1) for line in block.split("\n"))
         found.append((lines["event"], json.loads(lines["data"])))
     return found

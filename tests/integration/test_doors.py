@@ -12,7 +12,7 @@ import httpx
 import pytest
 from litestar import Litestar
 
-from services.query_api import batch
+from services.query_api import admission, batch
 from services.query_api.app import Parts
 from services.query_api.notices import Notices
 from shared.contracts import DocumentSubmitted, decode
@@ -25,7 +25,7 @@ from shared.settings import Settings
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
 from tests.servers.cache import CI_ONLY
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 JSON = {"Content-Type": "application/json"}
@@ -54,7 +54,7 @@ async def test_a_batch_says_how_each_item_stands(client: httpx.AsyncClient, form
     content, headers = (json.dumps(items).encode(), JSON) if form == "array" else (lines(items), NDJSON)
 
     told = await client.post(prefix + BATCH, content=content, headers=headers)
-    waited = await client.post(prefix + BATCH, content=content, headers={**headers, "Prefer": "wait=30"})
+    waited = await client.post(prefix + BATCH, content=content, headers={**headers, "Prefer": "wait=200"})
 
     body = told.json()
     assert (told.status_code, body["message"], body["taken"], body["failed"]) == (202, "3 of 4 items taken", 3, 1)
@@ -62,7 +62,7 @@ async def test_a_batch_says_how_each_item_stands(client: httpx.AsyncClient, form
     assert [each["status"] for each in body["items"]] == ["accepted", "accepted", "failed", "accepted"]
     assert body["items"][2].items() >= {"error": "text: must not be empty", "code": "INVALID"}.items()
     assert waited.status_code == 200
-    assert waited.headers["preference-applied"] == "wait=30"
+    assert waited.headers["preference-applied"] == "wait=200"
     done = [each for each in waited.json()["items"] if each["index"] != 2]
     assert {each["status"] for each in done} <= {"created", "unchanged"}
     assert [each["chunkCount"] for each in done] == [1, 1, 1]
@@ -74,7 +74,7 @@ async def test_a_batch_says_how_each_item_stands(client: httpx.AsyncClient, form
 async def test_items_of_the_same_document_stay_in_their_order(client: httpx.AsyncClient) -> None:
     items = [item("same", f"Version {n} of the harbour notice.") for n in range(9)]
 
-    reply = await client.post(BATCH, json=items, headers={"Prefer": "wait=30"})
+    reply = await client.post(BATCH, json=items, headers={"Prefer": "wait=200"})
     [hit] = (await client.post("/rag/search", json={"query": "harbour notice"})).json()["results"]
 
     assert reply.status_code == 200
@@ -223,7 +223,7 @@ async def test_a_knowledge_base_takes_files_too(client: httpx.AsyncClient) -> No
     form = {"title": "Herons", "description": "About them", "tags": ["a", "b,c"], "tags[]": ["d"]}
 
     pending = await client.post("/api/knowledge-base", files={"anything": ("h.txt", HERONS.encode())}, data=form)
-    headers = {"Prefer": "wait=30"}
+    headers = {"Prefer": "wait=200"}
     done = await client.post("/knowledge-base", files={"f": ("h.txt", HERONS.encode())}, data=form, headers=headers)
 
     told = pending.json()
@@ -240,7 +240,7 @@ async def test_a_knowledge_base_refuses_what_is_no_file_or_not_one(client: httpx
 
     assert problem(await client.post("/knowledge-base", files=two), 400).startswith("file: 2 files were sent")
     problem(await client.post("/knowledge-base", data={"title": "none"}), 400)
-    failed = await client.post("/knowledge-base", files={"f": ("b.pdf", b"%PDF-1.7 -")}, headers={"Prefer": "wait=30"})
+    failed = await client.post("/knowledge-base", files={"f": ("b.pdf", b"%PDF-1.7 -")}, headers={"Prefer": "wait=200"})
     problem(failed, 422, "DAMAGED")
 
 
@@ -364,8 +364,11 @@ async def test_a_refused_log_takes_nothing(parts: Parts, tenants: Iterator[str],
     problem(base, 503, "UNAVAILABLE")
 
 
-async def test_the_reason_of_a_refusal_reaches_who_is_still_sending(app: Litestar) -> None:
+async def test_the_reason_of_a_refusal_reaches_who_is_still_sending(
+    app: Litestar, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that sends all of its body first, and asks for the connection to be closed, as n8n does."""
+    monkeypatch.setattr(admission, "LINGER_S", 60)  # longer than a slow machine takes to send it
     size = MAX_BODY * 8  # more than the sockets' buffers hold
     head = raw("/rag/ingest", "Content-Type: application/json", "Connection: close", f"Content-Length: {size}")
 
