@@ -50,6 +50,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.chunkOrder": "integer",
 }
 HASH_BATCH = 256
+_EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 
 
 class Generation(Message, frozen=True):
@@ -182,6 +183,17 @@ class Index:
         await self._store.create_collection(
             self._chunks, size=self.generation.model.dimension, sparse=True, indexes=CHUNK_INDEXES
         )
+
+    # -- the extractor -------------------------------------------------------------------------------
+
+    async def note_extractor(self, fingerprint: str) -> None:
+        """Note which code and libraries files are read with from now on."""
+        await self._store.upsert(GENERATIONS, [Point(id=_EXTRACTOR, payload={"extractor": fingerprint})])
+
+    async def extractor(self) -> str | None:
+        """Return the fingerprint of what files are read with, None where no worker has said."""
+        found = await self._store.retrieve(GENERATIONS, [_EXTRACTOR])
+        return str(found[0].payload["extractor"]) if found else None
 
     # -- heads ---------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import msgspec
 
 from shared.contracts import DocumentSubmitted, decode, erasure
 from shared.errors import Rejected
+from shared.ids import bytes_hash
 from shared.ledger import Entry
 from shared.log import Record
 from shared.places import header
@@ -26,6 +27,20 @@ def submission_of(record: Record) -> DocumentSubmitted:
         tenant = header(record, "tenant") or "default"
         return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
     return decode(_data(record.value), DocumentSubmitted)
+
+
+def description_hash(submitted: DocumentSubmitted) -> str:
+    """Return 32 hex digits, the hash of all that is not the body: a change of it makes a new version as well."""
+    described = (
+        submitted.title,
+        submitted.description,
+        submitted.url,
+        submitted.filename,
+        submitted.media_type,
+        submitted.tags,
+        submitted.metadata,
+    )
+    return bytes_hash(msgspec.json.encode(described, order="sorted"))
 
 
 def deletion(entry: Entry) -> DocumentSubmitted:

@@ -34,7 +34,7 @@ from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
 from shared.room import Room
 from shared.statuses import Statuses
-from shared.submission import deletion, submission_of
+from shared.submission import deletion, description_hash, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -229,15 +229,6 @@ def _document_key(record: Record) -> str | None:
 
 
 def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: bytes | None) -> Submission:
-    described = (
-        submitted.title,
-        submitted.description,
-        submitted.url,
-        submitted.filename,
-        submitted.media_type,
-        submitted.tags,
-        submitted.metadata,
-    )
     deletes = submitted.deleted
     return Submission(
         document_id=name,
@@ -246,7 +237,7 @@ def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: byt
         path=submitted.path,
         place=place,
         raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else bytes_hash(body or b""),
-        metadata_hash="" if deletes else bytes_hash(msgspec.json.encode(described, order="sorted")),
+        metadata_hash="" if deletes else description_hash(submitted),
         extractor="" if deletes else EXTRACTOR,
         title=submitted.title,
         url=submitted.url,
