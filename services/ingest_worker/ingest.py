@@ -34,7 +34,7 @@ from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
 from shared.room import Room
 from shared.statuses import Statuses
-from shared.submission import deletion, description_hash, submission_of
+from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -153,7 +153,8 @@ class Ingest:
             return False
         headers = {REKEYED: "1", PLACE_HEADER: place_header(place_of(record)), **redriven(record)}
         value = record.value
-        if value is None or len(value) > CLAIM_CHECK_BYTES:  # with our headers, it might exceed the topic's limit
+        # Ours replace its headers, and might make it exceed the topic's limit.
+        if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=key, headers=headers)
         log.info("record_rekeyed", document_id=name, partition=record.partition, offset=record.offset)

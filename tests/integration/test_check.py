@@ -101,8 +101,8 @@ async def test_what_is_on_its_way_is_waited_for_and_doubted_after_a_while(pipeli
     await pipeline.send(held)
     soon, never = Behind(pipeline.parts.log, 3), Behind(pipeline.parts.log, 2**30)
 
-    [caught_up] = await check(pipeline, held, log=soon)  # type: ignore[arg-type]  # all else is the log's own
-    [doubted] = await check(pipeline, held, log=never, patience_s=0.1)  # type: ignore[arg-type]
+    [caught_up] = await check(pipeline, held, log=soon)
+    [doubted] = await check(pipeline, held, log=never, patience_s=0.1)
 
     assert (caught_up.unchanged, soon.looks) == (True, -1)
     assert not doubted.unchanged
