@@ -175,7 +175,7 @@ class Index:
         self._chunks = generation.chunks
         self._heads = generation.heads
         self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
-        self._count_lookup: Batcher[str, int] = Batcher(self._load_counts)
+        self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
 
     async def create(self) -> None:
         """Make the collections unless they are there, payload indexes included."""
@@ -237,7 +237,8 @@ class Index:
         """Return how many points the document has, of every version; concurrent calls share one read."""
         return await self._count_lookup.get(document_id) or 0
 
-    async def _load_counts(self, ids: Sequence[str]) -> Mapping[str, int]:
+    async def point_counts(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """Return how many points those documents have that have any, of every version."""
         where = Filter(must=(Match("metadata.documentId", tuple(ids)),))
         return await self._store.facet(self._chunks, "metadata.documentId", where, limit=len(ids))
 

@@ -76,32 +76,33 @@ class Checker:
 
     async def check(self, documents: Sequence[tuple[DocumentSubmitted, str]]) -> list[Checked]:
         """Return a verdict for each document with its body's hash, in their order."""
+        if not documents:
+            return []
         ends = await self._log.end_offsets(SUBMITTED)
         unread = await self._unread(ends)
         extractor = await self._index.extractor()
+        ids = [document.document_id for document, _ in documents]
+        entries, heads, counts = await asyncio.gather(
+            self._ledger.entries(ids), self._index.heads(ids), self._index.point_counts(ids)
+        )
 
-        async def one(document: DocumentSubmitted, hash_: str) -> Checked:
-            id_ = document.document_id
-            if extractor is None or partition_of(id_.encode(), len(ends)) in unread:
-                return Checked(document_id=id_, unchanged=False)
-            entry, head, points = await asyncio.gather(
-                self._ledger.get(id_), self._index.head(id_), self._index.points(id_)
+        def verdict(id_: str, document: DocumentSubmitted, hash_: str) -> Checked:
+            entry, head = entries.get(id_), heads.get(id_)
+            same = (
+                entry is not None
+                and head is not None
+                and entry.tenant == document.tenant
+                and _ended_well(entry)
+                and (entry.accepted.raw_hash, entry.accepted.extractor) == (hash_, extractor)
+                and entry.accepted.metadata_hash == description_hash(document)
+                and head.version == entry.accepted.version
+                and not head.deleted
+                and head.chunk_count == counts.get(id_, 0)
+                and partition_of(id_.encode(), len(ends)) not in unread
             )
-            known = entry is not None and entry.tenant == document.tenant and _ended_well(entry)
-            if entry is None or head is None or not known:
-                return Checked(document_id=id_, unchanged=False)
-            accepted = entry.accepted
-            same = (accepted.raw_hash, accepted.metadata_hash, accepted.extractor) == (
-                hash_,
-                description_hash(document),
-                extractor,
-            )
-            answers = head.version == accepted.version and not head.deleted and points == head.chunk_count
-            if not (same and answers):
-                return Checked(document_id=id_, unchanged=False)
-            return Checked(document_id=id_, unchanged=True, chunk_count=head.chunk_count)
+            return Checked(document_id=id_, unchanged=same, chunk_count=head.chunk_count if same and head else None)
 
-        return list(await asyncio.gather(*(one(document, hash_) for document, hash_ in documents)))
+        return [verdict(id_, document, hash_) for id_, (document, hash_) in zip(ids, documents, strict=True)]
 
     async def _unread(self, ends: Mapping[TopicPartition, int]) -> set[int]:
         """Return the partitions with records below `ends` that the first stage hasn't done with, for all patience."""

@@ -1,13 +1,15 @@
 """Documents that needn't be sent: the verdict is what sending them would have ended with."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
 import pytest_asyncio
 from aiokafka import TopicPartition
 
-from services.query_api.check import Checked, Checker
+from services.query_api.app import make_api
+from services.query_api.check import MOST_ITEMS, Checked, Checker
 from shared.contracts import DocumentSubmitted
 from shared.ids import bytes_hash
 from shared.log import Log
@@ -106,3 +108,31 @@ async def test_what_is_on_its_way_is_waited_for_and_doubted_after_a_while(pipeli
 
     assert (caught_up.unchanged, soon.looks) == (True, -1)
     assert not doubted.unchanged
+
+
+async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipeline: Pipeline) -> None:
+    held = a_document("route", tags=("a", "b"), metadata={"k": [1]})
+    await pipeline.send(held)
+    item = {"source": "check", "path": "route", "hash": bytes_hash(b"A lantern on the pier."), "metadata": {"k": [1]}}
+    transport = httpx.ASGITransport(cast("Any", make_api(pipeline.parts)))
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://sluice") as client:
+
+        async def asked(*items: dict[str, Any]) -> httpx.Response:
+            return await client.post("/rag/ingest/check", json={"items": items})
+
+        most = [{**item, "tags": "a, b"}, {**item, "tags": ["b"]}] * (MOST_ITEMS // 2)
+        verdicts = (await asked(*most)).json()["items"]
+        nothing = await asked()
+        refused = {
+            (await asked(*most, item)).json()["detail"],
+            (await asked({**item, "hash": "sha256:abc"})).json()["detail"],
+            (await asked({**item, "metadata": "k=1"})).json()["detail"],
+        }
+
+    assert verdicts[0] == {"documentId": held.document_id, "unchanged": True, "chunkCount": 1}
+    assert [each["unchanged"] for each in verdicts] == [True, False] * (MOST_ITEMS // 2)
+    assert (nothing.status_code, nothing.json()) == (200, {"items": []})
+    assert len(refused) == 3
+    assert f"items: has {MOST_ITEMS + 1} items, at most {MOST_ITEMS} are possible at once" in refused
+    assert {sentence.partition(":")[0] for sentence in refused} == {"items", "items[0].hash", "items[0].metadata"}
