@@ -16,7 +16,8 @@ from shared.version import VERSION
 
 WAIT_S: Final = 300  # the longest the server lets a submission wait for its end
 FORGET_S: Final = 3600.0  # files of many gigabytes are written anew
-TRIES: Final = 4  # of a request the server answers 503
+TRIES: Final = 4  # of a request the server answers by one of these
+_FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
 DEAD_LETTERS_A_PAGE: Final = 100
 RETRY_CAP_S: Final = 10.0  # however long the server asks to wait
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
@@ -244,9 +245,13 @@ class Client:
         """Send, again where the server says that it can't now: every request here is safe to repeat."""
         reply = self._once(method, path, **options)
         for _ in range(TRIES - 1):
-            if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE or "retry-after" not in reply.headers:
+            if reply.status_code not in _FOR_NOW or "retry-after" not in reply.headers:
                 break
-            if _code(reply) not in ("", "UNAVAILABLE"):  # NO_MODEL and its like don't pass by waiting
+            if _code(reply) not in (
+                "",
+                "UNAVAILABLE",
+                "TOO_MANY_REQUESTS",
+            ):  # NO_MODEL and its like don't pass by waiting
                 break
             time.sleep(_seconds(reply.headers["retry-after"]))  # as it asked
             reply = self._once(method, path, **options)

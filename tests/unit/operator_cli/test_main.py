@@ -51,8 +51,9 @@ def test_an_error_page_of_something_else_is_told_as_such(sluice: Sluice, wire: W
     assert "is no Sluice" in strange.err
 
 
-def test_a_server_that_can_not_now_is_asked_again(sluice: Sluice, wire: Wire) -> None:
-    wire.refuses("POST", "/rag/search", 503, "the store is away", "UNAVAILABLE", retry_after="0")
+@pytest.mark.parametrize(("status", "code"), [(503, "UNAVAILABLE"), (429, "TOO_MANY_REQUESTS")])
+def test_a_server_that_can_not_now_is_asked_again(sluice: Sluice, wire: Wire, status: int, code: str) -> None:
+    wire.refuses("POST", "/rag/search", status, "not now", code, retry_after="0")
     wire.answers("POST", "/rag/search", {"results": []})
 
     ran = sluice("search", "x")
