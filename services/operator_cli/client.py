@@ -247,11 +247,8 @@ class Client:
         for _ in range(TRIES - 1):
             if reply.status_code not in _FOR_NOW or "retry-after" not in reply.headers:
                 break
-            if _code(reply) not in (
-                "",
-                "UNAVAILABLE",
-                "TOO_MANY_REQUESTS",
-            ):  # NO_MODEL and its like don't pass by waiting
+            # NO_MODEL and its like don't pass by waiting.
+            if _code(reply) not in ("", "UNAVAILABLE", "TOO_MANY_REQUESTS"):
                 break
             time.sleep(_seconds(reply.headers["retry-after"]))  # as it asked
             reply = self._once(method, path, **options)
