@@ -5,6 +5,7 @@ and nothing is normalised, so two names are equal only where their characters ar
 """
 
 import unicodedata
+from pathlib import Path
 from uuid import UUID, uuid5
 
 import xxhash
@@ -47,3 +48,12 @@ def text_hash(text: str) -> str:
 def bytes_hash(data: bytes) -> str:
     """Return 32 hex digits, xxh3_128 of the bytes."""
     return xxhash.xxh3_128_hexdigest(data)
+
+
+def file_hash(file: Path) -> str:
+    """Return `bytes_hash` of a file's content, read a piece at a time. Raises OSError."""
+    hashing = xxhash.xxh3_128()
+    with file.open("rb") as opened:
+        while piece := opened.read(1 << 20):
+            hashing.update(piece)
+    return hashing.hexdigest()

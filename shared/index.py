@@ -50,6 +50,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.chunkOrder": "integer",
 }
 HASH_BATCH = 256
+_EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 
 
 class Generation(Message, frozen=True):
@@ -174,7 +175,7 @@ class Index:
         self._chunks = generation.chunks
         self._heads = generation.heads
         self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
-        self._count_lookup: Batcher[str, int] = Batcher(self._load_counts)
+        self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
 
     async def create(self) -> None:
         """Make the collections unless they are there, payload indexes included."""
@@ -182,6 +183,17 @@ class Index:
         await self._store.create_collection(
             self._chunks, size=self.generation.model.dimension, sparse=True, indexes=CHUNK_INDEXES
         )
+
+    # -- the extractor -------------------------------------------------------------------------------
+
+    async def note_extractor(self, fingerprint: str) -> None:
+        """Note which code and libraries files are read with from now on."""
+        await self._store.upsert(GENERATIONS, [Point(id=_EXTRACTOR, payload={"extractor": fingerprint})])
+
+    async def extractor(self) -> str | None:
+        """Return the fingerprint of what files are read with, None where no worker has said."""
+        found = await self._store.retrieve(GENERATIONS, [_EXTRACTOR])
+        return str(found[0].payload["extractor"]) if found else None
 
     # -- heads ---------------------------------------------------------------------------------------
 
@@ -225,7 +237,8 @@ class Index:
         """Return how many points the document has, of every version; concurrent calls share one read."""
         return await self._count_lookup.get(document_id) or 0
 
-    async def _load_counts(self, ids: Sequence[str]) -> Mapping[str, int]:
+    async def point_counts(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """Return how many points those documents have that have any, of every version."""
         where = Filter(must=(Match("metadata.documentId", tuple(ids)),))
         return await self._store.facet(self._chunks, "metadata.documentId", where, limit=len(ids))
 

@@ -124,7 +124,7 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lookup: Batcher[str, Entry] = Batcher(self._load)
+        self._lookup: Batcher[str, Entry] = Batcher(self.entries)
 
     async def create(self) -> None:
         """Make the collection unless it is there."""
@@ -134,7 +134,8 @@ class Ledger:
         """Return the document's entry, or None; concurrent calls share one read."""
         return await self._lookup.get(document_id)
 
-    async def _load(self, ids: Sequence[str]) -> Mapping[str, Entry]:
+    async def entries(self, ids: Sequence[str]) -> Mapping[str, Entry]:
+        """Return the entries of those documents that have one."""
         return {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
 
     async def update(self, document_id: str, transition: Transition) -> Entry | None:

@@ -2,30 +2,60 @@
 
 import msgspec
 
-from shared.contracts import DocumentSubmitted, decode, erasure
+from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, decode, erasure
 from shared.errors import Rejected
+from shared.ids import bytes_hash
 from shared.ledger import Entry
 from shared.log import Record
 from shared.places import header
 
 
 def submission_of(record: Record) -> DocumentSubmitted:
-    """Return the record's message, also out of a CloudEvent; one without a value deletes what its headers name.
+    """Return the record's message; one without a value deletes what its headers name.
+
+    A foreign record may be plain JSON, or a CloudEvent in either mode. A body of another type than JSON is the document
+    itself, named by headers. An event that doesn't name its document otherwise names it by `source` and `subject`.
 
     Raises:
         Rejected: code `undecodable`, or `tombstone` when nothing says which document.
     """
     if record.value is None:
-        source, path = header(record, "source"), header(record, "path")
+        source, path = _named(record)
         if source is None or path is None:
             raise Rejected(
                 "a record without a value deletes a document by its headers source and path, or by a key that is the "
                 "id of a document we know; it has neither",
                 "tombstone",
             )
-        tenant = header(record, "tenant") or "default"
-        return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
-    return decode(_data(record.value), DocumentSubmitted)
+        return DocumentSubmitted(tenant=_tenant(record), source=source, path=path, deleted=True)
+    if needs_headers(record):
+        return _of_binary(record, header(record, "content-type") or "")
+    if b'"specversion"' in record.value:
+        return _of_structured(record.value)
+    return decode(record.value, DocumentSubmitted)
+
+
+def needs_headers(record: Record) -> bool:
+    """Return whether the record's headers may say what its value doesn't."""
+    return (
+        record.value is None
+        or header(record, _BINARY) is not None
+        or not _is_json(header(record, "content-type") or "")
+    )
+
+
+def description_hash(submitted: DocumentSubmitted) -> str:
+    """Return 32 hex digits, the hash of all that is not the body: a change of it makes a new version as well."""
+    described = (
+        submitted.title,
+        submitted.description,
+        submitted.url,
+        submitted.filename,
+        submitted.media_type,
+        submitted.tags,
+        submitted.metadata,
+    )
+    return bytes_hash(msgspec.json.encode(described, order="sorted"))
 
 
 def deletion(entry: Entry) -> DocumentSubmitted:
@@ -35,19 +65,74 @@ def deletion(entry: Entry) -> DocumentSubmitted:
     return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
 
 
+# CloudEvents 1.0, https://github.com/cloudevents/spec: binary mode has the attributes in headers, structured in JSON.
+_BINARY = "ce_specversion"
+
+
 class _CloudEvent(msgspec.Struct):
     specversion: str
-    data: msgspec.Raw
+    source: str | None = None
+    subject: str | None = None
+    datacontenttype: str | None = None
+    data: msgspec.Raw = msgspec.Raw()
+    data_base64: bytes | None = None
 
 
 _cloud_event = msgspec.json.Decoder(_CloudEvent)
 
 
-def _data(value: bytes) -> bytes:
-    """Return what a CloudEvent in JSON carries; any other value as it is."""
-    if b'"specversion"' not in value:
-        return value
+def _of_binary(record: Record, kind: str) -> DocumentSubmitted:
+    source, path = _named(record)
+    if _is_json(kind):
+        return decode(_with_names(record.value, source, path), DocumentSubmitted)
+    if source is None or path is None:
+        if header(record, _BINARY) is None:
+            return decode(record.value, DocumentSubmitted)  # many call their JSON something else
+        raise Rejected(
+            f"an event with {kind} is a document, and its headers must name it: ce_source and ce_subject, or source "
+            "and path",
+            "undecodable",
+        )
+    return DocumentSubmitted(tenant=_tenant(record), source=source, path=path, content=record.value, media_type=kind)
+
+
+def _of_structured(value: bytes) -> DocumentSubmitted:
     try:
-        return bytes(_cloud_event.decode(value).data)
+        event = _cloud_event.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return value  # it only speaks of one, or is nothing at all: the message's own decoder says what
+        # it only speaks of one, or is nothing at all: the message's own decoder says what
+        return decode(value, DocumentSubmitted)
+    if event.data_base64 is None:
+        return decode(_with_names(bytes(event.data) or value, event.source, event.subject), DocumentSubmitted)
+    if event.source is None or event.subject is None:
+        raise Rejected("an event with data_base64 is a document: source and subject must name it", "undecodable")
+    return DocumentSubmitted(
+        source=event.source, path=event.subject, content=event.data_base64, media_type=event.datacontenttype
+    )
+
+
+def _with_names(data: bytes | None, source: str | None, path: str | None) -> bytes | None:
+    """Return the JSON object with source and path where it has none itself."""
+    try:
+        fields = msgspec.json.decode(data or b"", type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return data  # the message's own decoder says what is wrong with it
+    names = {"source": source, "path": path}
+    more = {name: value for name, value in names.items() if value is not None and name not in fields}
+    return msgspec.json.encode({**fields, **more}) if more else data
+
+
+def _named(record: Record) -> tuple[str | None, str | None]:
+    source, path = header(record, "source"), header(record, "path")
+    if source is None or path is None:
+        return header(record, "ce_source"), header(record, "ce_subject")
+    return source, path
+
+
+def _tenant(record: Record) -> str:
+    return header(record, "tenant") or DEFAULT_TENANT
+
+
+def _is_json(kind: str) -> bool:
+    essence = kind.partition(";")[0].strip().lower()
+    return essence in ("", "application/json", "text/json") or essence.endswith("+json")

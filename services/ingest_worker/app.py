@@ -8,6 +8,7 @@ from faststream.kafka import KafkaBroker
 
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.extract import EXTRACTOR
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
@@ -90,6 +91,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Service:
     base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=True)
     parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
     stack.push_async_callback(parsers.close)
+    await base.index.note_extractor(EXTRACTOR)
     broker = base.log.broker("ingest-worker")
     stages = join(broker, parts_of(base, parsers))
     return Service(troubles=await base.begin(broker, stages, stack), registry=base.registry)

@@ -34,7 +34,7 @@ from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
 from shared.room import Room
 from shared.statuses import Statuses
-from shared.submission import deletion, submission_of
+from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -153,7 +153,8 @@ class Ingest:
             return False
         headers = {REKEYED: "1", PLACE_HEADER: place_header(place_of(record)), **redriven(record)}
         value = record.value
-        if value is None or len(value) > CLAIM_CHECK_BYTES:  # with our headers, it might exceed the topic's limit
+        # Ours replace its headers, and might make it exceed the topic's limit.
+        if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=key, headers=headers)
         log.info("record_rekeyed", document_id=name, partition=record.partition, offset=record.offset)
@@ -229,15 +230,6 @@ def _document_key(record: Record) -> str | None:
 
 
 def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: bytes | None) -> Submission:
-    described = (
-        submitted.title,
-        submitted.description,
-        submitted.url,
-        submitted.filename,
-        submitted.media_type,
-        submitted.tags,
-        submitted.metadata,
-    )
     deletes = submitted.deleted
     return Submission(
         document_id=name,
@@ -246,7 +238,7 @@ def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: byt
         path=submitted.path,
         place=place,
         raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else bytes_hash(body or b""),
-        metadata_hash="" if deletes else bytes_hash(msgspec.json.encode(described, order="sorted")),
+        metadata_hash="" if deletes else description_hash(submitted),
         extractor="" if deletes else EXTRACTOR,
         title=submitted.title,
         url=submitted.url,

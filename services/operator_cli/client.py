@@ -1,5 +1,6 @@
 """A running Sluice, as the commands see it: replies, or one of two errors."""
 
+import mimetypes
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from shared.version import VERSION
 
 WAIT_S: Final = 300  # the longest the server lets a submission wait for its end
 FORGET_S: Final = 3600.0  # files of many gigabytes are written anew
-TRIES: Final = 4  # of a request the server answers 503
+TRIES: Final = 4  # of a request the server answers by one of these
+_FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
 DEAD_LETTERS_A_PAGE: Final = 100
 RETRY_CAP_S: Final = 10.0  # however long the server asks to wait
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
@@ -99,14 +101,39 @@ class Client:
         """Return `{status, documentId, chunkCount}` when the document is done, or `accepted` after WAIT_S."""
         data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags)}
         content = file.read_bytes()
-        return self._object(
-            "POST",
-            "/rag/ingest/upload",
-            data=data,
-            files={"file": (file.name, content)},
-            headers={"Prefer": f"wait={WAIT_S}"},
-            timeout=httpx.Timeout(WAIT_S + 30, connect=5),
+        return self._waiting(
+            "POST", "/rag/ingest/upload", data=data, files={"file": (file.name, content, media_type(file))}
         )
+
+    def upload_body(
+        self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return what `upload` does, for content that may have no name of its own."""
+        named = {"source": source, "path": path, "tags": list(tags) or None}
+        params = {name: value for name, value in named.items() if value is not None}
+        return self._waiting("POST", "/rag/ingest/upload", params=params, content=content)
+
+    def ingest_url(self, url: str, *, source: str | None, tags: Sequence[str]) -> dict[str, Any]:
+        """Return what `upload` does, for a page that the server fetches."""
+        named = {"source": source, "tags": list(tags) or None}
+        body = {"url": url, **{name: value for name, value in named.items() if value is not None}}
+        return self._waiting("POST", "/rag/ingest/url", json=body)
+
+    def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
+        """Return for each file with its path and hash whether `upload` would change nothing."""
+        items = [
+            {
+                "source": source,
+                "path": path,
+                "hash": hash_,
+                "filename": file.name,
+                "mediaType": media_type(file),
+                "tags": list(tags),
+            }
+            for file, path, hash_ in held
+        ]
+        checked = self._object("POST", "/rag/ingest/check", json={"items": items})["items"]
+        return [bool(each["unchanged"]) for each in checked]
 
     def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
         """Return `{items[], nextCursor}`, at most `limit` items, newest first, over as many pages as it takes."""
@@ -131,12 +158,7 @@ class Client:
 
     def delete(self, document_id: str) -> dict[str, Any]:
         """Return `{status: "deleted", documentId}` when nothing of it answers any more."""
-        return self._object(
-            "DELETE",
-            f"/rag/documents/{_segment(document_id)}",
-            headers={"Prefer": f"wait={WAIT_S}"},
-            timeout=httpx.Timeout(WAIT_S + 30, connect=5),
-        )
+        return self._waiting("DELETE", f"/rag/documents/{_segment(document_id)}")
 
     def count_doomed(self, chosen: Mapping[str, Any]) -> int:
         """Return how many documents `filters`, or `all`, would delete."""
@@ -159,13 +181,7 @@ class Client:
     def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
         while True:
-            page = self._object(
-                method,
-                path,
-                json={**body, **({} if cursor is None else {"cursor": cursor})},
-                headers={"Prefer": f"wait={WAIT_S}"},
-                timeout=httpx.Timeout(WAIT_S + 30, connect=5),
-            )
+            page = self._waiting(method, path, json={**body, **({} if cursor is None else {"cursor": cursor})})
             yield from page["items"]
             cursor = page["nextCursor"]
             if cursor is None:
@@ -217,6 +233,11 @@ class Client:
         lines = self._send("GET", "/metrics").text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
 
+    def _waiting(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Return the reply of a request that is answered when the document has ended, or WAIT_S are over."""
+        prefer, timeout = {"Prefer": f"wait={WAIT_S}"}, httpx.Timeout(WAIT_S + 30, connect=5)
+        return self._object(method, path, headers=prefer, timeout=timeout, **options)
+
     def _object(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         return _json(self._send(method, path, **options), self.url)
 
@@ -224,9 +245,10 @@ class Client:
         """Send, again where the server says that it can't now: every request here is safe to repeat."""
         reply = self._once(method, path, **options)
         for _ in range(TRIES - 1):
-            if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE or "retry-after" not in reply.headers:
+            if reply.status_code not in _FOR_NOW or "retry-after" not in reply.headers:
                 break
-            if _code(reply) not in ("", "UNAVAILABLE"):  # NO_MODEL and its like don't pass by waiting
+            # NO_MODEL and its like don't pass by waiting.
+            if _code(reply) not in ("", "UNAVAILABLE", "TOO_MANY_REQUESTS"):
                 break
             time.sleep(_seconds(reply.headers["retry-after"]))  # as it asked
             reply = self._once(method, path, **options)
@@ -243,6 +265,11 @@ class Client:
             raise Away(f"the Sluice at {self.url} gave no answer in time") from None
         except httpx.HTTPError as error:
             raise Refused(f"the Sluice at {self.url} broke off: {error}") from None
+
+
+def media_type(file: Path) -> str:
+    """Return what a file's name says that it is."""
+    return mimetypes.guess_type(file.name)[0] or "application/octet-stream"
 
 
 def _segment(name: str) -> str:

@@ -7,12 +7,22 @@ from pathlib import Path
 
 import msgspec
 
+Stamp = tuple[int, int, int]
+
 
 class Found(msgspec.Struct, frozen=True, order=True):
     """A file to load. `name` is its path in the source: relative to the folder named, with `/`."""
 
     name: str
     file: Path
+
+    def stamp(self) -> Stamp | None:
+        """Return what tells this state of the file from another, None when it is gone."""
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def found(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Found]:
@@ -23,6 +33,7 @@ def found(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequen
 
     Raises:
         FileNotFoundError: a path doesn't exist.
+        OSError: a folder can't be read: what is in it would look as if it were gone.
         ValueError: two files would get one name, and the second would replace the first.
     """
     files: dict[str, Path] = {}
@@ -31,7 +42,7 @@ def found(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequen
             raise FileNotFoundError(f"{path} does not exist")
         for each in _walk(path) if path.is_dir() else (path,):
             name = each.relative_to(path).as_posix() if path.is_dir() else each.name
-            if path.is_dir() and not _wanted(name, include, exclude):
+            if path.is_dir() and not wanted(name, include, exclude):
                 continue
             other = files.setdefault(name, each)
             if not other.samefile(each):
@@ -40,7 +51,7 @@ def found(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequen
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(folder, onerror=_complain):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             file = Path(root, name)
@@ -48,7 +59,13 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+def _complain(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # one that goes meanwhile is not there
+        raise error
+
+
+def wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    """Return whether the globs let a file in a folder through."""
     return (not include or _matches(name, include)) and not _matches(name, exclude)
 
 

@@ -1,28 +1,51 @@
-"""Loads many files at once, a few at a time, and tells how each one ended."""
+"""Loads many files: those that the server has already are only compared, the others sent, a few at a time."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from services.operator_cli.client import Away, Refused
 from services.operator_cli.files import Found
+from shared.ids import file_hash
 
-AT_ONCE: Final = 8  # the server embeds on all cores anyway; more would only wait there
+AT_ONCE: Final = 16  # enough for the server's stages to be busy, and few enough to hold so many files
+COMPARED_AT_ONCE: Final = 500
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-class Upload(Protocol):
-    """Sends one file and returns how it ended; `Client.upload`."""
+class Uploads(Protocol):
+    """What is asked of a server; `Client`. Its methods raise Refused for one file, Away for all of them."""
 
-    def __call__(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
-        """Raise Refused for this file, Away for all of them."""
+    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
+        """Send one file and return how it ended."""
+        ...
+
+    def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
+        """Return for each file with its path and hash whether sending it would change nothing."""
+        ...
+
+
+class Removals(Protocol):
+    """What is asked of a server to remove documents; `Client`."""
+
+    def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
+        """Return `{items[]}`."""
+        ...
+
+    def delete(self, document_id: str) -> dict[str, Any]:
+        """Return how it ended."""
         ...
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one file ended: created, updated, unchanged, accepted (still in work), or failed."""
+    """How one document ended: created, updated, unchanged, deleted, accepted (still in work), or failed."""
 
     path: str
     status: str
@@ -31,39 +54,117 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     error: str | None = None
 
 
-def load(
-    files: Sequence[Found], upload: Upload, *, source: str, tags: Sequence[str] = (), done: Callable[[Outcome], None]
-) -> list[Outcome]:
-    """Return every file's outcome, in the order given; `done` hears of each as it ends, on the caller's thread.
+Done = Callable[[Outcome], None]
+
+
+def to_send(files: Sequence[Found], server: Uploads, *, source: str, tags: Sequence[str], done: Done) -> list[Found]:
+    """Return the files that the server hasn't as they are; `done` hears of the others.
+
+    All are compared before any is sent: a submission under way makes the server unsure of its neighbours.
+
+    Raises:
+        Away: the server went away.
+    """
+    changed: list[Found] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for some in _batches(files, COMPARED_AT_ONCE):
+            hashes = list(pool.map(_hash, some))
+            held = [(found, hash_) for found, hash_ in zip(some, hashes, strict=True) if hash_ is not None]
+            same = _unchanged(server, held, source, tags)
+            for found in some:
+                if found.name in same:
+                    done(Outcome(path=found.name, status="unchanged"))
+                else:
+                    changed.append(found)
+    return changed
+
+
+def load(files: Iterable[Found], server: Uploads, *, source: str, tags: Sequence[str] = (), done: Done) -> None:
+    """Send every file; `done` hears of each as it ends, on the caller's thread.
 
     Raises:
         Away: the server went away; what was not sent yet isn't.
     """
+    _each(files, lambda found: _loaded(found, server, source, tags), done)
+
+
+def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Callable[[str], bool]) -> dict[str, str]:
+    """Return path and id of the source's documents that none of these files stands for; `chosen` says which count."""
+    there = set(names)
+    listed = server.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    return {each["path"]: each["documentId"] for each in listed if each["path"] not in there and chosen(each["path"])}
+
+
+def remove(documents: Mapping[str, str], server: Removals, *, done: Done) -> None:
+    """Delete the documents, given as path and id; `done` hears of each. Raises Away as `load` does."""
+    _each(documents.items(), lambda item: outcome(item[0], lambda: server.delete(item[1])), done)
+
+
+def _each(items: Iterable[T], act: Callable[[T], Outcome], done: Done) -> None:
+    """Tell `done` what `act` made of each item, with a bounded number under way."""
+    waiting = iter(items)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        running = [pool.submit(_one, each, upload, source, tags) for each in files]
+        running = {pool.submit(act, item) for item in islice(waiting, AT_ONCE)}
         try:
-            for future in as_completed(running):
-                done(future.result())
+            while running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    done(future.result())
+                    running |= _next(pool, act, waiting)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-        return [future.result() for future in running]
 
 
-def _one(found: Found, upload: Upload, source: str, tags: Sequence[str]) -> Outcome:
+def _next(pool: Executor, act: Callable[[T], R], waiting: Iterator[T]) -> set[Future[R]]:
+    return {pool.submit(act, item) for item in islice(waiting, 1)}
+
+
+def _unchanged(server: Uploads, held: Sequence[tuple[Found, str]], source: str, tags: Sequence[str]) -> frozenset[str]:
+    if not held:
+        return frozenset()
+    asked = [(found.file, found.name, hash_) for found, hash_ in held]
     try:
-        reply = upload(found.file, source=source, path=found.name, tags=tags)
-    except Away:
-        raise
+        same = server.unchanged(asked, source=source, tags=tags)
+    except Refused:
+        return frozenset()  # each is sent, and has its own refusal if there is something wrong with it
+    return frozenset(found.name for (found, _), is_same in zip(held, same, strict=True) if is_same)
+
+
+def _hash(found: Found) -> str | None:
+    """Return the file's hash, None where it can't be compared: sending it says why."""
+    try:
+        found.name.encode()
+        return file_hash(found.file)
+    except (OSError, UnicodeEncodeError):
+        return None
+
+
+def _loaded(found: Found, server: Uploads, source: str, tags: Sequence[str]) -> Outcome:
+    try:
+        return outcome(found.name, lambda: server.upload(found.file, source=source, path=found.name, tags=tags))
     except UnicodeEncodeError:
         # printable, but not the name: that one can't be said in UTF-8
         shown = found.name.encode(errors="replace").decode()
         return Outcome(path=shown, status="failed", error="its name is not UTF-8")
+
+
+def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> Outcome:
+    """Return how one document ended by the server's reply, or failed by its refusal. Raises Away."""
+    try:
+        reply = ask()
+    except Away:
+        raise
     except (Refused, OSError) as error:
-        return Outcome(path=found.name, status="failed", error=str(error))
+        return Outcome(path=path, status="failed", error=str(error))
     return Outcome(
-        path=found.name,
+        path=path,
         status=reply["status"],
         document_id=reply.get("documentId"),
         chunk_count=reply.get("chunkCount"),
+        error=reply.get("error"),
     )
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -5,7 +5,6 @@ Exit codes: 0 done; 1 the server refused, or a file or check failed; 2 no server
 
 import io
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -184,46 +183,43 @@ def demo(
 @app.command()
 def ingest(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(help="Files, and folders with all in them but hidden files.")],
+    what: Annotated[
+        list[str], typer.Argument(help="Files, folders with all in them but hidden files, addresses of pages, or -")
+    ],
     *,
-    source: Annotated[str, typer.Option("--source", "-s", help="The name the documents stand under.")] = "files",
+    source: Annotated[
+        str | None, typer.Option("--source", "-s", help="The name the documents stand under; files: files.")
+    ] = None,
+    path: Annotated[str | None, typer.Option(help="What is piped in is called so; else after its content.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only files that match a glob, such as '*.md'.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="No files that match a glob.")] = None,
-    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on, and load what changes, until Ctrl-C.")] = False,
+    delete_missing: Annotated[
+        bool, typer.Option("--delete-missing", help="Remove the source's documents that the folders haven't any more.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be loaded and removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before removing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line for each document.")] = False,
 ) -> None:
-    """Load files. The same file again changes nothing; a changed one replaces its earlier version."""
-    from services.operator_cli.files import found  # noqa: PLC0415 - see above
-    from services.operator_cli.loading import Outcome, load  # noqa: PLC0415
-    from services.operator_cli.terminal import console, print_json, progress  # noqa: PLC0415
+    """Load files, pages, or what is piped in. What the server has already is only compared."""
+    from services.operator_cli.ingesting import Wish  # noqa: PLC0415 - see above
+    from services.operator_cli.ingesting import ingest as ingested  # noqa: PLC0415
 
-    try:
-        files = found(paths, include=include or (), exclude=exclude or ())
-    except (FileNotFoundError, ValueError) as error:
-        _fail(str(error), 2)
-    if not files:
-        _fail(f"nothing to load in {', '.join(map(str, paths))}", 1)
-    client, err = _client(context), console(stderr=True)
-
-    with progress(len(files), "loading") as step:
-
-        def done(outcome: Outcome) -> None:
-            step(outcome.path)
-            if outcome.error and not as_json:
-                err.print(f"{outcome.path}: {outcome.error}", markup=False)
-
-        outcomes = load(files, client.upload, source=source, tags=tags or (), done=done)
-
-    counts = dict(sorted(Counter(each.status for each in outcomes).items()))
-    if as_json:
-        print_json({"source": source, "counts": counts, "items": outcomes})
-    else:
-        console().print(
-            f"{len(outcomes)} {'document' if len(outcomes) == 1 else 'documents'} in {source}: "
-            + ", ".join(f"{count} {status}" for status, count in counts.items()),
-            markup=False,
-        )
-    raise typer.Exit(1 if "failed" in counts else 0)
+    wish = Wish(
+        what=tuple(what),
+        source=source,
+        path=path,
+        tags=tuple(tags or ()),
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        watch=watch,
+        delete_missing=delete_missing,
+        dry_run=dry_run,
+        yes=yes,
+        as_json=as_json,
+    )
+    raise typer.Exit(ingested(_client(context), wish))
 
 
 @app.command()

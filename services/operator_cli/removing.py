@@ -53,7 +53,7 @@ def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool
         else:
             console().print(f"{_documents(matched)} would be removed" if dry_run else "no document fits")
         return 0
-    _confirm("removed", "Remove", matched, yes=yes, as_json=as_json)
+    confirm("removed", "Remove", matched, yes=yes, as_json=as_json)
     counts, failed = Counter[str](), list[dict[str, Any]]()
     with progress(matched, "removing") as step:
         for item in client.remove_doomed(chosen, matched):
@@ -88,7 +88,7 @@ def erase(
             console().print(f"{_documents(matched)} would be erased" if dry_run else "no document fits")
         return 1 if unknown else 0
     if matched:
-        _confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
+        confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
     words = [word for each in looked for word in each.get("canaries", ())][:CANARIES]
     before = client.forget(words, dry_run=True) if wait else None
     items = list[dict[str, Any]]()
@@ -138,7 +138,8 @@ def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
         console(stderr=True).print(f"{each['documentId']}: {said}", markup=False)
 
 
-def _confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -> None:
+def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -> None:
+    """Return when the user agrees. Raises Misused where nobody can be asked, Abort where they don't."""
     if yes:
         return
     if as_json or not sys.stdin.isatty():

@@ -36,6 +36,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=2))  # noqa: T201 - the command's output
 
 
+def print_line(value: Any) -> None:
+    """Print the value as JSON on one line, at once."""
+    print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), flush=True)  # noqa: T201 - the command's output
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, right: Sequence[str] = ()) -> None:
     """Print a table; in a pipe, tab-separated lines without a heading."""
     out = console()

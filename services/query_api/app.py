@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from services.query_api import (
     batch,
     chat,
+    check,
     dead_letters,
     deleting,
     documents,
@@ -102,6 +103,7 @@ def make_api(parts: Parts) -> Litestar:
         "library": library,
         "tracker": events.Tracker(library, parts.index, parts.notices),
         "shelf": Shelf(parts.ledger, parts.index),
+        "checker": check.Checker(parts.log, parts.ledger, parts.index),
         "eraser": Eraser(door=door, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish),
         "place": erasing.Place(parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None),
         "desk": Desk(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
@@ -115,6 +117,7 @@ def make_api(parts: Parts) -> Litestar:
         batch.rag_ingest_batch,
         upload.rag_ingest_upload,
         upload.knowledge_base,
+        check.rag_ingest_check,
         documents.rag_documents,
         documents.rag_document,
         documents.rag_document_delete,

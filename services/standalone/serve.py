@@ -13,6 +13,7 @@ import structlog
 from services.embed_worker import app as embed_worker
 from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.extract import EXTRACTOR
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import Parts, make_api
 from services.query_api.process import opened
@@ -86,6 +87,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
     base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=False)
     parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
     stack.push_async_callback(parsers.close)
+    await base.index.note_extractor(EXTRACTOR)
     broker = base.log.broker("standalone")
     stages = [
         *ingest_worker.join(broker, ingest_worker.parts_of(base, parsers)),

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.contracts import DeadLetter, DocumentSubmitted, Place, decode
+from shared.contracts import DeadLetter, Place, decode
 from shared.errors import Rejected
-from shared.ids import document_id
 from shared.ledger import older
 from shared.log import Record
-from shared.places import header, place_of
+from shared.places import place_of
+from shared.submission import submission_of
 from shared.topics import DAY, EXTRACTED, SUBMITTED, chunks_topic
 
 # What an outage is called where it is raised. A record that was set aside for one of these was given up too early.
@@ -160,13 +160,7 @@ class Truth:
 
 
 def _document_of(record: Record) -> str | None:
-    if record.value is None:
-        source, path = header(record, "source"), header(record, "path")
-        return (
-            None if source is None or path is None else document_id(header(record, "tenant") or "default", source, path)
-        )
     try:
-        submitted = decode(record.value, DocumentSubmitted)
+        return submission_of(record).document_id
     except Rejected:
         return None
-    return submitted.document_id

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import uvicorn
@@ -18,6 +19,7 @@ class Seen(Struct, frozen=True):
     path: str
     headers: dict[str, str]
     body: bytes
+    query: dict[str, list[str]]
 
 
 class Wire:
@@ -52,7 +54,7 @@ class Wire:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.seen.append(Seen(scope["method"], scope["path"], headers, body))
+        self.seen.append(Seen(scope["method"], scope["path"], headers, body, parse_qs(scope["query_string"].decode())))
         waiting = self._answers[(scope["method"], scope["path"])]
         status, given, content = waiting.pop(0) if len(waiting) > 1 else waiting[0]
         raw = [(name.encode(), value.encode()) for name, value in given.items()]

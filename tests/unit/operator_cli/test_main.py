@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -52,8 +51,9 @@ def test_an_error_page_of_something_else_is_told_as_such(sluice: Sluice, wire: W
     assert "is no Sluice" in strange.err
 
 
-def test_a_server_that_can_not_now_is_asked_again(sluice: Sluice, wire: Wire) -> None:
-    wire.refuses("POST", "/rag/search", 503, "the store is away", "UNAVAILABLE", retry_after="0")
+@pytest.mark.parametrize(("status", "code"), [(503, "UNAVAILABLE"), (429, "TOO_MANY_REQUESTS")])
+def test_a_server_that_can_not_now_is_asked_again(sluice: Sluice, wire: Wire, status: int, code: str) -> None:
+    wire.refuses("POST", "/rag/search", status, "not now", code, retry_after="0")
     wire.answers("POST", "/rag/search", {"results": []})
 
     ran = sluice("search", "x")
@@ -103,41 +103,6 @@ def test_an_answer_comes_with_its_sources_and_is_printed_as_it_is(sluice: Sluice
 
     assert ran.out.splitlines() == ["At [bold]ten[/bold] [1].", "  [1] a.md"]
     assert json.loads(wire.seen[0].body)["useRag"] is True
-
-
-def test_ingest_names_files_by_their_path_in_the_folder(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "ä.md").write_text("Text.")
-    wire.answers("POST", "/rag/ingest/upload", {"status": "created", "documentId": "d1", "chunkCount": 1})
-
-    ran = sluice("ingest", str(tmp_path), "--source", "handbook", "--tags", "x")
-
-    assert (ran.code, ran.out) == (0, "1 document in handbook: 1 created\n")
-    body = wire.seen[0].body.decode()
-    for part in ('name="source"\r\n\r\nhandbook', 'name="path"\r\n\r\nsub/ä.md', 'name="tags"\r\n\r\nx', "Text."):
-        assert part in body
-    assert wire.seen[0].headers["prefer"] == "wait=300"
-
-
-def test_ingest_fails_where_one_file_fails_and_names_it(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
-    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
-    wire.refuses("POST", "/rag/ingest/upload", 422, "the PDF can't be read", "UNREADABLE")
-
-    ran, as_json = sluice("ingest", str(tmp_path)), sluice("ingest", str(tmp_path), "--json")
-
-    assert (ran.code, ran.out) == (1, "1 document in files: 1 failed\n")
-    assert ran.err == "a.pdf: the PDF can't be read\n"
-    assert json.loads(as_json.out) == {
-        "source": "files",
-        "counts": {"failed": 1},
-        "items": [{"path": "a.pdf", "status": "failed", "error": "the PDF can't be read"}],
-    }
-
-
-def test_ingest_of_nothing_says_so(sluice: Sluice, tmp_path: Path) -> None:
-    ran = sluice("ingest", str(tmp_path))
-
-    assert (ran.code, ran.err) == (1, f"sluice: nothing to load in {tmp_path}\n")
 
 
 def test_a_list_goes_over_pages_and_is_tab_separated_in_a_pipe(sluice: Sluice, wire: Wire) -> None:

@@ -1,0 +1,94 @@
+"""An ingest worker's two stages on a log, and what a test asks of them."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from services.ingest_worker.app import Parts, join
+from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.parsers import ParserPool
+from shared.blobs.file import FileBlobs
+from shared.contracts import DeadLetter, DocumentExtracted, Place, decode
+from shared.embedder import Model
+from shared.index import Generation, Index
+from shared.ledger import Entry, Ledger
+from shared.log import Log, Record
+from shared.store.edge import EdgeStore
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, pipeline_topics
+from tests.contract.logs import reading, take, until
+
+MODEL = Model(name="none", digest="none", dimension=4, max_tokens=256)
+GENERATION = Generation(chunker=CHUNKER, chunk_size=800, chunk_overlap=0, model=MODEL, bm25="none")
+
+
+class Words:
+    """Counts tokens as words; the first stages need no more of a model."""
+
+    max_tokens = 256
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+class FirstStages:
+    """An ingest worker's two stages, with nothing behind them."""
+
+    def __init__(self, log: Log, ledger: Ledger) -> None:
+        self.log = log
+        self.ledger = ledger
+
+    async def accepted(self, name: str, place: Place) -> Entry:
+        """Return the entry once the submission at `place` has made a version."""
+        found: list[Entry] = []
+
+        async def there() -> bool:
+            entry = await self.ledger.get(name)
+            if entry is not None and entry.accepted.place == place:
+                found.append(entry)
+            return bool(found)
+
+        await until(there)
+        return found[0]
+
+    async def idle(self) -> bool:
+        """Return whether everything submitted has been worked on."""
+        return await self.log.committed("ingest", SUBMITTED) == await self.log.end_offsets(SUBMITTED)
+
+    async def records(self, topic: str) -> list[Record]:
+        ends = await self.log.end_offsets(topic)
+        async with AsyncExitStack() as users:
+            consumer = await reading(users, self.log.consumer(auto_offset_reset="earliest"), ends)
+            return await take(consumer, sum(ends.values()))
+
+    async def versions(self) -> dict[str, list[DocumentExtracted]]:
+        """Return each document's versions, oldest first."""
+        found: dict[str, list[DocumentExtracted]] = {}
+        for record in await self.records(EXTRACTED):
+            event = decode(record.value, DocumentExtracted)
+            found.setdefault(event.document.document_id, []).append(event)
+        for events in found.values():
+            events.sort(key=lambda event: event.document.version)
+        return found
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        return [decode(record.value, DeadLetter) for record in await self.records(DEAD_LETTERS)]
+
+
+async def first_stages(log: Log, folder: Path, users: AsyncExitStack) -> FirstStages:
+    """Return the stages, running on a log that isn't started yet; `users` stops all of it."""
+    store = EdgeStore(folder / "store")
+    parsers = ParserPool(1, tokens=Words())
+    for close in (log.stop, store.close, parsers.close):
+        users.push_async_callback(close)
+    await asyncio.gather(log.start(), store.start())
+    ledger, index = Ledger(store), Index(store, GENERATION)
+    await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(pipeline_topics(GENERATION.id)))
+    broker = log.broker("ingest-worker")
+    parts = Parts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers)
+    consumptions = join(broker, parts)
+    users.push_async_callback(broker.stop)
+    await broker.start()
+    for consumption in consumptions:
+        users.push_async_callback(consumption.stop)
+    return FirstStages(log, ledger)

@@ -1,0 +1,138 @@
+"""Documents that needn't be sent: the verdict is what sending them would have ended with."""
+
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import httpx
+import pytest
+import pytest_asyncio
+from aiokafka import TopicPartition
+
+from services.query_api.app import make_api
+from services.query_api.check import MOST_ITEMS, Checked, Checker
+from shared.contracts import DocumentSubmitted
+from shared.ids import bytes_hash
+from shared.log import Log
+from tests.contract.logs import HANG_S
+from tests.integration.pipeline import Pipeline, running
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
+    async with running(tmp_path_factory.mktemp("check")) as pipeline:
+        yield pipeline
+
+
+def a_document(path: str, text: str = "A lantern on the pier.", **more: Any) -> DocumentSubmitted:
+    return DocumentSubmitted(source="check", path=path, text=text, **more)
+
+
+async def check(
+    pipeline: Pipeline, *documents: DocumentSubmitted, log: Log | None = None, patience_s: float = HANG_S
+) -> list[Checked]:
+    parts = pipeline.parts
+    checker = Checker(log or parts.log, parts.ledger, parts.index, patience_s)
+    return await checker.check([(each, bytes_hash((each.text or "").encode())) for each in documents])
+
+
+async def test_only_what_the_index_holds_just_so_is_unchanged(pipeline: Pipeline) -> None:
+    held = a_document("held", tags=("a",))
+    await pipeline.send(held)
+
+    verdicts = await check(
+        pipeline,
+        held,
+        a_document("held", "Another text.", tags=("a",)),
+        a_document("held", tags=("b",)),
+        a_document("held", tags=("a",), filename="held.md"),
+        a_document("held", tags=("a",), tenant="other"),
+        a_document("never sent"),
+    )
+
+    assert verdicts[0] == Checked(document_id=held.document_id, unchanged=True, chunk_count=1)
+    assert [each.unchanged for each in verdicts[1:]] == [False] * 5
+
+
+async def test_what_was_deleted_failed_or_lost_its_points_is_to_be_sent(pipeline: Pipeline) -> None:
+    deleted, failed, lost = (a_document(path, f"The {path} one.") for path in ("deleted", "failed", "lost"))
+    for each in (deleted, failed, lost):
+        await pipeline.send(each)
+    await pipeline.send(DocumentSubmitted(source="check", path="deleted", deleted=True))
+    await pipeline.send(a_document("failed", "   "))
+    await pipeline.parts.index.delete_version(
+        lost.document_id, (await pipeline.parts.index.heads([lost.document_id]))[lost.document_id].version
+    )
+
+    assert [each.unchanged for each in await check(pipeline, deleted, failed, lost)] == [False] * 3
+
+
+async def test_what_another_extractor_read_is_to_be_sent(pipeline: Pipeline) -> None:
+    held = a_document("extractor")
+    await pipeline.send(held)
+    now = await pipeline.parts.index.extractor()
+    assert now is not None
+
+    await pipeline.parts.index.note_extractor(f"{now};newer")
+    then = await check(pipeline, held)
+    await pipeline.parts.index.note_extractor(now)
+
+    assert [each.unchanged for each in then] == [False]
+    assert [each.unchanged for each in await check(pipeline, held)] == [True]
+
+
+class Behind:
+    """A log whose first stage is seen to be behind for so many looks."""
+
+    def __init__(self, log: Log, looks: int) -> None:
+        self._log = log
+        self.looks = looks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
+        self.looks -= 1
+        seen = await self._log.committed(group_id, topic)
+        return seen if self.looks < 0 else dict.fromkeys(seen, 0)
+
+
+async def test_what_is_on_its_way_is_waited_for_and_doubted_after_a_while(pipeline: Pipeline) -> None:
+    held = a_document("behind")
+    await pipeline.send(held)
+    soon, never = Behind(pipeline.parts.log, 3), Behind(pipeline.parts.log, 2**30)
+
+    [caught_up] = await check(pipeline, held, log=soon)
+    [doubted] = await check(pipeline, held, log=never, patience_s=0.1)
+
+    assert (caught_up.unchanged, soon.looks) == (True, -1)
+    assert not doubted.unchanged
+
+
+async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipeline: Pipeline) -> None:
+    held = a_document("route", tags=("a", "b"), metadata={"k": [1]})
+    await pipeline.send(held)
+    item = {"source": "check", "path": "route", "hash": bytes_hash(b"A lantern on the pier."), "metadata": {"k": [1]}}
+    transport = httpx.ASGITransport(cast("Any", make_api(pipeline.parts)))
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://sluice") as client:
+
+        async def asked(*items: dict[str, Any]) -> httpx.Response:
+            return await client.post("/rag/ingest/check", json={"items": items})
+
+        most = [{**item, "tags": "a, b"}, {**item, "tags": ["b"]}] * (MOST_ITEMS // 2)
+        verdicts = (await asked(*most)).json()["items"]
+        nothing = await asked()
+        refused = {
+            (await asked(*most, item)).json()["detail"],
+            (await asked({**item, "hash": "sha256:abc"})).json()["detail"],
+            (await asked({**item, "metadata": "k=1"})).json()["detail"],
+        }
+
+    assert verdicts[0] == {"documentId": held.document_id, "unchanged": True, "chunkCount": 1}
+    assert [each["unchanged"] for each in verdicts] == [True, False] * (MOST_ITEMS // 2)
+    assert (nothing.status_code, nothing.json()) == (200, {"items": []})
+    assert len(refused) == 3
+    assert f"items: has {MOST_ITEMS + 1} items, at most {MOST_ITEMS} are possible at once" in refused
+    assert {sentence.partition(":")[0] for sentence in refused} == {"items", "items[0].hash", "items[0].metadata"}

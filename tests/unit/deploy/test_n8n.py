@@ -1,0 +1,154 @@
+"""The workflows of deploy/n8n can be imported, and none of them fails in silence."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shared.topics import SUBMITTED
+from tests.unit.deploy.n8n import CREDENTIALS, README, WORKFLOWS, Node, behind, calls, workflow
+
+# Those that were tried with n8n 2.8.4; newer ones keep older versions of their nodes.
+VERSIONS = {
+    "n8n-nodes-base.manualTrigger": 1,
+    "n8n-nodes-base.scheduleTrigger": 1.2,
+    "n8n-nodes-base.webhook": 2,
+    "n8n-nodes-base.set": 3.4,
+    "n8n-nodes-base.code": 2,
+    "n8n-nodes-base.readWriteFile": 1,
+    "n8n-nodes-base.httpRequest": 4.2,
+    "n8n-nodes-base.kafka": 1,
+    "n8n-nodes-base.respondToWebhook": 1.1,
+    "n8n-nodes-base.stopAndError": 1,
+}
+TRIGGERS = {"manualTrigger", "scheduleTrigger", "webhook"}
+
+every_workflow = pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+
+
+def kind(node: Node) -> str:
+    name: str = node["type"].removeprefix("n8n-nodes-base.")
+    return name
+
+
+def test_there_is_one_for_each_way() -> None:
+    assert [file.stem for file in WORKFLOWS] == [
+        "ask-sluice",
+        "dead-letters-to-alert",
+        "folder-to-sluice",
+        "kafka-to-sluice",
+        "urls-to-sluice",
+        "webhook-to-sluice",
+    ]
+
+
+def test_importing_one_replaces_no_other() -> None:
+    ids = [workflow(file)["id"] for file in WORKFLOWS]
+    hooks = [node["webhookId"] for file in WORKFLOWS for node in workflow(file)["nodes"] if kind(node) == "webhook"]
+
+    assert len(set(ids)) == len(ids)
+    assert len(set(hooks)) == len(hooks) == 2
+
+
+@every_workflow
+def test_its_nodes_are_known_joined_and_reached(file: Path) -> None:
+    content = workflow(file)
+    nodes = {node["name"]: node for node in content["nodes"]}
+    triggers = [name for name, node in nodes.items() if kind(node) in TRIGGERS]
+
+    reached, waiting = set(triggers), list(triggers)
+    while waiting:
+        outputs = content["connections"].get(waiting.pop(), {}).get("main", [])
+        ahead = {each["node"] for output in outputs for each in output} - reached
+        reached |= ahead
+        waiting += ahead
+
+    assert content["settings"] == {"executionOrder": "v1"}
+    assert content["active"] is False
+    assert len(nodes) == len({node["id"] for node in nodes.values()}) == len(content["nodes"])
+    assert {node["type"]: node["typeVersion"] for node in nodes.values()}.items() <= VERSIONS.items()
+    assert triggers
+    assert reached == nodes.keys()
+    assert content["connections"].keys() <= nodes.keys()
+    joints = [each for outputs in content["connections"].values() for output in outputs["main"] for each in output]
+    assert {(each["type"], each["index"]) for each in joints} == {("main", 0)}
+
+
+@every_workflow
+def test_what_sluice_or_kafka_refuses_goes_where_it_is_told(file: Path) -> None:
+    content = workflow(file)
+    nodes = {node["name"]: node for node in content["nodes"]}
+    asking = [node for node in nodes.values() if "credentials" in node]
+
+    assert asking
+    for node in asking:
+        assert node["onError"] == "continueErrorOutput"
+        [told] = behind(content, node["name"], 1)
+        assert "error" in json.dumps(nodes[told]["parameters"])
+        [end] = behind(content, told) or [told]
+        assert kind(nodes[end]) in {"stopAndError", "respondToWebhook"}
+        if kind(node) == "httpRequest":
+            [then] = behind(content, node["name"])
+            assert "statusCode" in json.dumps(nodes[then]["parameters"])
+            assert node["parameters"]["options"]["response"]["response"]["fullResponse"] is True
+
+
+def test_documents_are_reported_by_status_and_chunk_count() -> None:
+    for call in calls():
+        if call.path.startswith("/rag/ingest"):
+            content = workflow(next(file for file in WORKFLOWS if file.name == call.file))
+            nodes = {node["name"]: node for node in content["nodes"]}
+            [report] = behind(content, call.node)
+            script = nodes[report]["parameters"]["jsCode"]
+            assert "console.log" in script
+            assert "status" in script
+            assert "chunkCount" in script
+
+
+@pytest.mark.parametrize(("file", "name"), [("folder-to-sluice", "Upload"), ("urls-to-sluice", "Ingest")])
+def test_a_list_goes_out_in_batches_and_one_refusal_stops_no_other(file: str, name: str) -> None:
+    [content] = [workflow(each) for each in WORKFLOWS if each.stem == file]
+    [node] = [each for each in content["nodes"] if each["name"] == name]
+    options = node["parameters"]["options"]
+
+    assert options["batching"]["batch"] == {"batchSize": 10, "batchInterval": 200}
+    assert options["response"]["response"]["neverError"] is True
+    assert "retryOnFail" not in node, "a retry sends every item again, and looks at the first alone"
+
+
+@pytest.mark.parametrize(("file", "name"), [("webhook-to-sluice", "Ingest"), ("ask-sluice", "Ask")])
+def test_a_single_item_is_tried_again(file: str, name: str) -> None:
+    [content] = [workflow(each) for each in WORKFLOWS if each.stem == file]
+    [node] = [each for each in content["nodes"] if each["name"] == name]
+
+    assert node["retryOnFail"] is True
+    assert "neverError" not in node["parameters"]["options"]["response"]["response"], "then nothing would be retried"
+
+
+def test_kafka_is_asked_to_confirm_and_keeps_a_document_s_records_in_order() -> None:
+    [node] = [node for file in WORKFLOWS for node in workflow(file)["nodes"] if kind(node) == "kafka"]
+    parameters = node["parameters"]
+
+    assert parameters["topic"] == SUBMITTED
+    assert parameters["options"]["acks"] is True
+    assert parameters["useKey"] is True
+    assert parameters["key"] == "={{ $json.source + '/' + $json.path }}"
+
+
+def test_credentials_are_named_and_hold_nothing_secret() -> None:
+    known = {(each["id"], each["name"], each["type"]) for each in json.loads(CREDENTIALS.read_text("utf-8"))}
+    used = {
+        (each["id"], each["name"], type_)
+        for file in WORKFLOWS
+        for node in workflow(file)["nodes"]
+        for type_, each in node.get("credentials", {}).items()
+    }
+
+    assert used == known
+    assert "a key of SLUICE_API_KEYS" in CREDENTIALS.read_text("utf-8")
+
+
+def test_the_readme_tells_of_each_file() -> None:
+    text = README.read_text("utf-8")
+
+    assert [file.name for file in [*WORKFLOWS, CREDENTIALS] if file.name not in text] == []
