@@ -47,7 +47,7 @@ FAULTS = {
     "damage": Fault(
         "a store emptied and altered behind a loaded server, repaired meanwhile", "tests/faults/test_damage.py", 10
     ),
-    "log-machine": Fault("histories of the SQLite log beside a list", "tests/property/test_log_machine.py", 1000),
+    "log-machine": Fault("histories of the SQLite log beside a list", "tests/property/test_log_machine.py", 300),
     "ledger-machine": Fault(
         "histories of the ledger beside a dictionary, on each store", "tests/property/test_ledger_machine.py", 200
     ),

@@ -22,7 +22,7 @@ from tests.servers.cache import CI_ONLY
 HOUR_S, DAY_S = 3600.0, 86_400.0
 # From the true time; the longest is beyond every retention.
 WRONG_BY_S = ((HOUR_S, 20 * HOUR_S), (-20 * HOUR_S, -HOUR_S), (DAY_S, 40 * DAY_S), (-40 * DAY_S, -DAY_S))
-WRITES = 3  # confirmed before the next jump
+WRITES = 4  # confirmed before the next jump: one more than there are writers, so that one began after it
 PROGRESS_GUARD_S = 120.0  # a hang guard: the door may refuse until the readers' backlog is looked at again
 
 

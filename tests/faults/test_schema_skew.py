@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from shared.ids import document_id
 from shared.log import Record
 from shared.log.sqlite import SqliteLog
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.e2e.faults import rounds
 from tests.e2e.harness import Server
-from tests.e2e.load import Load, new_seed
+from tests.e2e.load import Content, Load, new_seed
 from tests.e2e.oracle import differences
+from tests.e2e.text import paragraph
 from tests.integration.pipeline import records_of
 from tests.mutants.catalogue import Edit, Mutant
 from tests.mutants.run import ROOT, mutated
@@ -54,7 +56,8 @@ NEWER = Mutant(
         for name in names
     ),
 )
-WRITES = 3  # confirmed by each release before it dies
+WRITES = 3  # of the load, confirmed by each release before it dies
+SOURCE = "turn"
 GUARD_S = 120.0  # a hang guard
 
 
@@ -86,21 +89,22 @@ def test_given_a_load_when_releases_take_turns_then_each_reads_what_the_other_wr
     server = Releases(tmp_path)
     server.start()
     load = Load(server, documents=12, seed=seed)
+    alone: dict[str, Content] = {}
     try:
         load.start(readers=2)
         for turn in range(turns):
-            _until_written(load, server)
+            alone |= _until_written(load, server, turn)
             time.sleep(rng.uniform(0.0, 0.5))  # the random moment itself
             server.kill()
             server.choose(newer=turn % 2 == 0)
             server.start()
-        _until_written(load, server)
+        alone |= _until_written(load, server, turns)
         load.stop()
         load.settle()
         # One more start: its sweep takes what a kill between switch and delete left behind.
         assert server.stop() == 0
         server.start()
-        wrong = asyncio.run(differences(server.data / "store", load.expected))
+        wrong = asyncio.run(differences(server.data / "store", load.expected | alone))
         with server.client() as client:
             letters = client.get("/ops/dead-letters").json()["items"]
     finally:
@@ -115,11 +119,19 @@ def test_given_a_load_when_releases_take_turns_then_each_reads_what_the_other_wr
     assert set(written) == {(topic, newer) for topic in (SUBMITTED, EXTRACTED) for newer in (False, True)}
 
 
-def _until_written(load: Load, server: Server) -> None:
+def _until_written(load: Load, server: Server, turn: int) -> dict[str, Content]:
+    """Return, by id, a document that this release took and made, beside some of the load's."""
     before, deadline = load.writes, time.monotonic() + GUARD_S
+    path, content = f"{turn}.md", (paragraph(9_000 + turn, 0, 0, of=1),)
+    body = {"source": SOURCE, "path": path, "text": content[0]}
+    with server.client(timeout=GUARD_S) as client:
+        while (reply := client.post("/rag/ingest", json=body, headers={"Prefer": "wait=30"})).status_code != 200:
+            assert reply.status_code in (202, 503), reply.text
+            assert time.monotonic() < deadline, reply.text
     while load.writes < before + WRITES:
         assert time.monotonic() < deadline, f"{load.writes - before} writes in {GUARD_S:g} s: {server.tail()}"
         time.sleep(0.05)  # threads: there is nothing to await
+    return {document_id("default", SOURCE, path): content}
 
 
 def _log(server: Server) -> list[Record]:
