@@ -2,6 +2,7 @@
 
 import msgspec
 
+from shared import ready_chunks
 from shared.contracts import DocumentSubmitted, decode, erasure
 from shared.errors import Rejected
 from shared.ledger import Entry
@@ -25,7 +26,10 @@ def submission_of(record: Record) -> DocumentSubmitted:
             )
         tenant = header(record, "tenant") or "default"
         return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
-    return decode(_data(record.value), DocumentSubmitted)
+    submitted = decode(_data(record.value), DocumentSubmitted)
+    if submitted.chunks is None:
+        return submitted
+    return msgspec.structs.replace(submitted, chunks=None, content=ready_chunks.body_of(submitted.chunks))
 
 
 def deletion(entry: Entry) -> DocumentSubmitted:

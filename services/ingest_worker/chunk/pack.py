@@ -14,13 +14,14 @@ from typing import NamedTuple
 import xxhash
 
 from services.ingest_worker.chunk.blocks import STRUCTURED, Kind, blocks
+from services.ingest_worker.chunk.score import semantic_score
+from shared.chunk_sizes import checked_sizes
 from shared.contracts import Chunk, ChunkType
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
 
 CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives other chunks
 
-_MIN_SIZE, _MAX_SIZE = 100, 2000  # characters
 _LEAST = 100  # characters; a shorter chunk is made only where nothing else is left
 _AHEAD = 64  # characters behind a border that decide its hash: an edit further on moves it not
 
@@ -80,14 +81,6 @@ class _Span(NamedTuple):
         return self.units[-1].end
 
 
-def checked_sizes(size: int, overlap: int) -> None:
-    """Raise ValueError unless 100 <= size <= 2000 and 0 <= overlap <= size / 2 (characters)."""
-    if not _MIN_SIZE <= size <= _MAX_SIZE:
-        raise ValueError(f"chunk size {size} must be in [{_MIN_SIZE}, {_MAX_SIZE}] characters")
-    if not 0 <= overlap <= size // 2:
-        raise ValueError(f"chunk overlap {overlap} must be in [0, {size // 2}] characters, half of the size {size}")
-
-
 def chunks(
     text: str,
     *,
@@ -137,7 +130,8 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int])
         tokens=count,
         section=body.section,
         page=max(1, bisect_right(pages, span.start)) if pages else None,
-        type=_type(span),
+        type=(kind := _type(span)),
+        semantic_score=semantic_score(piece, kind),
     )
 
 
