@@ -14,8 +14,8 @@ from shared.topics import SUBMITTED
 
 
 def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
-    """Return what the sparse vector is made of: the title too, so a changed title costs no embedding."""
-    return "\n".join(filter(None, (document.title, chunk.text, chunk.embedding)))
+    """Return what the sparse vector is made of: title and section, too, so a change of them costs no embedding."""
+    return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding)))
 
 
 def chunk_points(

@@ -1,10 +1,11 @@
 """Packing: units into chunks, so that the cost of an edit follows the size of the edit.
 
 A chunk ends, where it is a quarter to wholly full, at the border that the text itself makes the best: a heading or a
-page, else the coarsest structure, and among equals the border with the smallest hash of what follows. Two packings that
-come to a place differently see mostly the same borders, take the same one, and go on alike: docs/adr/0027.
+page, else the coarsest structure, and of equals where the words change most. Two packings that come to a place
+differently see mostly the same borders, take the same one, and go on alike: docs/adr/0027.
 """
 
+import heapq
 import re
 import unicodedata
 from bisect import bisect_right
@@ -23,7 +24,11 @@ from shared.ids import text_hash
 CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives other chunks
 
 _LEAST = 100  # characters; a shorter chunk is made only where nothing else is left
-_AHEAD = 64  # characters behind a border that decide its hash: an edit further on moves it not
+_SIGHT = 400  # characters before and behind a border whose words tell how much it parts
+_AHEAD = 64  # characters behind a border that decide its hash
+_WEIGHED = 8  # borders whose words are compared; where there are more, their hashes choose
+_WORDS = re.compile(r"[^\W\d_]{4,}")
+_STEM = 6  # letters
 
 
 class _Cut(NamedTuple):
@@ -216,8 +221,13 @@ def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool
         return borders[-1] if borders else None
     roomy = _before_the_next(ahead, least)
     borders = [at for at in borders if at in roomy] or borders
-    # Of equals the last one: text that repeats itself shall fill its chunks.
-    return min(reversed(borders), key=lambda at: (ahead[at].grain, _hash(text, ahead[at].start)))
+    grain = min(ahead[at].grain for at in borders)
+    # The last one first, and so of equals: text that repeats itself shall fill its chunks.
+    hashes = {at: _hash(text, ahead[at].start) for at in reversed(borders) if ahead[at].grain == grain}
+    some = heapq.nsmallest(_WEIGHED, hashes, key=hashes.__getitem__)
+    if len(some) == 1:
+        return some[0]
+    return min(some, key=lambda at: (_cohesion(text, ahead[at].start), hashes[at]))
 
 
 def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
@@ -230,6 +240,16 @@ def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
         if ahead[at].opens:
             end = ahead[at - 1].end
     return roomy
+
+
+def _cohesion(text: str, at: int) -> float:
+    """Return how alike the words before and behind are, 0..1: the square of their cosine (Hearst, TextTiling, 1997)."""
+    before, behind = (
+        {word[:_STEM] for word in _WORDS.findall(side.lower())}
+        for side in (text[max(0, at - _SIGHT) : at], text[at : at + _SIGHT])
+    )
+    shared = len(before & behind)
+    return shared * shared / (len(before) * len(behind)) if shared else 0.0
 
 
 def _hash(text: str, at: int) -> int:

@@ -23,7 +23,7 @@ def semantic_score(text: str, kind: str) -> float:
     letters or a digit. Completeness: a third each for a beginning that no sentence runs into, an end that none is cut
     at, and enough words.
     """
-    words = [word.lower() for word in _WORD.findall(text)]
+    words = _WORD.findall(text.lower())
     if not words:
         return 0.0
     diversity = len(set(words)) / len(words)
@@ -36,6 +36,6 @@ def semantic_score(text: str, kind: str) -> float:
 
 
 def _is_term(word: str) -> bool:
-    if not word.isascii():
-        return len(word) >= _LETTERS or not word[0].isalpha() or ord(word[0]) > 0x2E7F  # scripts without spaces
-    return (len(word) >= _LETTERS and word not in _COMMON) or any(map(str.isdigit, word))
+    if len(word) >= _LETTERS:
+        return word not in _COMMON
+    return not word.isalpha() or word[0] > "\u2e7f"  # a digit; a script without blanks between its words

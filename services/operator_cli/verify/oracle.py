@@ -24,10 +24,11 @@ class Expected(msgspec.Struct, frozen=True):
 
 def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
     """Return what each chunk's sparse vector is made of."""
-    title = [document.title] if document.title else []
-    return [
-        "\n".join([*title, chunk.text, *([] if chunk.embedding is None else [chunk.embedding])]) for chunk in chunks
-    ]
+    made = []
+    for chunk in chunks:
+        lines = [document.title, chunk.section, chunk.text, chunk.embedding]
+        made.append("\n".join(line for line in lines if line))
+    return made
 
 
 def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse]) -> Expected:
@@ -46,7 +47,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
             "title": document.title,
             "url": document.url,
             "originalFilename": document.filename,
-            "tags": list(document.tags) + [tag for tag in chunk.tags if tag not in set(document.tags)],
+            "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in set(document.tags))],
             "documentId": name,
             "chunkId": chunk_id(name, hash_, occurrences[hash_]),
             "chunkOrder": order,
