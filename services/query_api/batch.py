@@ -19,10 +19,10 @@ from services.query_api.ingest import IngestBody, IngestReply, document_of, repl
 from services.query_api.problems import Problem, invalid
 from services.query_api.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
 from shared.errors import PipelineError, Rejected
-from shared.ready_chunks import Skipped
 
 if TYPE_CHECKING:
     from shared.contracts import DocumentSubmitted
+    from shared.ready_chunks import Skipped
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 MOST_ITEMS: Final = 100_000  # each has its line in the reply

@@ -1,8 +1,9 @@
 """How much a chunk says by itself: 0.3 diversity + 0.4 density + 0.3 completeness. docs/chunks.md"""
 
 import re
+from collections import Counter
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"\w+")
 _ENDS = re.compile(r"[.!?…。！？｡:;|`][\"'”’»)\]」』*_]*$")
 _LETTERS = 4  # shorter words are seldom terms, in any language that has words
 _ENOUGH = 20  # words: fewer are a label
@@ -23,15 +24,16 @@ def semantic_score(text: str, kind: str) -> float:
     letters or a digit. Completeness: a third each for a beginning that no sentence runs into, an end that none is cut
     at, and enough words.
     """
-    words = _WORD.findall(text.lower())
+    words = Counter(_WORD.findall(text.lower()))
     if not words:
         return 0.0
-    diversity = len(set(words)) / len(words)
-    density = sum(_is_term(word) for word in words) / len(words)
+    total = words.total()
+    diversity = len(words) / total
+    density = sum(count for word, count in words.items() if _is_term(word)) / total
     structured = kind in ("code", "table", "list")
     begins = structured or not text[0].islower()
     ends = structured or _ENDS.search(text, max(0, len(text) - 8)) is not None
-    completeness = (begins + ends + (len(words) >= _ENOUGH)) / 3
+    completeness = (begins + ends + (total >= _ENOUGH)) / 3
     return round(0.3 * diversity + 0.4 * density + 0.3 * completeness, 3)
 
 
