@@ -1,9 +1,9 @@
-"""A submission as a record's value: a large body goes into the blob store, and a reference travels."""
+"""What is too large for a record goes into the blob store, and a reference travels."""
 
 import msgspec
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DocumentSubmitted, encode
+from shared.contracts import DocumentExtracted, DocumentSubmitted, ReadyChunk, encode
 
 
 async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
@@ -21,3 +21,16 @@ async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
     # A text says what it is by its field; as a blob it has to say so by its type.
     kind = document.media_type or ("text/markdown" if document.text is not None else None)
     return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))
+
+
+async def ready_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[ReadyChunk, ...]:
+    """Return the chunks that the caller has made.
+
+    Raises:
+        Rejected: their blob is missing or altered. Unavailable: the blob store is away.
+    """
+    if event.chunks_blob is None:
+        return event.chunks
+    document = event.document
+    data = await blobs.get(document.tenant, document.document_id, event.chunks_blob)
+    return msgspec.json.decode(data, type=tuple[ReadyChunk, ...])

@@ -45,7 +45,7 @@ class BlobRef(Message, frozen=True):
 class DocumentSubmitted(Message, frozen=True):
     """documents.submitted: what a door took in. Key: the document's id.
 
-    Exactly one of text, content, blob, url says where the body is; none of them with `deleted`.
+    Exactly one of text, chunks, content, blob, url says where the body is; none of them with `deleted`.
     One with `erases` has nothing else but its tenant and `deleted`: source and path are empty.
     """
 
@@ -53,6 +53,7 @@ class DocumentSubmitted(Message, frozen=True):
     path: str
     tenant: str = DEFAULT_TENANT
     text: str | None = None
+    chunks: tuple[Any, ...] | None = None  # ready-made, of a foreign producer; doors make them the content
     content: bytes | None = None  # a small body, base64 in JSON
     blob: BlobRef | None = None  # a large body
     url: str | None = None
@@ -62,6 +63,8 @@ class DocumentSubmitted(Message, frozen=True):
     description: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
+    chunk_size: Natural | None = None  # characters; None: as the generation has it
+    chunk_overlap: Natural | None = None
     hash: str | None = None  # the sender's, a hint only: we hash again
     deleted: bool = False
     erases: DocumentId | None = None  # the id of a document to be erased: names may be what has to be forgotten
@@ -98,6 +101,8 @@ class DocumentVersion(Message, frozen=True):
     filename: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}  # the caller's own
+    chunk_size: Natural | None = None  # characters, as asked for with the document; None: as the generation has it
+    chunk_overlap: Natural | None = None
     document_type: str = "txt"  # md, html, pdf, txt …
     source_type: str = "text"  # pdf, txt, md, url, text
     language: str | None = None
@@ -121,16 +126,35 @@ def truth_key(document_id: str, version: int) -> bytes:
     return f"{document_id}/{version}".encode()
 
 
+ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
+
+
+class ReadyChunk(Message, frozen=True):
+    """A chunk that the caller has made: no chunker changes it. Texts are NFC and never blank."""
+
+    text: str  # what is shown
+    embedding: str | None = None  # what is embedded, where that is another text
+    section: str | None = None
+    page: int | None = None  # 1-based
+    type: ChunkType = "semantic"
+    tags: tuple[str, ...] = ()  # besides the document's
+    metadata: dict[str, Any] = {}  # its own
+
+
 class DocumentExtracted(Message, frozen=True):
     """documents.extracted: the truth. Key: documentId/version, partitioned by documentId alone."""
 
     document: DocumentVersion
     text: str | None = None  # inline below the claim-check size, else only the blob has it
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
+    chunks: tuple[ReadyChunk, ...] = ()  # where the caller has made them; `text` is theirs, a blank line between
+    chunks_blob: BlobRef | None = None  # the JSON of `chunks`, above the claim-check size
     note: str | None = None  # e.g. "2 of 9 pages could not be read"
 
-
-ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
+    @property
+    def ready_made(self) -> bool:
+        """Return whether the caller has made the chunks."""
+        return bool(self.chunks) or self.chunks_blob is not None
 
 
 class Chunk(Message, frozen=True):
@@ -138,14 +162,23 @@ class Chunk(Message, frozen=True):
 
     order: Natural  # 0-based, in reading order
     text: str
-    hash: str  # ids.text_hash(text)
+    hash: str  # ids.text_hash(embedded)
     start: int  # characters
     end: int
-    tokens: int
+    tokens: int  # of what is embedded
     section: str | None = None  # path of headings, " > " between
     page: int | None = None  # 1-based, where the chunk starts
     type: ChunkType = "paragraph"
+    semantic_score: float | None = None  # 0..1, how much it says by itself
     context_before: str | None = None  # what stands before it, where an overlap is set; not embedded, not hashed
+    embedding: str | None = None  # of a ready-made one: what is embedded, where that is another text
+    tags: tuple[str, ...] = ()  # of a ready-made one: besides the document's
+    metadata: dict[str, Any] = {}  # of a ready-made one: its own
+
+    @property
+    def embedded(self) -> str:
+        """Return the text that its vector is of."""
+        return self.text if self.embedding is None else self.embedding
 
 
 class DocumentChunked(Message, frozen=True):

@@ -24,7 +24,7 @@ from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.loop_lag import LoopLag
 from shared.probes import Troubles
-from shared.settings import Settings
+from shared.settings import ConfigurationError, Settings
 from shared.store import Store
 from shared.store.bm25 import Bm25
 from shared.store.open import open_store
@@ -81,11 +81,20 @@ class Foundation:
 
 
 def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generation:
-    """Return the generation that the settings ask for."""
+    """Return the generation that the settings ask for.
+
+    Raises:
+        ConfigurationError: its chunks would have more tokens than the model takes.
+    """
+    if settings.chunk_unit == "tokens" and settings.chunk_size > model.max_tokens:
+        raise ConfigurationError(
+            f"SLUICE_CHUNK_SIZE={settings.chunk_size} tokens is more than {model.name} takes: {model.max_tokens}"
+        )
     return Generation(
         chunker=chunker,
         chunk_size=settings.chunk_size,
         chunk_overlap=settings.chunk_overlap,
+        chunk_unit=settings.chunk_unit,
         model=model,
         bm25=Bm25().fingerprint,
     )

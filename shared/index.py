@@ -6,10 +6,11 @@ A point counts when its version is its document's head (CORRECTNESS 3 and 4).
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
+import structlog
 import xxhash
 
 from shared.batching import Batcher
@@ -33,6 +34,8 @@ from shared.store import (
     Store,
 )
 
+log = structlog.get_logger(__name__)
+
 GENERATIONS = "generations"
 HEAD_INDEXES: dict[str, IndexKind] = {
     "tenant": "tenant",
@@ -51,6 +54,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
 }
 HASH_BATCH = 256
 _EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
+EMBEDDED = "embeddingText"  # in a payload: the text that the vector is of, where it isn't the one that is shown
 
 
 class Generation(Message, frozen=True):
@@ -61,6 +65,7 @@ class Generation(Message, frozen=True):
     chunk_overlap: int
     model: Model
     bm25: str  # settings of the sparse vectors
+    chunk_unit: Literal["characters", "tokens"] = "characters"  # of size and overlap
 
     @property
     def id(self) -> str:
@@ -81,6 +86,9 @@ class Generation(Message, frozen=True):
 async def serving(store: Store, wanted: Generation) -> Generation:
     """Return the generation that answers: the one registered, or `wanted` where there is none yet.
 
+    A newer chunker goes on with what an older one began: nobody could set that back. What is sent
+    again gets new chunks.
+
     Raises:
         ConfigurationError: the index was built with other settings than `wanted`; the sentence names them.
     """
@@ -91,8 +99,11 @@ async def serving(store: Store, wanted: Generation) -> Generation:
         await store.insert(GENERATIONS, [point])
         await store.flush()
         registered = await _registered(store) or wanted  # another process may have been first
-    if registered != wanted:
+    if registered == wanted:
+        return registered
+    if registered != msgspec.structs.replace(wanted, chunker=registered.chunker):
         raise _other(registered, wanted)
+    log.warning("older_chunker", index=registered.chunker, ours=wanted.chunker)
     return registered
 
 
@@ -290,7 +301,7 @@ class Index:
                     ),
                     after=after,
                     vectors=True,
-                    fields=("text", "metadata.chunkHash", "metadata.vectorHash"),
+                    fields=("text", EMBEDDED, "metadata.chunkHash", "metadata.vectorHash"),
                     limit=2 * len(missing),
                 )
                 before = len(missing)
@@ -298,7 +309,8 @@ class Index:
                     metadata: dict[str, Any] = point.payload["metadata"]
                     if point.dense is None or metadata["vectorHash"] != vector_hash(point.dense):
                         continue
-                    found.setdefault(metadata["chunkHash"], Known(point.payload["text"], point.dense))
+                    text: str = point.payload.get(EMBEDDED) or point.payload["text"]
+                    found.setdefault(metadata["chunkHash"], Known(text, point.dense))
                     missing.discard(metadata["chunkHash"])
                 if page.after is None:
                     break

@@ -8,6 +8,7 @@ import msgspec
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
 from shared.contracts import DEFAULT_TENANT
 
 Role = Literal["ingest", "query", "admin"]
@@ -52,8 +53,9 @@ class Settings(BaseSettings):
     partitions: int = Field(default=8, ge=1, le=1000)  # of a new topic; one that is there keeps its own
     replication: int = Field(default=0, ge=0, le=100)  # copies of a new topic on Kafka; 0: as the cluster does it
     samples: Literal["on", "off"] = "on"  # load the sample library once per data folder
-    chunk_size: int = Field(default=800, ge=100, le=2000)  # characters of a chunk, at most
-    chunk_overlap: int = Field(default=0, ge=0)  # characters, at most half of the size
+    chunk_unit: Literal["characters", "tokens"] = "characters"  # of chunk_size and chunk_overlap
+    chunk_size: int = Field(default=800, ge=SMALLEST, le=LARGEST)  # of a chunk, at most; 500 in tokens
+    chunk_overlap: int = Field(default=0, ge=0)  # at most half of the size
     min_score: float = Field(default=0.0, ge=0.0, le=1.0)  # hits below are not used in answers
     history: int = Field(default=5, ge=0, le=100)  # earlier turns an answer may see
     max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request, and of one item of a batch
@@ -65,6 +67,14 @@ class Settings(BaseSettings):
     parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
     log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # on a terminal warning, unless set
+
+    @field_validator("chunk_size")
+    @classmethod
+    def _as_long_in_tokens(cls, value: int, info: object) -> int:
+        most = LARGEST // TOKEN_CHARACTERS
+        if getattr(info, "data", {}).get("chunk_unit") == "tokens" and value > most:
+            raise ValueError(f"must be at most {most} tokens")
+        return value
 
     @field_validator("chunk_overlap")
     @classmethod

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from shared import ready_chunks
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, decode, erasure
 from shared.errors import Rejected
 from shared.ids import bytes_hash
@@ -19,6 +20,46 @@ def submission_of(record: Record) -> DocumentSubmitted:
     Raises:
         Rejected: code `undecodable`, or `tombstone` when nothing says which document.
     """
+    submitted = _read(record)
+    if submitted.chunks is None:
+        return submitted
+    return msgspec.structs.replace(submitted, chunks=None, content=ready_chunks.body_of(submitted.chunks))
+
+
+def needs_headers(record: Record) -> bool:
+    """Return whether the record's headers may say what its value doesn't."""
+    return (
+        record.value is None
+        or header(record, _BINARY) is not None
+        or not _is_json(header(record, "content-type") or "")
+    )
+
+
+def description_hash(submitted: DocumentSubmitted) -> str:
+    """Return 32 hex digits, the hash of all that is not the body: a change of it makes a new version as well."""
+    sizes = submitted.chunk_size, submitted.chunk_overlap
+    described = (
+        submitted.title,
+        submitted.description,
+        submitted.url,
+        submitted.filename,
+        submitted.media_type,
+        submitted.tags,
+        submitted.metadata,
+        # Only where they were asked for: the hashes of all other documents stay as they are.
+        *(() if sizes == (None, None) else (sizes,)),
+    )
+    return bytes_hash(msgspec.json.encode(described, order="sorted"))
+
+
+def deletion(entry: Entry) -> DocumentSubmitted:
+    """Return the submission that deletes a known document; where it was erased, no name is left to do that by."""
+    if entry.erased:
+        return erasure(entry.tenant, entry.document_id)
+    return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
+
+
+def _read(record: Record) -> DocumentSubmitted:
     if record.value is None:
         source, path = _named(record)
         if source is None or path is None:
@@ -33,36 +74,6 @@ def submission_of(record: Record) -> DocumentSubmitted:
     if b'"specversion"' in record.value:
         return _of_structured(record.value)
     return decode(record.value, DocumentSubmitted)
-
-
-def needs_headers(record: Record) -> bool:
-    """Return whether the record's headers may say what its value doesn't."""
-    return (
-        record.value is None
-        or header(record, _BINARY) is not None
-        or not _is_json(header(record, "content-type") or "")
-    )
-
-
-def description_hash(submitted: DocumentSubmitted) -> str:
-    """Return 32 hex digits, the hash of all that is not the body: a change of it makes a new version as well."""
-    described = (
-        submitted.title,
-        submitted.description,
-        submitted.url,
-        submitted.filename,
-        submitted.media_type,
-        submitted.tags,
-        submitted.metadata,
-    )
-    return bytes_hash(msgspec.json.encode(described, order="sorted"))
-
-
-def deletion(entry: Entry) -> DocumentSubmitted:
-    """Return the submission that deletes a known document; where it was erased, no name is left to do that by."""
-    if entry.erased:
-        return erasure(entry.tenant, entry.document_id)
-    return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
 
 
 # CloudEvents 1.0, https://github.com/cloudevents/spec: binary mode has the attributes in headers, structured in JSON.

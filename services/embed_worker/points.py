@@ -7,15 +7,15 @@ from typing import Any
 from shared.contracts import Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.ids import chunk_id, point_id
-from shared.index import Head, vector_hash
-from shared.store import Point, Sparse
+from shared.index import EMBEDDED, Head, vector_hash
+from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED
 
 
 def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
-    """Return what the sparse vector is made of: the title too, so a changed title costs no embedding."""
-    return f"{document.title}\n{chunk.text}" if document.title else chunk.text
+    """Return what the sparse vector is made of: title and section, too, so a change of them costs no embedding."""
+    return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding)))
 
 
 def chunk_points(
@@ -31,6 +31,7 @@ def chunk_points(
     for chunk, dense, bm25 in zip(chunks[slice_], vectors, sparse, strict=True):
         metadata = {
             **document.metadata,  # first: a caller's key never covers one of ours
+            **chunk.metadata,
             **_metadata(document, chunk, len(chunks)),
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),
             "vectorHash": vector_hash(dense),
@@ -39,7 +40,10 @@ def chunk_points(
             metadata["contextBefore"] = chunk.context_before
         occurrences[chunk.hash] += 1
         point = point_id(document.document_id, document.version, chunk.order)
-        points.append(Point(id=point, payload={"text": chunk.text, "metadata": metadata}, dense=dense, sparse=bm25))
+        payload: Payload = {"text": chunk.text, "metadata": metadata}
+        if chunk.embedding is not None:
+            payload[EMBEDDED] = chunk.embedding
+        points.append(Point(id=point, payload=payload, dense=dense, sparse=bm25))
     return points
 
 
@@ -51,7 +55,7 @@ def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, 
         "title": document.title,
         "url": document.url,
         "originalFilename": document.filename,
-        "tags": list(document.tags),
+        "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in document.tags)],
         "documentId": document.document_id,
         "chunkOrder": chunk.order,
         "totalChunks": total,
@@ -63,6 +67,7 @@ def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, 
         "tokenCount": chunk.tokens,
         "charCount": len(chunk.text),
         "chunkType": chunk.type,
+        "semanticScore": chunk.semantic_score,
         "createdAt": iso(document.created_at),
         "updatedAt": iso(document.updated_at),
         "chunkHash": chunk.hash,

@@ -32,7 +32,7 @@ class Vectors:
         Raises:
             Unavailable: the index or the model is away. Rejected: the model refuses a text.
         """
-        hashes = {chunk.text: chunk.hash for chunk in chunks}
+        hashes = {chunk.embedded: chunk.hash for chunk in chunks}
         found: dict[str, Vector] = {}
         mine: dict[str, asyncio.Future[Vector]] = {}
         try:
@@ -50,7 +50,7 @@ class Vectors:
                     if not claim.cancelled():  # else that document failed, and this one claims the text
                         found[text] = claim.result()
                         self.reused.inc()
-            yield [found[chunk.text] for chunk in chunks]
+            yield [found[chunk.embedded] for chunk in chunks]
         finally:
             for text, claim in mine.items():
                 del self._claims[tenant, text]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from services.ingest_worker.chunk import context_before
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.claim_check import ready_chunks_of
 from shared.contracts import BlobRef, Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
 from shared.errors import Rejected
 from shared.index import Generation
@@ -55,19 +55,10 @@ class Chunking:
         document = event.document
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
-            text, overlap = await self._text(event), self._generation.chunk_overlap
-            chunks = await self._parsers.chunk(
-                text,
-                size=self._generation.chunk_size,
-                overlap=overlap,
-                pages=event.pages,
-                document_type=document.document_type,
-            )
-            if overlap:
-                chunks = tuple(
-                    msgspec.structs.replace(chunk, context_before=context_before(text, chunk.start, overlap) or None)
-                    for chunk in chunks
-                )
+            if event.ready_made:
+                chunks = await self._parsers.ready_made(await ready_chunks_of(event, self._blobs))
+            else:
+                chunks = await self._parsers.chunk(document, await self._text(event), event.pages, self._generation)
             if not chunks:
                 raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
         await self._announce(document, chunks, headers)

@@ -22,6 +22,7 @@ from shared.contracts import (
     DocumentSubmitted,
     DocumentVersion,
     Place,
+    ReadyChunk,
     encode,
     truth_key,
 )
@@ -211,6 +212,8 @@ class Ingest:
             pages=extraction.pages if extraction else (),
             note=extraction.note if extraction else None,
         )
+        if extraction is not None and extraction.chunks:
+            event = await self._with_chunks(event, extraction.chunks)
         await self._publish(
             EXTRACTED,
             encode(event),
@@ -218,6 +221,15 @@ class Ingest:
             route=entry.document_id.encode(),
         )
         log.info("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
+
+    async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[ReadyChunk, ...]) -> DocumentExtracted:
+        if event.note is not None:
+            log.warning("chunks_left_out", document_id=event.document.document_id, note=event.note)
+        data = msgspec.json.encode(chunks)
+        if len(data) <= CLAIM_CHECK_BYTES // 2:  # they hold the text: it need not be there twice
+            return msgspec.structs.replace(event, text=None, chunks=chunks)
+        ref = await self._blobs.put(event.document.tenant, event.document.document_id, data)
+        return msgspec.structs.replace(event, text=None, chunks_blob=ref)
 
 
 def _document_key(record: Record) -> str | None:
@@ -266,6 +278,8 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         filename=submitted.filename,
         tags=submitted.tags or (extraction.tags if extraction else ()),
         metadata=submitted.metadata,
+        chunk_size=submitted.chunk_size,
+        chunk_overlap=submitted.chunk_overlap,
         document_type=extraction.document_type if extraction else "",
         source_type=_source_type(submitted, extraction),
         language=extraction.language if extraction else None,

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker import parser_child
-from services.ingest_worker.chunk import chunks
+from services.ingest_worker.chunk import ready_made, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
@@ -27,9 +27,10 @@ from services.ingest_worker.parser_child import (
     Refused,
     Reply,
 )
-from shared.contracts import Chunk
+from shared.contracts import Chunk, DocumentVersion, ReadyChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, Unavailable
+from shared.index import Generation
 
 log = structlog.get_logger(__name__)
 
@@ -127,16 +128,18 @@ class ParserPool:
             raise Rejected(f"{hints.name} needs more than {memory} MB of memory to read", "too_large") from None
 
     async def chunk(
-        self, text: str, *, size: int = 800, overlap: int = 0, pages: Sequence[int] = (), document_type: str = "md"
+        self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation
     ) -> tuple[Chunk, ...]:
-        """Return the text's chunks (see `chunk.chunks`), made in a thread unless the text is tiny.
+        """Return the text's chunks (see `chunk.version_chunks`), made in a thread unless the text is tiny.
 
         A thread is enough: it gives way often, and the long step, counting tokens, holds no lock.
         """
-        make = partial(
-            chunks, text, tokens=self._tokens, size=size, overlap=overlap, pages=pages, type_hint=document_type
-        )
+        make = partial(version_chunks, document, text, pages, generation=generation, tokens=self._tokens)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
+
+    async def ready_made(self, ready: Sequence[ReadyChunk]) -> tuple[Chunk, ...]:
+        """Return the caller's own chunks (see `chunk.ready_made`); their tokens are counted in a thread."""
+        return await asyncio.to_thread(ready_made, ready, self._tokens)
 
     async def close(self) -> None:
         """End all processes; documents waiting or being read raise Unavailable."""

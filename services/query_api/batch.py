@@ -22,6 +22,7 @@ from shared.errors import PipelineError, Rejected
 
 if TYPE_CHECKING:
     from shared.contracts import DocumentSubmitted
+    from shared.ready_chunks import Skipped
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 MOST_ITEMS: Final = 100_000  # each has its line in the reply
@@ -113,6 +114,7 @@ class _Batch:
         self._results: list[Receipt | IngestReply | None] = []  # None: not known yet
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # item's number and document, by document id
         self._size = 0
+        self._skipped: dict[int, tuple[Skipped, ...]] = {}  # ready-made chunks of an item that were left out
 
     async def add(self, item: bytes | Problem) -> None:
         """Take the next item; what is wrong with it is its result.
@@ -127,10 +129,12 @@ class _Batch:
         try:
             if isinstance(item, Problem):
                 raise item
-            document = document_of(self._tenant, body_of(parse_json(item, "the item"), IngestBody))
+            document, skipped = document_of(self._tenant, body_of(parse_json(item, "the item"), IngestBody))
         except Problem as problem:
             self._results.append(_failed(problem))
             return
+        if skipped:
+            self._skipped[number] = skipped
         id_ = document.document_id
         # Two of the same document stay in their order: the later one is the newer one.
         if id_ in self._window or len(self._window) == WINDOW or self._size + len(item) > WINDOW_BYTES:
@@ -180,7 +184,10 @@ class _Batch:
         for start in range(0, len(self._results), WINDOW):
             part = self._results[start : start + WINDOW]
             found += await asyncio.gather(*(self._reply(result, deadline) for result in part))
-        return [BatchItem(index=index, **msgspec.structs.asdict(reply)) for index, reply in enumerate(found)]
+        return [
+            BatchItem(**msgspec.structs.asdict(reply) | {"index": index, "skipped": self._skipped.get(index, ())})
+            for index, reply in enumerate(found)
+        ]
 
     async def _reply(self, result: Receipt | IngestReply | None, deadline: float) -> IngestReply:
         assert result is not None, "it was flushed"

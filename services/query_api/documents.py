@@ -236,7 +236,7 @@ async def rag_document_text(
 ) -> Response[str]:
     """Show the extracted text: Markdown, or plain by `Accept: text/plain`."""
     text, kind = await library.text(request.user.tenant, document_id)
-    if kind == "txt":
+    if kind in ("txt", "chunks"):
         return Response(text, media_type="text/plain")
     if request.accept.best_match(["text/markdown", "text/plain"]) == "text/plain":
         return Response(plain(text), media_type="text/plain")

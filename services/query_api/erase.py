@@ -47,7 +47,7 @@ class Mention(NamedTuple):
 
     document_id: str
     place: Place  # of the submission that it was made of
-    blob: str | None  # sha256 of what it refers to
+    blobs: frozenset[str]  # sha256 of what it refers to
     erases: bool  # it holds nothing but the id
 
 
@@ -60,8 +60,9 @@ def mention(record: Record, chunks: str) -> Mention | None:
                 submitted.document_id, place_of(record), _sha256(submitted.blob), submitted.erases is not None
             )
         if record.topic == EXTRACTED and record.value is not None:
-            document = decode(record.value, DocumentExtracted).document
-            return _of_version(document, document.text_sha256)
+            extracted = decode(record.value, DocumentExtracted)
+            text = extracted.document.text_sha256
+            return _of_version(extracted.document, _sha256(extracted.chunks_blob) | ({text} if text else set()))
         if record.topic == chunks and record.value is not None:
             event = decode(record.value, DocumentChunked)
             return _of_version(event.document, _sha256(event.blob))
@@ -70,12 +71,12 @@ def mention(record: Record, chunks: str) -> Mention | None:
     return None
 
 
-def _of_version(document: DocumentVersion, blob: str | None) -> Mention:
-    return Mention(document.document_id, document.place, blob, document.raw_hash == ERASED)
+def _of_version(document: DocumentVersion, blobs: frozenset[str]) -> Mention:
+    return Mention(document.document_id, document.place, blobs, document.raw_hash == ERASED)
 
 
-def _sha256(ref: BlobRef | None) -> str | None:
-    return None if ref is None else ref.sha256
+def _sha256(ref: BlobRef | None) -> frozenset[str]:
+    return frozenset() if ref is None else frozenset({ref.sha256})
 
 
 def goes(found: Mention | None, erased: Mapping[str, Place]) -> bool:
@@ -185,5 +186,5 @@ class Eraser:
 
 
 def _keep(kept: Mapping[str, set[str]], found: Mention | None, erased: Mapping[str, Place]) -> None:
-    if found is not None and found.blob is not None and found.document_id in kept and not goes(found, erased):
-        kept[found.document_id].add(found.blob)
+    if found is not None and found.document_id in kept and not goes(found, erased):
+        kept[found.document_id] |= found.blobs

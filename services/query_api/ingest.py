@@ -13,9 +13,12 @@ from litestar.params import JSONBody
 from services.query_api.auth import needs
 from services.query_api.door import Door, Ended, Receipt
 from services.query_api.problems import Problem, invalid
-from services.query_api.request import ApiRequest, metadata_of, name_of, tags_of, wait_of
+from services.query_api.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
+from shared import ready_chunks
+from shared.chunk_sizes import LARGEST, checked_sizes
 from shared.contracts import DocumentSubmitted
 from shared.places import place_header
+from shared.ready_chunks import Skipped
 
 LOOK_BACK_S = 1  # when to ask again about a document that isn't done
 
@@ -25,11 +28,14 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     source: str
     path: str
-    text: str
+    text: str | None = None
+    chunks: list[Any] | str | None = None  # ready-made, instead of a text
     title: str | None = None
     description: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | str | None = None
+    chunk_size: int | None = None  # characters, 100 to 2000
+    chunk_overlap: int | None = None  # characters, up to half of the size
     hash: str | None = None
 
 
@@ -54,6 +60,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     file: str | None = None
     error: str | None = None
     code: str | None = None
+    skipped: tuple[Skipped, ...] = ()  # ready-made chunks that can't be taken
 
 
 @post("/rag/ingest", operation_id="rag_ingest", guards=[needs("ingest")], status_code=200)
@@ -61,7 +68,11 @@ async def rag_ingest(
     data: JSONBody[IngestBody], request: ApiRequest, door: NamedDependency[Door]
 ) -> Response[IngestReply]:
     """Add a document, or replace the one of the same source and path."""
-    return await taken(request, door, document_of(request.user.tenant, data))
+    document, skipped = document_of(request.user.tenant, data)
+    reply = await taken(request, door, document)
+    return Response(
+        msgspec.structs.replace(reply.content, skipped=skipped), status_code=reply.status_code, headers=reply.headers
+    )
 
 
 @post("/rag/ingest/text", operation_id="rag_ingest_text", guards=[needs("ingest")], status_code=200)
@@ -83,24 +94,26 @@ async def rag_ingest_text(
     return await taken(request, door, document, wordy=True)
 
 
-def document_of(tenant: str, data: IngestBody) -> DocumentSubmitted:
-    """Return the submission of a body.
+def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[Skipped, ...]]:
+    """Return the submission of a body, and the ready-made chunks that are left out of it.
 
     Raises:
         Problem: 400, a field can't be.
     """
-    return DocumentSubmitted(
+    body, skipped = _body_of(data)
+    document = DocumentSubmitted(
         tenant=tenant,
         source=name_of(data.source, "source", 200),
         path=name_of(data.path, "path", 2000),
-        text=_text_of(data.text),
         title=title_of(data.title),
         description=data.description,
         tags=tags_of(data.tags),
         metadata=metadata_of(data.metadata),
         hash=data.hash,
+        **body,
         submitted_at=now_ms(),
     )
+    return document, skipped
 
 
 async def taken(
@@ -178,6 +191,41 @@ def _text_of(text: str) -> str:
     if not text.strip():
         raise invalid("text", "must not be empty")
     return text
+
+
+def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[Skipped, ...]]:
+    """Return the fields of the submission that hold the body, and the chunks that are left out of it."""
+    given = [name for name in ("text", "chunks") if getattr(data, name) is not None]
+    if len(given) != 1:
+        raise invalid(given[-1] if given else "text", f"exactly one of text and chunks is needed, not {len(given)}")
+    if data.chunks is not None:
+        if (data.chunk_size, data.chunk_overlap) != (None, None):
+            raise invalid("chunkSize", "is for a text; these chunks are made already")
+        content, skipped = _chunks_of(data.chunks)
+        return {"content": content}, skipped
+    try:
+        # Without a size, half of the index's own is the limit; the worker knows it.
+        checked_sizes(data.chunk_size if data.chunk_size is not None else LARGEST, data.chunk_overlap or 0)
+    except ValueError as error:
+        field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
+        raise invalid(field, str(error)) from None
+    sizes = {"chunk_size": data.chunk_size, "chunk_overlap": data.chunk_overlap}
+    return {"text": _text_of(data.text or ""), **sizes}, ()
+
+
+def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[Skipped, ...]]:
+    if isinstance(chunks, str):
+        chunks = parse_json(chunks, "chunks")
+    if not isinstance(chunks, list) or not chunks:
+        raise invalid("chunks", "must be a list that isn't empty")
+    found = ready_chunks.taken(chunks)
+    if not found.chunks:
+        raise Problem(
+            400,
+            f"chunks: none can be taken: {found.note}",
+            details={"field": "chunks", "skipped": msgspec.to_builtins(found.skipped)},
+        )
+    return ready_chunks.body_of(chunks), found.skipped
 
 
 def title_of(title: str | None) -> str | None:

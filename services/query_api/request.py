@@ -10,13 +10,11 @@ from litestar.datastructures import State
 
 from services.query_api.auth import Caller
 from services.query_api.problems import Problem, invalid, of_contract
+from shared.storable import Unstorable, checked
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_FIELDS = 1000
-MOST_DEPTH = 16  # of metadata; the store's payloads are as deep
-MOST_METADATA_BYTES = 40_000  # it is written again with every chunk
 MOST_TAGS = 64
-MOST_INTEGER = 2**63 - 1
 DEFAULT_WAIT_S = 30.0
 MOST_WAIT_S = 300.0
 S = TypeVar("S", bound=msgspec.Struct)
@@ -107,24 +105,10 @@ def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") 
         value = parse_json(value, field) if value.strip() else {}
     if not isinstance(value, Mapping | None):
         raise invalid(field, "must be an object")
-    metadata = dict(value or {})
-    _storable(metadata, field, MOST_DEPTH)
-    if len(msgspec.json.encode(metadata)) > MOST_METADATA_BYTES:
-        raise invalid(field, f"is larger than {MOST_METADATA_BYTES} bytes")
-    return metadata
-
-
-def _storable(value: Any, field: str, depth: int) -> None:
-    if depth < 0:
-        raise invalid(field.partition(".")[0], f"is nested deeper than {MOST_DEPTH} levels")
-    if isinstance(value, int) and abs(value) > MOST_INTEGER:
-        raise invalid(field, "is an integer beyond 64 bits; send it as a string")
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            _storable(each, f"{field}.{key}", depth - 1)
-    elif isinstance(value, list):
-        for number, each in enumerate(value):
-            _storable(each, f"{field}[{number}]", depth - 1)
+    try:
+        return checked(value or {}, field)
+    except Unstorable as error:
+        raise invalid(error.field, error.what) from None
 
 
 def name_of(value: str, field: str, longest: int) -> str:

@@ -76,6 +76,48 @@ async def test_a_text_needs_no_name(client: httpx.AsyncClient) -> None:
     assert once_more["status"] == "unchanged"
 
 
+async def test_ready_made_chunks_are_taken_and_those_left_out_are_named(client: httpx.AsyncClient) -> None:
+    hello = {"id": "a1", "text": "Hello there.", "embeddingText": "greeting for strangers", "tags": {"phase": 1}}
+    body = {"source": "s", "path": "lines", "chunks": [hello, {"id": "a2", "text": " "}, "See you soon.", 5]}
+
+    reply = await client.post("/rag/ingest", json=body)
+    found = await client.post("/rag/search", json={"query": "greeting for strangers", "filters": {"phase": 1}})
+    text = await client.get(f"/rag/documents/{reply.json()['documentId']}/text", headers={"Accept": "text/plain"})
+
+    assert (reply.status_code, reply.json()["status"], reply.json()["chunkCount"]) == (200, "created", 2)
+    assert reply.json()["skipped"] == [
+        {"index": 1, "error": "text is empty", "id": "a2"},
+        {"index": 3, "error": "a chunk must be an object or a string"},
+    ]
+    [hit] = found.json()["results"]
+    assert (hit["text"], hit["metadata"]["chunk_id"], hit["metadata"]["chunkType"]) == (
+        "Hello there.",
+        "a1",
+        "semantic",
+    )
+    assert text.text == "Hello there.\n\nSee you soon."
+
+
+async def test_a_chunk_that_the_model_cannot_take_fails_the_document_by_name(client: httpx.AsyncClient) -> None:
+    body = {"source": "s", "path": "lines", "chunks": ["Short.", {"id": "long", "text": "word " * 400}]}
+
+    sentence = problem(await client.post("/rag/ingest", json=body), 422, "CHUNK_TOO_LONG")
+
+    assert sentence.startswith("chunk 1 (long) has 400 tokens, the model takes 254")
+
+
+async def test_a_document_is_chunked_in_the_size_that_it_asks_for(client: httpx.AsyncClient) -> None:
+    text = " ".join(f"Lantern {number} burns whale oil on the pier." for number in range(20))
+
+    id_ = await ingested(client, text, chunkSize="200", chunkOverlap=50)
+    items = (await client.get(f"/rag/documents/{id_}/chunks")).json()["items"]
+
+    assert len(items) >= 4
+    assert max(len(item["text"]) for item in items) <= 200
+    assert 0 < len(items[1]["metadata"]["contextBefore"]) <= 50
+    assert 0 < items[1]["metadata"]["semanticScore"] < 1
+
+
 async def test_forms_and_numbers_as_strings_are_taken(client: httpx.AsyncClient) -> None:
     form = {"source": "s", "path": "f", "text": LANTERN, "tags": ["a", "b"], "metadata": '{"year": 1900}'}
 
@@ -161,6 +203,15 @@ async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: ht
         ({"source": "s", "path": "p" * 3000, "text": "t"}, "path"),
         ({"source": 7, "path": "p", "text": "t"}, "source"),
         ({"source": "s", "path": "p", "text": None}, "text"),
+        ({"source": "s", "path": "p", "text": "t", "chunks": ["c"]}, "chunks"),
+        ({"source": "s", "path": "p", "chunks": []}, "chunks"),
+        ({"source": "s", "path": "p", "chunks": {"text": "t"}}, "chunks"),
+        ({"source": "s", "path": "p", "chunks": [{"text": 5}]}, "chunks"),
+        ({"source": "s", "path": "p", "chunks": ["c"], "chunkSize": 200}, "chunkSize"),
+        ({"source": "s", "path": "p", "text": "t", "chunkSize": 99}, "chunkSize"),
+        ({"source": "s", "path": "p", "text": "t", "chunkSize": 2001}, "chunkSize"),
+        ({"source": "s", "path": "p", "text": "t", "chunkSize": 200, "chunkOverlap": 101}, "chunkOverlap"),
+        ({"source": "s", "path": "p", "text": "t", "chunkOverlap": -1}, "chunkOverlap"),
         ({"source": "s", "path": "p", "text": "t", "tags": [1]}, "tags[0]"),
         ({"source": "s", "path": "p", "text": "t", "metadata": [1]}, "metadata"),
         ({"source": "s", "path": "p", "text": "t", "metadata": {"a": 10**30}}, "metadata.a"),

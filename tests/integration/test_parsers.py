@@ -17,7 +17,9 @@ from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, Unavailable
+from tests.simulation.parts import GENERATION
 from tests.unit.ingest_worker.files import a_pdf
+from tests.unit.verify.builders import a_version
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _HANG_GUARD_S = 120
@@ -362,7 +364,7 @@ async def test_nothing_is_left_open(tmp_path: Path) -> None:
 async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
     text = "\n\n".join(f"Paragraph {number} says little, but says it well." for number in range(100))
 
-    chunks = await pool.chunk(text, size=400, document_type="txt")
+    chunks = await pool.chunk(a_version(document_type="txt", chunk_size=400), text, (), GENERATION)
 
     assert [text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
     assert max(len(chunk.text) for chunk in chunks) <= 400

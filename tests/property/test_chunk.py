@@ -118,7 +118,7 @@ def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], siz
     found = _cut((text, size, (), type_hint))
 
     for chunk in found[:-1]:
-        assert len(chunk.text) >= min(100, size // 4)
+        assert len(chunk.text) >= 100
 
 
 @_EXAMPLES

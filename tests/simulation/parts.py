@@ -8,6 +8,7 @@ import numpy as np
 from shared.contracts import BlobRef
 from shared.embedder import Model, TokenCounter, Vector
 from shared.errors import Rejected
+from shared.index import Generation
 
 UNEMBEDDABLE = "(no model takes this)"  # the model refuses a text with it
 UNKEPT = "(no folder keeps this)"  # a blob with it can't be read again
@@ -95,3 +96,6 @@ class MemoryBlobs:
     def documents(self) -> set[str]:
         """Return the ids of the documents that have any."""
         return {key[1] for key in self._blobs}
+
+
+GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")

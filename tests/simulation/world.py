@@ -91,8 +91,11 @@ _bm25 = Bm25()
 
 
 def paragraph(number: int) -> str:
-    """Return a text that is one chunk."""
-    return f"Paragraph {number} tells a fact of its own, and nobody else has words for it."
+    """Return a text that is one chunk of the size here: 100 characters or more, and two do not fit."""
+    return (
+        f"Paragraph {number} tells a fact of its own, and no other has such words for it, "
+        "near or far, in whatever year."
+    )
 
 
 class _Steady(Backoff, frozen=True):
@@ -202,7 +205,7 @@ class World:
         self.loop = SimulatedLoop()
         self.step = 0
         self.generation = Generation(
-            chunker=CHUNKER, chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25=_bm25.fingerprint
+            chunker=CHUNKER, chunk_size=150, chunk_overlap=0, model=MemoryEmbedder.model, bm25=_bm25.fingerprint
         )
         chunks = chunks_topic(self.generation.id)
         counts = dict.fromkeys((SUBMITTED, EXTRACTED, chunks), plan.partitions)

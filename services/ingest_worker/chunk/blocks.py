@@ -25,6 +25,9 @@ _FENCES = {
 }
 _DELIMITER_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$", re.MULTILINE)
 _UNDERLINE = re.compile(r" {0,3}(=++|-++)[ \t]*+$", re.MULTILINE)
+# As wikis write them: the more signs, the deeper; some exports put blanks between the signs.
+_EQUALS = re.compile(r"[ \t]*+(=(?:[ \t]?=){0,5})[ \t]++(?P<title>[^\s=](?:[^\n]*[^\s=])?)[ \t]++\1[ \t]*+$")
+_HEADING_LINE = 200  # characters, at most
 _TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|[ \t]*\{#[^{}]*\}$")
 
 
@@ -88,6 +91,10 @@ def _markdown(text: str, start: int, end: int) -> Iterator[Block]:
             start = opening.start("hashes")
             block = Block(start, start + len(text[start:stop].rstrip()), "heading", len(opening["hashes"]))
             yield block._replace(title=_title(text, opening.end(), stop))
+        elif equals := _wiki_heading(text, at, stop):
+            after = stop
+            start, end_ = at + len(text[at:stop]) - len(text[at:stop].lstrip()), at + len(text[at:stop].rstrip())
+            yield Block(start, end_, "heading", equals[1].count("="), " ".join(equals["title"].split()))
         elif opening["bullet"]:
             after = _after_list(text, stop, end)
             yield from _trimmed(text, at, after, "list")
@@ -154,6 +161,10 @@ def _after_list(text: str, stop: int, end: int) -> int:
     return stop
 
 
+def _wiki_heading(text: str, at: int, stop: int) -> re.Match[str] | None:
+    return _EQUALS.match(text, at, stop) if stop - at <= _HEADING_LINE and "=" in text[at : at + 8] else None
+
+
 def _table(text: str, at: int, stop: int, end: int, opening: re.Match[str]) -> bool:
     if opening["bar"]:
         return True
@@ -181,6 +192,7 @@ def _after_paragraph(text: str, stop: int, end: int) -> int:
             opening["hashes"]
             or opening["bullet"]
             or opening["bar"]
+            or _wiki_heading(text, at, line_end)
             or _fence(text, opening, line_end)
             or _BLANK_LINES.match(text, at, end)
         ):

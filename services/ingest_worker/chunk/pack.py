@@ -1,11 +1,11 @@
 """Packing: units into chunks, so that the cost of an edit follows the size of the edit.
 
-Greedy up to `size`, with borders that the text itself decides: a heading or a page starts a new chunk,
-and so does, one time in eight, a paragraph, by its own hash. After an edit the packing meets the next
-such border and is itself again: one of 2,000 paragraphs of 300 characters taken out renews 3 chunks,
-where packing by size alone renewed 871 of 1,000.
+A chunk ends, where it is a quarter to wholly full, at the border that the text itself makes the best: a heading or a
+page, else the coarsest structure, and of equals where the words change most. Two packings that come to a place
+differently see mostly the same borders, take the same one, and go on alike: docs/adr/0027.
 """
 
+import heapq
 import re
 import unicodedata
 from bisect import bisect_right
@@ -15,42 +15,50 @@ from typing import NamedTuple
 import xxhash
 
 from services.ingest_worker.chunk.blocks import STRUCTURED, Kind, blocks
+from services.ingest_worker.chunk.score import semantic_score
+from shared.chunk_sizes import checked_sizes
 from shared.contracts import Chunk, ChunkType
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
 
-CHUNKER = "1"  # part of a generation's fingerprint: raise it when the same text gives other chunks
+CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives other chunks
 
-_MIN_SIZE, _MAX_SIZE = 100, 2000  # characters
-_TINY = 100  # characters; a shorter chunk is made only where nothing else is left
+_LEAST = 100  # characters; a shorter chunk is made only where nothing else is left
+_SIGHT = 400  # characters before and behind a border whose words tell how much it parts
+_AHEAD = 64  # characters behind a border that decide its hash
+_WEIGHED = 8  # borders whose words are compared; where there are more, their hashes choose
+_WORDS = re.compile(r"[^\W\d_]{4,}")
+_STEM = 6  # letters
 
 
 class _Cut(NamedTuple):
     """How a unit too large is taken apart: from coarse to fine."""
 
     border: re.Pattern[str]
-    bits: int  # a part opens a chunk where so many low bits of its hash are zero
+    grain: int  # 0 is as good a border as a block's; the larger, the worse
 
 
-# Three bits for a paragraph, not two: as few chunks renewed after an edit, and 9 % more chunks than
-# greedy packing on a documentation tree, where two bits gave 17 %. The smaller the part, the rarer.
+# Text that isn't wrapped has a paragraph on each line; a short line before a long one belongs to it, as a heading does.
+_UNWRAPPED = _Cut(re.compile(r"\n(?<=[^\n]{200}\n)\s*+"), 0)
 _SENTENCE = _Cut(
     re.compile(r"(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[。！？｡])[」』”’)）】]*+\s*+(?![」』”’)）】])"),
-    5,
+    2,
 )
-_LINE = _Cut(re.compile(r"\n\s*+"), 5)
-_WORD = _Cut(re.compile(r"\s++"), 9)
+_LINE = _Cut(re.compile(r"\n\s*+"), 3)
+_WORD = _Cut(re.compile(r"\s++"), 4)
 _MARK = r"(?:[-*+]|\d{1,9}+[.)])[ \t]"
-_ITEM = _Cut(re.compile(rf"\n(?=[ \t]{{0,1}}{_MARK})"), 4)
-_POINT = _Cut(re.compile(rf"\n(?=[ \t]*+{_MARK})"), 4)
-_CODE_LINE = _Cut(re.compile(r"\n"), 6)
+_ITEM = _Cut(re.compile(rf"\n(?=[ \t]{{0,1}}{_MARK})"), 1)
+_POINT = _Cut(re.compile(rf"\n(?=[ \t]*+{_MARK})"), 1)
+_STANZA = _Cut(re.compile(r"\n(?:[^\S\n]*+\n)++"), 1)
+_ROW = _Cut(re.compile(r"\n"), 2)
 _CUTS: dict[Kind, tuple[_Cut, ...]] = {
     "heading": (_SENTENCE, _LINE, _WORD),
-    "paragraph": (_SENTENCE, _LINE, _WORD),
+    "paragraph": (_UNWRAPPED, _SENTENCE, _LINE, _WORD),
     "list": (_ITEM, _POINT, _SENTENCE, _LINE, _WORD),
-    "table": (_Cut(re.compile(r"\n"), 5), _WORD),
-    "code": (_Cut(re.compile(r"\n(?:[^\S\n]*+\n)++"), 4), _CODE_LINE, _WORD),
+    "table": (_ROW, _WORD),
+    "code": (_STANZA, _ROW, _WORD),
 }
+_TORN = 5  # the grain of a border within a word
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # hold emoji together
 
 
@@ -62,7 +70,7 @@ class _Unit(NamedTuple):
     kind: Kind
     section: str | None
     opens: bool = False  # starts a heading or a page
-    bits: int = 3
+    grain: int = 0  # of the border before it
     depth: int = 0  # how many of the kind's cuts have been made
 
 
@@ -78,14 +86,6 @@ class _Span(NamedTuple):
         return self.units[-1].end
 
 
-def checked_sizes(size: int, overlap: int) -> None:
-    """Raise ValueError unless 100 <= size <= 2000 and 0 <= overlap <= size / 2 (characters)."""
-    if not _MIN_SIZE <= size <= _MAX_SIZE:
-        raise ValueError(f"chunk size {size} must be in [{_MIN_SIZE}, {_MAX_SIZE}] characters")
-    if not 0 <= overlap <= size // 2:
-        raise ValueError(f"chunk overlap {overlap} must be in [0, {size // 2}] characters, half of the size {size}")
-
-
 def chunks(
     text: str,
     *,
@@ -99,7 +99,7 @@ def chunks(
 
     `text[c.start:c.end] == c.text` for each; they don't overlap, and between them is only white space.
     None is longer than `size` characters or `tokens.max_tokens`; none but the last is shorter than
-    100 (a quarter of a small size) unless white space or the token limit forces it. `overlap` changes
+    100 unless white space or the token limit forces it. `overlap` changes
     no chunk: readers take `context_before`. `type_hint` is the document type: structure is read as
     Markdown where it says md or html.
 
@@ -107,7 +107,7 @@ def chunks(
         ValueError: a size is out of its range, or one character exceeds the model's token limit.
     """
     checked_sizes(size, overlap)
-    spans = list(_packed(text, _units(text, pages, structured=type_hint in STRUCTURED), size))
+    spans = list(_packed(text, _units(text, pages, structured=type_hint in STRUCTURED), size, max(_LEAST, size // 4)))
     return tuple(
         _chunk(text, order, span, count, pages)
         for order, (span, count) in enumerate(_within_limit(text, spans, tokens))
@@ -135,7 +135,8 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int])
         tokens=count,
         section=body.section,
         page=max(1, bisect_right(pages, span.start)) if pages else None,
-        type=_type(span),
+        type=(kind := _type(span)),
+        semantic_score=semantic_score(piece, kind),
     )
 
 
@@ -161,39 +162,98 @@ def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Un
         yield _Unit(block.start, block.end, block.kind, section, heading or block.opens_page)
 
 
-def _packed(text: str, units: Iterable[_Unit], size: int, *, soft: bool = True) -> Iterator[_Span]:
-    quarter, tiny = size // 4, min(_TINY, size // 4)
+def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: bool = False) -> Iterator[_Span]:
+    """Yield chunks of `least` to `size` characters; with `even`, each as long as it can be."""
+    source = _fitting(text, units, size)
     before: list[_Unit] = []  # the chunk last closed, kept back for a tiny tail
-    held: list[_Unit] = []
-    pending: list[_Unit] = []  # parts of a unit that was cut, last one first
+    ahead: list[_Unit] = []
+    while True:
+        while (not ahead or ahead[-1].end - ahead[0].start <= size + least) and (unit := next(source, None)):
+            ahead.append(unit)
+        if not ahead:
+            break
+        start = ahead[0].start
+        fits = sum(unit.end - start <= size for unit in ahead)
+        end = _end(text, ahead, fits, least, even=even)
+        if end is None:
+            room = start + size - ahead[fits].start
+            if room > 0:
+                ahead[fits : fits + 1] = _parts(text, ahead[fits], room)
+                continue
+            end = fits  # nothing but white space can be added
+        closed, ahead = ahead[:end], ahead[end:]
+        tail = closed[-1].end - closed[0].start < min(_LEAST, least)
+        if before and tail and closed[-1].end - before[0].start <= size:
+            before += closed
+            continue
+        if before:
+            yield _Span(tuple(before))
+        before = closed
+    if before:
+        yield _Span(tuple(before))
+
+
+def _fitting(text: str, units: Iterable[_Unit], size: int) -> Iterator[_Unit]:
+    """Yield the units, those too large for a chunk in parts."""
+    pending: list[_Unit] = []  # last one first
     source = iter(units)
-
-    while (unit := pending.pop() if pending else next(source, None)) is not None:
-        if held:
-            start, length = held[0].start, held[-1].end - held[0].start
-            room = size - (unit.start - start)
-            border = soft and length >= quarter and (unit.opens or _opens_by_hash(text, unit))
-            if border or (unit.end - start > size and (length >= tiny or room < quarter)):
-                if before:
-                    yield _Span(tuple(before))
-                before, held = held, []
-        if not held:
-            room = size
-        if unit.end - unit.start > room:
-            pending.extend(reversed(_parts(text, unit, room)))
+    while unit := pending.pop() if pending else next(source, None):
+        if unit.end - unit.start > size:
+            pending.extend(reversed(_parts(text, unit, size)))
         else:
-            held.append(unit)
-
-    if before and held and held[-1].end - held[0].start < tiny and held[-1].end - before[0].start <= size:
-        before, held = before + held, []
-    for rest in (before, held):
-        if rest:
-            yield _Span(tuple(rest))
+            yield unit
 
 
-def _opens_by_hash(text: str, unit: _Unit) -> bool:
-    digest = xxhash.xxh3_64_intdigest(text[unit.start : unit.end].encode("utf-8", "surrogatepass"))
-    return digest & ((1 << unit.bits) - 1) == 0
+def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
+    """Return how many of the units, of which so many fit, make the next chunk; None where those are too few."""
+    start = ahead[0].start
+    borders = [
+        at
+        for at in range(1, min(fits + 1, len(ahead)))
+        if ahead[at - 1].end - start >= least and ahead[at - 1].kind != "heading"
+    ]
+    opening = next((at for at in borders if ahead[at].opens), None)
+    if opening is not None and not even:
+        return opening
+    if fits == len(ahead):
+        return fits
+    if even or not borders:
+        return borders[-1] if borders else None
+    roomy = _before_the_next(ahead, least)
+    borders = [at for at in borders if at in roomy] or borders
+    grain = min(ahead[at].grain for at in borders)
+    # The last one first, and so of equals: text that repeats itself shall fill its chunks.
+    hashes = {at: _hash(text, ahead[at].start) for at in reversed(borders) if ahead[at].grain == grain}
+    some = heapq.nsmallest(_WEIGHED, hashes, key=hashes.__getitem__)
+    if len(some) == 1:
+        return some[0]
+    return min(some, key=lambda at: (_cohesion(text, ahead[at].start), hashes[at]))
+
+
+def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
+    """Return the borders behind which, up to the next heading, page or end that is in sight, enough is left."""
+    roomy: set[int] = set()
+    end = ahead[-1].end
+    for at in range(len(ahead) - 1, 0, -1):
+        if end - ahead[at].start >= least:
+            roomy.add(at)
+        if ahead[at].opens:
+            end = ahead[at - 1].end
+    return roomy
+
+
+def _cohesion(text: str, at: int) -> float:
+    """Return how alike the words before and behind are, 0..1: the square of their cosine (Hearst, TextTiling, 1997)."""
+    before, behind = (
+        {word[:_STEM] for word in _WORDS.findall(side.lower())}
+        for side in (text[max(0, at - _SIGHT) : at], text[at : at + _SIGHT])
+    )
+    shared = len(before & behind)
+    return shared * shared / (len(before) * len(behind)) if shared else 0.0
+
+
+def _hash(text: str, at: int) -> int:
+    return xxhash.xxh3_64_intdigest(text[at : at + _AHEAD].encode("utf-8", "surrogatepass"))
 
 
 def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
@@ -208,7 +268,8 @@ def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
             (unit.end, unit.end),
         ]:
             if text[start:end].strip():
-                parts.append(unit._replace(start=start, end=end, opens=opens, bits=cut.bits, depth=depth + 1))
+                grain = max(unit.grain, cut.grain) if parts else unit.grain
+                parts.append(unit._replace(start=start, end=end, opens=opens, grain=grain, depth=depth + 1))
                 opens = False
             start = following
         if len(parts) > 1:
@@ -216,7 +277,7 @@ def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
     middle = _between_graphemes(text, unit.start, unit.start + room)
     return [
         unit._replace(end=middle, depth=len(cuts)),
-        unit._replace(start=middle, opens=False, bits=64, depth=len(cuts)),
+        unit._replace(start=middle, opens=False, grain=_TORN, depth=len(cuts)),
     ]
 
 
@@ -243,4 +304,4 @@ def _within_limit(text: str, spans: Sequence[_Span], tokens: TokenCounter) -> It
         pieces = -(-count // max(1, tokens.max_tokens))
         # An eighth above the even share: borders seldom fall where it would have them.
         smaller = min(length - 1, -(-length // pieces) + length // (8 * pieces))
-        yield from _within_limit(text, list(_packed(text, span.units, smaller, soft=False)), tokens)
+        yield from _within_limit(text, list(_packed(text, span.units, smaller, smaller // 4, even=True)), tokens)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from shared.contracts import ReadyChunk
+
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
     """What the sender said about a file; none of it is trusted before the content."""
@@ -50,6 +52,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None  # canonical, as the document declares it
     tags: tuple[str, ...] = ()  # as the document declares them
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
+    chunks: tuple[ReadyChunk, ...] = ()  # where the file holds chunks that somebody made; `text` is theirs
     note: str | None = None  # what could not be read, for people
 
 

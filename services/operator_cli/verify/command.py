@@ -20,7 +20,8 @@ from shared.contracts import Message
 from shared.embedder.open import open_embedder
 from shared.errors import Unavailable
 from shared.folder import owned
-from shared.index import Generation, serving
+from shared.foundation import wanted_generation
+from shared.index import serving
 from shared.log.open import open_log
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.store import Store
@@ -107,22 +108,15 @@ async def opened(settings: Settings) -> AsyncGenerator[Parts]:
             stack.push_async_callback(part.stop if part is log else embedder.close)
         store = await _store(settings, stack)
         bm25 = Bm25()
-        wanted = Generation(
-            chunker=CHUNKER,
-            chunk_size=settings.chunk_size,
-            chunk_overlap=settings.chunk_overlap,
-            model=embedder.model,
-            bm25=bm25.fingerprint,
-        )
-        if await registered(store):
-            await serving(store, wanted)  # says which settings differ
+        wanted = wanted_generation(settings, CHUNKER, embedder.model)
+        generation = await serving(store, wanted) if await registered(store) else wanted
         yield Parts(
             log=log,
             store=store,
             blobs=open_blobs(settings.blobs, settings.data),
             embedder=embedder,
             bm25=bm25,
-            generation=wanted,
+            generation=generation,
         )
 
 

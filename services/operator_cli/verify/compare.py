@@ -11,7 +11,7 @@ from services.operator_cli.verify.oracle import Expected
 from services.operator_cli.verify.truth import TRANSIENT, SetAside
 from shared.contracts import ERASED, TERMINAL, DocumentVersion, Place
 from shared.ids import document_id
-from shared.index import Head, vector_hash
+from shared.index import EMBEDDED, Head, vector_hash
 from shared.ledger import Accepted, Entry, Last, older
 from shared.store import Filter, Ids, Match, Payload, Point, Sparse
 
@@ -111,9 +111,10 @@ def _judge_points(findings: _Findings, expected: Expected, points: Iterable[Poin
 def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, str]]:
     faults: list[tuple[Invariant, str]] = []
     metadata = _metadata(point)
-    if point.payload.get("text") != wanted.payload["text"]:
-        found, text = point.payload.get("text"), wanted.payload["text"]
-        faults.append(("I1", f"the text is {_short(found)}, not {_short(text)}"))
+    for field, called in (("text", "text"), (EMBEDDED, "embedded text")):
+        found, text = point.payload.get(field), wanted.payload.get(field)
+        if found != text:
+            faults.append(("I1", f"the {called} is {_short(found)}, not {_short(text)}"))
     if metadata.get("tenant") != tenant:
         faults.append(("I8", f"its tenant is {_short(metadata.get('tenant'))}, its document's {tenant!r}"))
     rest = {key: value for key, value in metadata.items() if key not in ("tenant", "vectorHash")}

@@ -10,7 +10,7 @@ import msgspec
 from shared.contracts import ERASED, Chunk, DocumentVersion
 from shared.ids import chunk_id, document_id, point_id, text_hash
 from shared.index import Head
-from shared.store import Point, Sparse
+from shared.store import Payload, Point, Sparse
 from shared.topics import SUBMITTED
 
 
@@ -24,7 +24,11 @@ class Expected(msgspec.Struct, frozen=True):
 
 def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
     """Return what each chunk's sparse vector is made of."""
-    return [chunk.text if not document.title else f"{document.title}\n{chunk.text}" for chunk in chunks]
+    made = []
+    for chunk in chunks:
+        lines = [document.title, chunk.section, chunk.text, chunk.embedding]
+        made.append("\n".join(line for line in lines if line))
+    return made
 
 
 def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse]) -> Expected:
@@ -33,16 +37,17 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
     occurrences: Counter[str] = Counter()
     points = {}
     for order, (chunk, vector) in enumerate(zip(chunks, sparse, strict=True)):
-        hash_ = text_hash(chunk.text)
+        hash_ = text_hash(chunk.text if chunk.embedding is None else chunk.embedding)
         metadata: dict[str, Any] = {
             **document.metadata,
+            **chunk.metadata,
             "tenant": document.tenant,
             "source": document.source,
             "path": document.path,
             "title": document.title,
             "url": document.url,
             "originalFilename": document.filename,
-            "tags": list(document.tags),
+            "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in set(document.tags))],
             "documentId": name,
             "chunkId": chunk_id(name, hash_, occurrences[hash_]),
             "chunkOrder": order,
@@ -55,6 +60,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
             "tokenCount": chunk.tokens,
             "charCount": len(chunk.text),
             "chunkType": chunk.type,
+            "semanticScore": chunk.semantic_score,
             "createdAt": _iso(document.created_at),
             "updatedAt": _iso(document.updated_at),
             "chunkHash": hash_,
@@ -69,7 +75,10 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
             metadata["contextBefore"] = chunk.context_before
         occurrences[hash_] += 1
         point = point_id(name, version, order)
-        points[point] = Point(id=point, payload={"text": chunk.text, "metadata": metadata}, sparse=vector)
+        payload: Payload = {"text": chunk.text, "metadata": metadata}
+        if chunk.embedding is not None:
+            payload["embeddingText"] = chunk.embedding
+        points[point] = Point(id=point, payload=payload, sparse=vector)
     head = Head(
         document_id=name,
         version=version,

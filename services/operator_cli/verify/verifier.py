@@ -8,12 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 import xxhash
 from aiokafka import TopicPartition
 
-from services.ingest_worker.chunk import chunks, context_before
+from services.ingest_worker.chunk import ready_made, version_chunks
 from services.operator_cli.verify import compare
 from services.operator_cli.verify.findings import Difference, Judged, Remedy, Report, Tally
 from services.operator_cli.verify.oracle import Expected, expected, misnamed, texts
@@ -21,10 +20,11 @@ from services.operator_cli.verify.reading import Cut, cut, records
 from services.operator_cli.verify.truth import SetAside, Told, Truth
 from shared import ledger
 from shared.blobs import Blobs
+from shared.claim_check import ready_chunks_of
 from shared.contracts import BlobRef, Chunk, DocumentExtracted, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
-from shared.index import GENERATIONS, Generation
+from shared.index import EMBEDDED, GENERATIONS, Generation
 from shared.ledger import Last
 from shared.log import Log, Record
 from shared.log.integrity import check_intact
@@ -400,7 +400,10 @@ class Verifier:
     async def _expected(self, event: DocumentExtracted) -> Expected:
         document = event.document
         made: tuple[Chunk, ...] = ()
-        if not document.deleted:
+        if event.ready_made:
+            ready = await ready_chunks_of(event, self._parts.blobs)
+            made = await asyncio.to_thread(ready_made, ready, self._parts.embedder.tokens)
+        elif not document.deleted:
             text = event.text
             if text is None:
                 ref = BlobRef(sha256=document.text_sha256 or "", size=document.text_size)
@@ -409,21 +412,8 @@ class Verifier:
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
 
     def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
-        generation = self._parts.generation
-        overlap = generation.chunk_overlap
-        made = chunks(
-            text,
-            tokens=self._parts.embedder.tokens,
-            size=generation.chunk_size,
-            overlap=overlap,
-            pages=event.pages,
-            type_hint=event.document.document_type,
-        )
-        if not overlap:
-            return made
-        return tuple(
-            msgspec.structs.replace(chunk, context_before=context_before(text, chunk.start, overlap) or None)
-            for chunk in made
+        return version_chunks(
+            event.document, text, event.pages, generation=self._parts.generation, tokens=self._parts.embedder.tokens
         )
 
     async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> Judged:
@@ -433,9 +423,7 @@ class Verifier:
         ]
         if not chosen:
             return Judged()
-        vectors = await self._parts.embedder.embed_documents(
-            [wanted.points[point.id].payload["text"] for point in chosen]
-        )
+        vectors = await self._parts.embedder.embed_documents([_embedded(wanted.points[point.id]) for point in chosen])
         self._embedded += len(chosen)
         wrong = [
             (point.id, cosine)
@@ -461,6 +449,11 @@ def _document(point: Point) -> str | None:
     metadata = point.payload.get("metadata")
     name = metadata.get("documentId") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else None
+
+
+def _embedded(point: Point) -> str:
+    text: str = point.payload.get(EMBEDDED) or point.payload["text"]
+    return text
 
 
 def _version(point: Point) -> int | None:

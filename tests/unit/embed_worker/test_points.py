@@ -86,6 +86,28 @@ def test_the_title_is_searched_by_words_and_never_embedded() -> None:
     assert sparse_text(a_version(), chunk) == "a"
 
 
+def test_a_section_and_an_embedded_text_are_searched_by_words_beside_what_is_shown() -> None:
+    [chunk] = chunks_of("a")
+
+    more = msgspec.structs.replace(chunk, section="Tea > Green", embedding="b")
+
+    assert sparse_text(a_version(title="Title"), more) == "Title\nTea > Green\na\nb"
+
+
+def test_a_ready_made_chunks_own_metadata_go_before_the_documents_and_cover_nothing_of_ours() -> None:
+    [chunk] = chunks_of("a")
+    own = msgspec.structs.replace(chunk, embedding="b", tags=("x", "y"), metadata={"mood": "warm", "tenant": "victim"})
+    vector = [np.array([0, 1], np.float32)]
+
+    [point] = chunk_points(
+        a_version(metadata={"mood": "cool"}, tags=("x",)), [own], slice(0, 1), vector, [Sparse([1], [1.0])]
+    )
+
+    metadata = point.payload["metadata"]
+    assert (metadata["mood"], metadata["tenant"], metadata["tags"]) == ("warm", "t", ["x", "y"])
+    assert (point.payload["text"], point.payload["embeddingText"]) == ("a", "b")
+
+
 def test_a_deletions_head_says_so() -> None:
     head = head_of(a_version(outcome="deleted"), 0)
 

@@ -91,6 +91,34 @@ def test_chunks_carry_their_place_section_hash_and_tokens() -> None:
         assert chunk.page is None
 
 
+def test_wikis_headings_make_sections() -> None:
+    green, black = _words(1, 500), _words(2, 500)
+
+    found = _chunks(f" = Tea = \n\n = = Green = = \n{green} \n = = Black = = \n{black} \n")
+
+    assert [chunk.section for chunk in found] == ["Tea > Green", "Tea > Black"]
+
+
+def test_text_that_is_not_wrapped_has_a_paragraph_on_each_line() -> None:
+    lines = [_words(number, 350) for number in range(8)]
+    text = "\n".join(["A short line before", lines[0], *lines[1:]])
+
+    found = _chunks(text, type_hint="txt")
+
+    assert all(chunk.text.splitlines()[-1] in lines for chunk in found)
+    assert found[0].text.startswith("A short line before\n")
+
+
+def test_a_chunk_ends_where_the_words_change() -> None:
+    tea = [f"Green leaves give a mild and grassy kettle number {n} of tea." for n in "abcdefgh"]
+    ships = [f"Heavy anchors hold the sailing vessel at mooring place {n}." for n in "abcdefgh"]
+    text = "\n\n".join(tea + ships)
+
+    first, *_ = _chunks(text)
+
+    assert first.text == "\n\n".join(tea)
+
+
 def test_a_heading_is_never_left_alone() -> None:
     text = f"{_words(1, 700)}\n\n## Next\n\n{_words(2, 795)}\n\n## Last\n\nEnd."
 
@@ -222,6 +250,8 @@ def test_a_model_that_takes_not_one_character_is_named() -> None:
         ("| a |\n|---|\n| 1 |\ntext", ["table", "paragraph"]),
         ("a | b\n--|--\n1 | 2\n\ntext | more", ["table", "paragraph"]),
         ("a | b\nno delimiter", ["paragraph"]),
+        (" = Tea = \n text \n == Green ==\nmore", ["heading", "paragraph", "heading", "paragraph"]),
+        ("= = Black = =\n= Not\nx = 1 =\n= " + "y" * 200 + " =", ["heading", "paragraph"]),
     ],
 )
 def test_markdown_blocks(text: str, kinds: list[str]) -> None:

@@ -9,17 +9,16 @@ from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode, erasure
 from shared.ids import document_id
-from shared.index import Generation, Index
+from shared.index import Index
 from shared.ledger import Ledger
 from shared.log import Record
 from shared.room import Room
 from shared.statuses import Statuses
 from shared.topics import SUBMITTED
-from tests.simulation.parts import Characters, MemoryBlobs, MemoryEmbedder
+from tests.simulation.parts import GENERATION, Characters, MemoryBlobs
 from tests.simulation.store import MemoryStore
 
 NAME = document_id(DEFAULT_TENANT, "s", "p")
-GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")
 
 
 def record(offset: int, partition: int, document: DocumentSubmitted, key: bytes | None) -> Record:

@@ -27,6 +27,7 @@ CHUNKS = "chunks.g1"
 NAME = document_id("t", "s", "p")
 OWN, FIRST = Place(partition=1, offset=7, time=70), Place(partition=0, offset=3, time=50)
 BLOB = BlobRef(sha256="b" * 64, size=9)
+NOTHING: frozenset[str] = frozenset()
 
 
 def a_record(topic: str, value: Message | bytes | None, **headers: str) -> Record:
@@ -66,26 +67,30 @@ def a_version(**fields: Any) -> DocumentVersion:
 @pytest.mark.parametrize(
     ("record", "found"),
     [
-        (a_record(SUBMITTED, a_submission(text="x")), Mention(NAME, OWN, None, erases=False)),
-        (a_record(SUBMITTED, a_submission(blob=BLOB)), Mention(NAME, OWN, BLOB.sha256, erases=False)),
+        (a_record(SUBMITTED, a_submission(text="x")), Mention(NAME, OWN, NOTHING, erases=False)),
+        (a_record(SUBMITTED, a_submission(blob=BLOB)), Mention(NAME, OWN, frozenset({BLOB.sha256}), erases=False)),
         (
             a_record(SUBMITTED, a_submission(text="x"), **{PLACE_HEADER: "0/3/50"}),
-            Mention(NAME, FIRST, None, erases=False),
+            Mention(NAME, FIRST, NOTHING, erases=False),
         ),
         # A null names its document by headers; the names are what has to go.
-        (a_record(SUBMITTED, None, tenant="t", source="s", path="p"), Mention(NAME, OWN, None, erases=False)),
-        (a_record(SUBMITTED, erasure("t", NAME)), Mention(NAME, OWN, None, erases=True)),
+        (a_record(SUBMITTED, None, tenant="t", source="s", path="p"), Mention(NAME, OWN, NOTHING, erases=False)),
+        (a_record(SUBMITTED, erasure("t", NAME)), Mention(NAME, OWN, NOTHING, erases=True)),
         (
             a_record(EXTRACTED, DocumentExtracted(document=a_version(text_sha256="c" * 64))),
-            Mention(NAME, FIRST, "c" * 64, erases=False),
+            Mention(NAME, FIRST, frozenset({"c" * 64}), erases=False),
+        ),
+        (
+            a_record(EXTRACTED, DocumentExtracted(document=a_version(text_sha256="c" * 64), chunks_blob=BLOB)),
+            Mention(NAME, FIRST, frozenset({"c" * 64, BLOB.sha256}), erases=False),
         ),
         (
             a_record(EXTRACTED, DocumentExtracted(document=a_version(raw_hash=ERASED))),
-            Mention(NAME, FIRST, None, erases=True),
+            Mention(NAME, FIRST, NOTHING, erases=True),
         ),
         (
             a_record(CHUNKS, DocumentChunked(document=a_version(), blob=BLOB)),
-            Mention(NAME, FIRST, BLOB.sha256, erases=False),
+            Mention(NAME, FIRST, frozenset({BLOB.sha256}), erases=False),
         ),
         (a_record(SUBMITTED, b"{not json"), None),
         (a_record(SUBMITTED, None), None),
@@ -99,7 +104,7 @@ def test_a_record_says_whose_it_is_and_from_where(record: Record, found: Mention
 
 def test_what_is_older_than_the_erasure_goes_and_nothing_else() -> None:
     erased = {NAME: Place(partition=1, offset=8, time=80)}
-    older = Mention(NAME, OWN, None, erases=False)
+    older = Mention(NAME, OWN, NOTHING, erases=False)
 
     assert goes(older, erased)
     assert goes(older._replace(place=FIRST), erased)

@@ -4,7 +4,8 @@ import pytest
 from litestar.testing import RequestFactory
 
 from services.query_api.problems import Problem
-from services.query_api.request import MOST_DEPTH, form_object, metadata_of, parse_json, tags_of, wait_of
+from services.query_api.request import form_object, metadata_of, parse_json, tags_of, wait_of
+from shared.storable import MOST_DEPTH
 
 
 @pytest.mark.parametrize(

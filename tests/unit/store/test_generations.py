@@ -41,9 +41,24 @@ async def test_two_that_begin_at_the_same_moment_agree(store: EdgeStore) -> None
 async def test_another_setting_is_refused_by_name(store: EdgeStore) -> None:
     await serving(store, FIRST)
 
+    with pytest.raises(ConfigurationError, match="chunk_unit was 'characters' and is 'tokens'"):
+        await serving(store, msgspec.structs.replace(FIRST, chunk_unit="tokens"))
     with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
         await serving(store, msgspec.structs.replace(FIRST, chunk_size=400))
     with pytest.raises(ConfigurationError, match="digest='e'"):
         await followed(store, msgspec.structs.replace(MODEL, digest="e"), "b")
     with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'x'"):
         await followed(store, MODEL, "x")
+
+
+async def test_what_an_older_chunker_began_goes_on(store: EdgeStore) -> None:
+    await serving(store, FIRST)
+
+    assert await serving(store, msgspec.structs.replace(FIRST, chunker="c2")) == FIRST
+    assert await followed(store, MODEL, "b") == FIRST
+
+
+def test_the_unit_changes_no_fingerprint_that_is_there() -> None:
+    assert msgspec.json.encode(FIRST) == msgspec.json.encode(msgspec.structs.replace(FIRST, chunk_unit="characters"))
+    assert b"chunkUnit" not in msgspec.json.encode(FIRST)
+    assert msgspec.structs.replace(FIRST, chunk_unit="tokens").id != FIRST.id

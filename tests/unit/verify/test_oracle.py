@@ -27,10 +27,14 @@ versions = st.builds(
 )
 chunks = st.lists(
     st.builds(
-        lambda text, section, page, before: Chunk(
+        lambda text, section, page, before, embedding, more: Chunk(
             order=0,
             text=text,
-            hash=text_hash(text),
+            hash=text_hash(embedding or text),
+            embedding=embedding,
+            tags=("own", "red"),
+            metadata=more,
+            semantic_score=0.5,
             start=0,
             end=len(text),
             tokens=3,
@@ -42,6 +46,8 @@ chunks = st.lists(
         st.none() | words,
         st.none() | st.integers(1, 9),
         st.none() | words,
+        st.none() | st.just("meant"),
+        st.dictionaries(st.sampled_from(["colour", "tenant", "tags", "phase"]), words),
     ),
     max_size=4,
 ).map(lambda made: tuple(msgspec.structs.replace(chunk, order=order) for order, chunk in enumerate(made)))

@@ -1,0 +1,107 @@
+"""The chunks of a version: the caller's own, or what the chunker makes of its text."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from services.ingest_worker.chunk.pack import chunks, context_before
+from services.ingest_worker.chunk.score import semantic_score
+from shared.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
+from shared.contracts import Chunk, DocumentVersion, ReadyChunk
+from shared.embedder import TokenCounter
+from shared.errors import Rejected
+from shared.ids import text_hash
+from shared.index import Generation
+
+BETWEEN: Final = "\n\n"  # ready-made chunks, in the text of their document
+
+
+def ready_text(ready: Sequence[ReadyChunk]) -> str:
+    """Return the text of a document of ready-made chunks."""
+    return BETWEEN.join(chunk.text for chunk in ready)
+
+
+def ready_made(ready: Sequence[ReadyChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
+    """Return the caller's chunks, each with its place in `ready_text`.
+
+    Raises:
+        Rejected: one is longer than the model takes; code `chunk_too_long`.
+    """
+    found: list[Chunk] = []
+    start = 0
+    counts = tokens.count([chunk.text if chunk.embedding is None else chunk.embedding for chunk in ready])
+    for order, (chunk, count) in enumerate(zip(ready, counts, strict=True)):
+        if count > tokens.max_tokens:
+            own = chunk.metadata.get("chunk_id")
+            raise Rejected(
+                f"chunk {order}{f' ({own})' if own is not None else ''} has {count} tokens, the model takes "
+                f"{tokens.max_tokens}: make it shorter, or give it a shorter embeddingText",
+                "chunk_too_long",
+            )
+        end = start + len(chunk.text)
+        found.append(
+            Chunk(
+                order=order,
+                text=chunk.text,
+                hash=text_hash(chunk.text if chunk.embedding is None else chunk.embedding),
+                start=start,
+                end=end,
+                tokens=count,
+                section=chunk.section,
+                page=chunk.page,
+                type=chunk.type,
+                semantic_score=semantic_score(chunk.text, chunk.type),
+                embedding=chunk.embedding,
+                tags=chunk.tags,
+                metadata=chunk.metadata,
+            )
+        )
+        start = end + len(BETWEEN)
+    return tuple(found)
+
+
+def version_chunks(
+    document: DocumentVersion, text: str, pages: Sequence[int], *, generation: Generation, tokens: TokenCounter
+) -> tuple[Chunk, ...]:
+    """Return what the generation's chunker makes of a version's text, in the sizes that were asked for with it.
+
+    Raises:
+        Rejected: a size that was asked for can't be; code `chunk_size`.
+    """
+    size, overlap, limit = sizes(document, generation, tokens)
+    made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, type_hint=document.document_type)
+    if not overlap:
+        return made
+    return tuple(
+        msgspec.structs.replace(chunk, context_before=context_before(text, chunk.start, overlap) or None)
+        for chunk in made
+    )
+
+
+def sizes(document: DocumentVersion, generation: Generation, tokens: TokenCounter) -> tuple[int, int, TokenCounter]:
+    """Return characters of a chunk and of the overlap, and what counts tokens, up to what a chunk may have."""
+    size, overlap, limit = generation.chunk_size, generation.chunk_overlap, tokens
+    if generation.chunk_unit == "tokens":
+        limit = _Fewer(tokens, size)
+        size, overlap = TOKEN_CHARACTERS * size, TOKEN_CHARACTERS * overlap
+    if document.chunk_size is not None:
+        size, overlap, limit = document.chunk_size, min(overlap, document.chunk_size // 2), tokens
+    if document.chunk_overlap is not None:
+        overlap = document.chunk_overlap
+    try:
+        checked_sizes(size, overlap)
+    except ValueError as error:
+        raise Rejected(str(error), "chunk_size") from None
+    return size, overlap, limit
+
+
+class _Fewer:
+    """Counts as the model does, with a limit of its own."""
+
+    def __init__(self, tokens: TokenCounter, limit: int) -> None:
+        self._tokens = tokens
+        self.max_tokens = min(limit, tokens.max_tokens)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return self._tokens.count(texts)

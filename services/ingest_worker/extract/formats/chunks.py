@@ -1,0 +1,67 @@
+"""Chunks that their caller has made: from a door, or a JSON file of them."""
+
+from typing import Any
+
+import msgspec
+
+from services.ingest_worker.chunk.version import ready_text
+from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from shared.errors import Rejected
+from shared.ready_chunks import BODY, taken
+
+_MARKS = (b'"embeddingStrings"', b'"languageVariants"')
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return the chunks, and their texts with a blank line between.
+
+    Raises:
+        Rejected: code `damaged`, when they are no JSON; `invalid_chunks`, when none can be taken; `empty`, when none
+            is active.
+    """
+    try:
+        found = taken(_listed(msgspec.json.decode(data)), cleaned)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Rejected(f"{hints.name} is no JSON: {error}", "damaged") from None
+    if not found.chunks:
+        code = "invalid_chunks" if found.skipped else "empty"
+        raise Rejected(f"{hints.name} gives no chunk: {found.note or 'there are none in it'}", code)
+    return Extraction(
+        text=ready_text(found.chunks),
+        document_type="chunks",
+        chunks=found.chunks,
+        note=found.note,
+    )
+
+
+def sniff(data: bytes) -> bool:
+    """Return whether it is what a door puts on the log, or a JSON file whose objects are chunks by their fields."""
+    if data.startswith(BODY):
+        return True
+    if data.lstrip()[:1] not in (b"[", b"{") or not any(mark in data for mark in _MARKS):
+        return False
+    try:
+        listed = _listed(msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return any(
+        isinstance(chunk, dict) and ("embeddingStrings" in chunk or "languageVariants" in chunk) for chunk in listed
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the chunks: a list, an object with one under `chunks`, or a chunk alone."""
+    if isinstance(value, dict):
+        value = value.get("sluiceChunks", value.get("chunks", [value]))
+    return value if isinstance(value, list) else [value]
+
+
+FORMAT = Format(
+    document_type="chunks",
+    media_types=frozenset({"application/vnd.sluice.chunks+json"}),
+    suffixes=frozenset(),
+    sniff=sniff,
+    read=read,
+    light=True,
+)
