@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import unicodedata
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
@@ -14,7 +14,7 @@ from shared.errors import Rejected
 
 __all__ = ["EXTRACTOR", "FORMATS", "Extraction", "Format", "Hints", "detect", "extract"]
 
-_VERSION = "1"  # raise it when the same file gives another text
+_VERSION = "2"  # raise it when the same file gives another text
 
 FORMATS: tuple[Format, ...] = tuple(
     importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
@@ -24,9 +24,16 @@ _TEXT = next(form for form in FORMATS if form.document_type == "txt")
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 
 
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "absent"  # an extra; once it is there, documents are read anew
+
+
 def _fingerprint() -> str:
     libraries = sorted({library for form in FORMATS for library in form.libraries})
-    parts = [_VERSION, f"unicode={unicodedata.unidata_version}", *(f"{name}={version(name)}" for name in libraries)]
+    parts = [_VERSION, f"unicode={unicodedata.unidata_version}", *(f"{name}={_version(name)}" for name in libraries)]
     return ";".join([*parts, "+".join(sorted(form.document_type for form in FORMATS))])
 
 

@@ -1,6 +1,6 @@
 """What a format is, and what reading a file gives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     filename: str | None = None
     media_type: str | None = None  # with parameters, as declared
     title: str | None = None
+    depth: int = 0  # of the containers the file came in
 
     @property
     def name(self) -> str:
@@ -53,6 +54,8 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()  # as the document declares them
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
     chunks: tuple[ReadyChunk, ...] = ()  # where the file holds chunks that somebody made; `text` is theirs
+    created: str | None = None  # as the document declares it, ISO 8601
+    modified: str | None = None
     note: str | None = None  # what could not be read, for people
 
 
@@ -68,3 +71,15 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     pages: Callable[[bytes], int] = lambda _: 0  # each earns the reader more time
     light: bool = False  # cheap and safe enough to be read in the calling process
     libraries: tuple[str, ...] = ()  # distributions whose version decides the text
+    extra: str | None = None  # what must be installed for it, beyond the base
+
+
+def laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
+    """Return the pages' text, and each one's start; a page without text starts where the next one does."""
+    starts: list[int] = []
+    at = 0
+    for page in pages:
+        starts.append(at)
+        at += len(page) + 2 if page else 0
+    text = "\n\n".join(page for page in pages if page)
+    return text, tuple(min(start, len(text)) for start in starts)

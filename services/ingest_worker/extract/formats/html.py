@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.page import page_text, tree_of
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -19,18 +20,6 @@ _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 
 _SHORT = 250  # characters; a main text below is held against the page
-_UNSEEN = frozenset(
-    {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
-)
-_AROUND = frozenset({"nav", "header", "footer", "aside"})
-# fmt: off
-_INLINE = frozenset({
-    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
-    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
-    "td", "th", "time", "tt", "u", "var", "wbr",
-})
-# fmt: on
-_PREFIXES = {"td": " | ", "th": " | ", "br": " "}
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -40,7 +29,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported` when it is no text, `empty` when there is nothing to parse.
     """
     source = decoded(data, hints, declared=_declared(data)).encode("utf-8", "replace")
-    tree, cut = _tree(source)
+    tree, cut = tree_of(source)
     if tree is None:
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     title = one_line(tree.findtext(".//title")) or one_line(_first(tree, "//h1//text()"))
@@ -66,18 +55,6 @@ def _declared(data: bytes) -> str | None:
     return match[1].decode("ascii") if match else None
 
 
-def _tree(source: bytes) -> "tuple[HtmlElement | None, bool]":
-    """Return the tree, and whether libxml2's own limits cut it off."""
-    from lxml import etree, html  # noqa: PLC0415 - heavy libraries are for the parser processes alone
-
-    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
-    try:
-        tree = html.document_fromstring(source, parser=parser)
-    except (etree.LxmlError, ValueError):
-        return None, False
-    return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
-
-
 def _first(tree: "HtmlElement", path: str) -> str | None:
     found = tree.xpath(path)
     return next((str(item) for item in found if str(item).strip()), None) if isinstance(found, list) else None
@@ -87,90 +64,19 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
     main = cleaned(_main_text(tree))
     if len(main) >= _SHORT:
         return main
-    fresh, _ = _tree(source)  # trafilatura prunes the tree it is given
-    page = cleaned(_page_text(fresh)) if fresh is not None else ""
+    fresh, _ = tree_of(source)  # trafilatura prunes the tree it is given
+    page = cleaned(page_text(fresh)) if fresh is not None else ""
     # A short article in a small frame is what it is; a few words of a long page are a miss.
     return page if len(page) > max(3 * len(main), _SHORT) or not main else main
 
 
 def _main_text(tree: "HtmlElement") -> str:
-    import trafilatura  # noqa: PLC0415 - as above
+    import trafilatura  # noqa: PLC0415 - as in page.py
 
     try:
         return trafilatura.extract(tree, output_format="markdown", include_comments=False, with_metadata=False) or ""
     except Exception:  # noqa: BLE001 - RecursionError on deep pages and whatever else: the whole page stands in
         return ""
-
-
-def _page_text(tree: "HtmlElement") -> str:
-    """Return all text of the page in blocks, as Markdown; what wraps the content only if nothing else is there."""
-    return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
-
-
-def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
-    from lxml import etree  # noqa: PLC0415 - as above
-
-    page = _Page()
-    walk = etree.iterwalk(tree, events=("start", "end"))
-    for event, element in walk:
-        tag = element.tag
-        if event == "end":
-            if tag not in _INLINE:
-                page.close()
-            page.add(element.tail)
-        elif tag in skipped or _hidden(element):
-            walk.skip_subtree()
-        elif tag == "pre":
-            page.add_code("".join(element.itertext()))
-            walk.skip_subtree()
-        else:
-            if tag not in _INLINE:
-                page.open(tag)
-            page.add(_PREFIXES.get(tag))
-            page.add(element.text)
-    return page.text()
-
-
-class _Page:
-    """A page's blocks in Markdown, as its elements open and close."""
-
-    def __init__(self) -> None:
-        self._blocks: list[str] = []
-        self._words: list[str] = []  # of the block at hand
-        self._mark = ""
-
-    def add(self, words: str | None) -> None:
-        if words:
-            self._words.append(words)
-
-    def add_code(self, code: str) -> None:
-        self.close()
-        if code.strip():
-            self._blocks.append("\n\n```\n" + code.strip("\n") + "\n```")
-
-    def open(self, tag: str) -> None:
-        # A paragraph that begins a list item is that item.
-        item = tag == "li" or (self._mark == "- " and not "".join(self._words).strip())
-        self.close()
-        heading = len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
-        self._mark = "#" * int(tag[1]) + " " if heading else "- " if item else ""
-
-    def close(self) -> None:
-        line = " ".join("".join(self._words).split())
-        if line:
-            tight = self._mark == "- " and bool(self._blocks) and self._blocks[-1].lstrip("\n").startswith("- ")
-            self._blocks.append(("\n" if tight else "\n\n") + self._mark + line)
-        self._words.clear()
-        self._mark = ""
-
-    def text(self) -> str:
-        self.close()
-        return "".join(self._blocks)
-
-
-def _hidden(element: "HtmlElement") -> bool:
-    style = "".join((element.get("style") or "").lower().split())
-    return element.get("hidden") is not None or "display:none" in style or "visibility:hidden" in style
 
 
 def _warm() -> None:

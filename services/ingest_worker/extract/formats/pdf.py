@@ -4,11 +4,11 @@ import importlib
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
 from shared.errors import Rejected
 
 # pdfium puts U+FFFE for a hyphen at a line's end. It belongs to the word where a number or a capital
@@ -47,7 +47,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is damaged: none of its {len(pages)} pages can be read", "damaged")
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
         raise Rejected(f"{hints.name} holds no text, {images}", "empty")
-    text, starts = _laid_out([page or "" for page in texts])
+    text, starts = laid_out([page or "" for page in texts])
     unread = texts.count(None)
     return Extraction(
         text=text,
@@ -56,17 +56,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
         pages=starts,
         note=f"{unread} of {len(texts)} pages could not be read" if unread else None,
     )
-
-
-def _laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-    """Return the pages' text, and each one's start; a page without text starts where the next one does."""
-    starts: list[int] = []
-    at = 0
-    for page in pages:
-        starts.append(at)
-        at += len(page) + 2 if page else 0
-    text = "\n\n".join(page for page in pages if page)
-    return text, tuple(min(start, len(text)) for start in starts)
 
 
 def _joined(page: str) -> str:

@@ -1,10 +1,10 @@
-"""Plain text in any usual encoding, source code included."""
+"""Plain text in any usual encoding; source code, reStructuredText, AsciiDoc, Org and the like are text as well."""
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
 
-_MARKUP_FOR_MACHINES = (b"{\\rtf", b"%!PS")  # characters, but nothing to retrieve
+_MARKUP_FOR_MACHINES = b"%!PS"  # characters, but nothing to retrieve
 
 
 def read(data: bytes, hints: Hints) -> Extraction:

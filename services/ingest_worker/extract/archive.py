@@ -1,0 +1,98 @@
+"""ZIP containers, opened only where they can't swell: what Office, OpenDocument and EPUB files are made of."""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterable
+
+from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.markup import parsed
+from shared.errors import Rejected
+
+_ENTRIES = 5_000
+_TOTAL = 256 << 20  # bytes unpacked
+_UNSUSPECTED = 64 << 20  # bytes unpacked, up to which nobody asks how well they were packed
+_RATIO = 100  # XML packs 5 to 30 times; deflate's utmost is 1,032
+_PROPERTIES = "docProps/core.xml"
+
+Properties = dict[str, str]
+_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, KeyError)
+
+
+def names(data: bytes) -> frozenset[str]:
+    """Return the names of a ZIP container's entries, none where it isn't one."""
+    if not data.startswith(b"PK\x03\x04"):
+        return frozenset()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return frozenset(archive.namelist())
+    except _ERRORS:
+        return frozenset()
+
+
+def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
+    """Return the container, its declared sizes within bounds; `part` reads no more than was declared.
+
+    Raises:
+        Rejected: code `damaged`, `password` or `too_large`.
+    """
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except _ERRORS:
+        raise Rejected(f"{hints.name} is damaged: not a readable ZIP container", "damaged") from None
+    entries = archive.infolist()
+    total = sum(entry.file_size for entry in entries)
+    if len(entries) > _ENTRIES:
+        raise Rejected(f"{hints.name} holds {len(entries)} files, at most {_ENTRIES} are read", "too_large")
+    # Entries that overlap share their bytes, so they are held against the whole file.
+    if total > _TOTAL or total > max(_UNSUSPECTED, _RATIO * len(data)):
+        raise Rejected(f"{hints.name} unpacks from {len(data)} to {total} bytes", "too_large")
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise Rejected(f"{hints.name} is locked by a password", "password")
+    return archive
+
+
+def part(archive: zipfile.ZipFile, name: str, hints: Hints) -> bytes:
+    """Return one entry.
+
+    Raises:
+        Rejected: code `damaged`, when it is missing, broken, or larger than declared.
+    """
+    try:
+        return archive.read(name)
+    except _ERRORS:
+        raise Rejected(f"{hints.name} is damaged: its part {name} is missing or broken", "damaged") from None
+
+
+def checked(data: bytes, needed: str, hints: Hints) -> Properties:
+    """Return the properties of an Office container for a reader that unpacks it itself; it has the part `needed`.
+
+    Raises:
+        Rejected: as `opened` and `part`; also where a part unpacks to more than was declared.
+    """
+    with opened(data, hints) as archive:
+        if needed not in archive.namelist():
+            raise Rejected(f"{hints.name} is damaged: its part {needed} is missing or broken", "damaged")
+        for name in archive.namelist():
+            if name.endswith(".xml"):
+                part(archive, name, hints)
+        return properties(archive, hints)
+
+
+def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:
+    """Return what an Office container says of itself: title, description, created, modified, language; all optional."""
+    if _PROPERTIES not in archive.namelist():
+        return {}
+    root = parsed(part(archive, _PROPERTIES, hints))
+    return {} if root is None else named(root, ("title", "description", "created", "modified", "language"))
+
+
+def named(root: Iterable[object], wanted: Iterable[str]) -> Properties:
+    """Return the first text of each child whose local name is wanted."""
+    found: Properties = {}
+    for child in root:
+        tag, text = getattr(child, "tag", None), getattr(child, "text", None)
+        name = tag.rpartition("}")[2] if isinstance(tag, str) else ""
+        if name in wanted and name not in found and text and text.strip():
+            found[name] = text.strip()
+    return found

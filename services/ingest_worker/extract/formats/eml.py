@@ -1,0 +1,92 @@
+"""Mail: the message, then its attachments, as sections."""
+
+import re
+from email import policy
+from email.message import EmailMessage
+from email.parser import BytesParser
+
+from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.page import page_text, tree_of
+from services.ingest_worker.extract.parts import note, told
+
+_HEADERS = ("From", "To", "Cc", "Date")
+_MESSAGE = re.compile(
+    rb"(?:(?:Return-Path|Received|Delivered-To|MIME-Version|From|To|Subject|Date|Message-ID|X-[\w-]+): [^\n]*+\n"
+    rb"(?:[ \t][^\n]*+\n)*+){2}",
+    re.IGNORECASE,
+)
+_SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"})
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return sender, receivers, date and the message, then each attachment under its name; the subject is the title.
+
+    Raises:
+        Rejected: code `too_large`, when mails are nested too deeply.
+    """
+    message = BytesParser(EmailMessage, policy=policy.default).parsebytes(data)
+    heads = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
+    body = message.get_body(("plain", "html"))
+    attached = [
+        (_name(part, number), _bytes(part))
+        for number, part in enumerate(message.iter_attachments(), start=1)
+        if part.get_content_type() not in _SIGNATURES
+    ]
+    texts, unread = told(attached, hints) if attached else ([], [])
+    return Extraction(
+        text=cleaned("\n\n".join(["\n".join(heads), _body(body), *texts])),
+        document_type="eml",
+        title=_header(message, "Subject"),
+        created=_date(message),
+        note=note(unread),
+    )
+
+
+def _header(message: EmailMessage, name: str) -> str | None:
+    try:
+        return one_line(str(message[name] or ""), 1000)
+    except Exception:  # noqa: BLE001 - the library lets IndexError and more past on a broken header
+        return None
+
+
+def _date(message: EmailMessage) -> str | None:
+    try:
+        return str(message["Date"].datetime.isoformat())
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def _body(part: EmailMessage | None) -> str:
+    if part is None:
+        return ""
+    try:
+        content = str(part.get_content())
+    except (LookupError, ValueError):  # an unknown charset
+        content = _bytes(part).decode("utf-8", "replace")
+    if part.get_content_subtype() != "html":
+        return content
+    tree, _ = tree_of(content.encode("utf-8", "replace"))
+    return "" if tree is None else page_text(tree)
+
+
+def _bytes(part: EmailMessage) -> bytes:
+    if part.get_content_type() == "message/rfc822":
+        return b"\n".join(inner.as_bytes() for inner in part.iter_parts())
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
+
+
+def _name(part: EmailMessage, number: int) -> str:
+    mail = part.get_content_type() == "message/rfc822"
+    return one_line(part.get_filename(), 200) or f"attachment {number}{'.eml' if mail else ''}"
+
+
+FORMAT = Format(
+    document_type="eml",
+    media_types=frozenset({"message/rfc822"}),
+    suffixes=frozenset({".eml", ".mht", ".mhtml", ".p7s"}),
+    sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
+    read=read,
+    libraries=("lxml",),
+)

@@ -1,0 +1,17 @@
+"""OpenDocument presentations, a heading per slide."""
+
+import importlib
+from functools import partial
+
+from services.ingest_worker.extract.format import Format
+from services.ingest_worker.extract.opendocument import holds, read_as
+
+FORMAT = Format(
+    document_type="odp",
+    media_types=frozenset({"application/vnd.oasis.opendocument.presentation"}),
+    suffixes=frozenset({".odp", ".otp"}),
+    sniff=lambda data: holds(data, "presentation"),
+    read=partial(read_as, "odp"),
+    warm=lambda: importlib.import_module("lxml.etree") and None,
+    libraries=("lxml",),
+)

@@ -1,0 +1,27 @@
+"""OpenDocument spreadsheets."""
+
+import importlib
+
+from services.ingest_worker.extract import sheets
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.opendocument import described, holds
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return a heading per sheet and a paragraph per row, with title, description, language and dates.
+
+    Raises:
+        Rejected: code `password`, `damaged` or `too_large`.
+    """
+    return sheets.read_as("ods", data, hints, described(data, hints))
+
+
+FORMAT = Format(
+    document_type="ods",
+    media_types=frozenset({"application/vnd.oasis.opendocument.spreadsheet"}),
+    suffixes=frozenset({".ods", ".ots"}),
+    sniff=lambda data: holds(data, "spreadsheet"),
+    read=read,
+    warm=lambda: importlib.import_module("python_calamine") and None,
+    libraries=("lxml", "python-calamine"),
+)

@@ -1,0 +1,27 @@
+"""Excel 97 to 2003."""
+
+import importlib
+
+from services.ingest_worker.extract import office, sheets
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return a heading per sheet and a paragraph per row.
+
+    Raises:
+        Rejected: code `password` or `damaged`.
+    """
+    return sheets.read_as("xls", data, hints, {})
+
+
+FORMAT = Format(
+    document_type="xls",
+    media_types=frozenset({"application/vnd.ms-excel"}),
+    suffixes=frozenset({".xls", ".xlt"}),
+    sniff=lambda data: any(office.is_ole(data, stream) for stream in ("Workbook", "Book"))
+    and not office.is_ole(data, "__properties_version1.0"),
+    read=read,
+    warm=lambda: importlib.import_module("python_calamine") and None,
+    libraries=("python-calamine",),
+)

@@ -1,0 +1,62 @@
+"""XML: its text in blocks, titles as headings. Entities and what is linked are left alone."""
+
+import importlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from services.ingest_worker.extract.clean import cleaned, decoded, one_line
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.markup import parsed, tag, words
+from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_DECLARATION = re.compile(r"\s*<\?xml[^>]*+\?>")
+_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
+_TITLES = frozenset({"title", "article-title", "heading", "head"})
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return the text of the elements in blocks.
+
+    Raises:
+        Rejected: code `unsupported` when it is no text, `damaged` when nothing can be parsed.
+    """
+    declared = _ENCODING.match(data, 0, 1024)
+    text = decoded(data, hints, declared=declared[1].decode("ascii") if declared else None)
+    root = parsed(_DECLARATION.sub("", text, count=1).encode("utf-8", "replace"), encoding="utf-8")
+    if root is None:
+        raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
+    title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
+    return Extraction(
+        text=cleaned("\n\n".join(_blocks(root))),
+        document_type="xml",
+        title=one_line(title),
+        language=one_line(root.get(_LANGUAGE), 35),
+    )
+
+
+def _blocks(root: "_Element") -> Iterator[str]:
+    """Yield the text of each outermost element that holds any of its own, between its children's too."""
+    ahead: list[tuple[_Element, int]] = [(root, 0)]
+    while ahead:
+        element, depth = ahead.pop()
+        if (element.text or "").strip() or any((child.tail or "").strip() for child in element):
+            line = words(element)
+            yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES else line
+        else:
+            ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
+
+
+FORMAT = Format(
+    document_type="xml",
+    media_types=frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"}),
+    suffixes=frozenset({".xml", ".nxml", ".jats", ".rss", ".atom", ".svg", ".dita", ".tei"}),
+    sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked before
+    read=read,
+    warm=lambda: importlib.import_module("lxml.etree") and None,
+    libraries=("charset-normalizer", "lxml"),
+)

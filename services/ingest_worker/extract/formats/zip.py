@@ -1,0 +1,39 @@
+"""ZIP archives: every file in them that can be read, under its name."""
+
+from collections.abc import Iterator
+from zipfile import ZipFile
+
+from services.ingest_worker.extract.archive import opened, part
+from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.parts import note, told
+from shared.errors import Rejected
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return the files' texts, each under its name as a heading; what can't be read is said in the note.
+
+    Raises:
+        Rejected: code `damaged`, `password` or `too_large`; `empty` when nothing in it can be read.
+    """
+    with opened(data, hints) as archive:
+        texts, unread = told(_members(archive, hints), hints)
+    if not texts and unread:
+        raise Rejected(f"{hints.name} holds no readable text: {note(unread)}", "empty")
+    return Extraction(text=cleaned("\n\n".join(texts)), document_type="zip", note=note(unread))
+
+
+def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, bytes]]:
+    for entry in archive.infolist():
+        hidden = any(step.startswith((".", "__MACOSX")) for step in entry.filename.split("/"))
+        if not entry.is_dir() and not hidden:
+            yield entry.filename, part(archive, entry.filename, hints)
+
+
+FORMAT = Format(
+    document_type="zip",
+    media_types=frozenset({"application/zip", "application/x-zip-compressed"}),
+    suffixes=frozenset({".zip"}),
+    sniff=lambda _: False,  # most files of this make are Office documents, broken ones too
+    read=read,
+)

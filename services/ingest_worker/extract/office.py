@@ -1,0 +1,69 @@
+"""Word's and PowerPoint's files by kreuzberg, of the extra `office`: a Rust library that reads old and new ones."""
+
+import importlib
+import importlib.util
+import re
+
+from services.ingest_worker.extract.archive import Properties
+from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.format import Extraction, Hints
+from shared.errors import Rejected
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
+_BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # it takes Word's outline level 10, "body text", for a sixth heading
+_LOCKED = re.compile(r"(?i)encrypt|password|protected")
+
+
+def is_ole(data: bytes, stream: str) -> bool:
+    """Return whether it is a file of Office 97–2003 with a stream of that name."""
+    return data.startswith(_OLE) and stream.encode("utf-16-le") in data
+
+
+def read_as(document_type: str, media_type: str, data: bytes, hints: Hints, says: Properties) -> Extraction:
+    """Return the text as Markdown. `says` is what is known of the document already.
+
+    Raises:
+        Rejected: code `unsupported` without the extra, `password` or `damaged`.
+    """
+    if importlib.util.find_spec("kreuzberg") is None:
+        raise Rejected(f"{hints.name} is not read without the office extra: make extras", "unsupported")
+    if is_ole(data, "EncryptedPackage"):
+        raise Rejected(f"{hints.name} is locked by a password", "password")
+    import kreuzberg  # noqa: PLC0415 - native code that only the parser processes load
+
+    # No cache: it would keep strangers' texts in a folder of its own. No OCR: that is our own extra.
+    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)
+    try:
+        result = kreuzberg.extract_bytes_sync(data, media_type, config)
+    except kreuzberg.KreuzbergError as error:
+        if _LOCKED.search(str(error)):
+            raise Rejected(f"{hints.name} is locked by a password", "password") from None
+        raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
+    about = result.metadata
+    return Extraction(
+        text=_text(result.content),
+        document_type=document_type,
+        title=one_line(says.get("title") or _string(about.get("title")) or _string(about.get("subject"))),
+        description=one_line(says.get("description"), 2000),
+        language=one_line(says.get("language"), 35),
+        created=one_line(says.get("created") or _string(about.get("created_at")), 35),
+        modified=one_line(says.get("modified") or _string(about.get("modified_at")), 35),
+    )
+
+
+def _text(markdown: str) -> str:
+    """Return the Markdown without links to pictures inside the file, and without escapes, as other formats' is."""
+    text = _PICTURE.sub(lambda picture: picture[1] if picture[1] != "image" else "", markdown)
+    return cleaned(_BODY_TEXT.sub("", _ESCAPED.sub(r"\1", text)))
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def warm() -> None:
+    """Load what reading needs, where it is installed."""
+    if importlib.util.find_spec("kreuzberg") is not None:
+        importlib.import_module("kreuzberg")

@@ -1,0 +1,136 @@
+"""OpenDocument: texts and presentations as Markdown."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from services.ingest_worker.extract.archive import Properties, named, names, opened, part
+from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.format import Extraction, Hints
+from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.rows import table
+from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_CONTENT, _META, _MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
+_MIME = b"application/vnd.oasis.opendocument."
+_PROPERTIES = {
+    "title": "title",
+    "description": "description",
+    "language": "language",
+    "creation-date": "created",
+    "date": "modified",
+}
+_REPEATED = 1_000  # spaces or columns; more is a trap
+
+
+def holds(data: bytes, kind: str) -> bool:
+    """Return whether it is an OpenDocument file of that kind: text, presentation, spreadsheet."""
+    # The standard puts the type first, unpacked, so that it stands at a fixed place.
+    return data[38 : 38 + len(_MIME) + len(kind)] == _MIME + kind.encode() and _CONTENT in names(data)
+
+
+def described(data: bytes, hints: Hints) -> Properties:
+    """Return title, description, language, created and modified, as far as the file says.
+
+    Raises:
+        Rejected: code `damaged`, `password` or `too_large`.
+    """
+    with opened(data, hints) as archive:
+        listed = archive.namelist()
+        if _MANIFEST in listed and b"encryption-data" in part(archive, _MANIFEST, hints):
+            raise Rejected(f"{hints.name} is locked by a password", "password")
+        root = parsed(part(archive, _META, hints)) if _META in listed else None
+    found = {} if root is None else named(root.iterfind("{*}meta/*"), _PROPERTIES)
+    return {_PROPERTIES[name]: value for name, value in found.items()}
+
+
+def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
+    """Return the paragraphs, headings, lists and tables in reading order; slides under headings of their own.
+
+    Raises:
+        Rejected: code `damaged`, `password` or `too_large`.
+    """
+    says = described(data, hints)
+    with opened(data, hints) as archive:
+        root = parsed(part(archive, _CONTENT, hints))
+    body = None if root is None else root.find("{*}body")
+    if body is None:
+        raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
+    return Extraction(
+        text=cleaned("\n\n".join(filter(None, _blocks(body)))),
+        document_type=document_type,
+        title=one_line(says.get("title")),
+        description=one_line(says.get("description"), 2000),
+        language=one_line(says.get("language"), 35),
+        created=one_line(says.get("created"), 35),
+        modified=one_line(says.get("modified"), 35),
+    )
+
+
+def _blocks(element: "_Element") -> Iterator[str]:
+    for child in element:
+        match tag(child):
+            case "h":
+                level = child.get(f"{{{child.nsmap.get(child.prefix)}}}outline-level", "1")
+                yield f"{'#' * min(int(level) if level.isdigit() else 1, 6)} {_line(child)}"
+            case "p":
+                yield _line(child)
+            case "list":
+                yield "\n".join(_items(child, ""))
+            case "table":
+                yield table([[_cell(cell) for cell in row if tag(cell)] for row in _rows(child)])
+            case "page":
+                yield f"# {child.get(f'{{{child.nsmap.get(child.prefix)}}}name', '').strip()}"
+                yield from _blocks(child)
+            case "tracked-changes" | "forms" | "annotation" | "":
+                continue  # what was deleted, what is filled in, remarks
+            case _:
+                yield from _blocks(child)
+
+
+def _items(element: "_Element", indent: str) -> Iterator[str]:
+    for item in element:
+        first = True
+        for child in item:
+            if tag(child) == "list":
+                yield from _items(child, indent + "  ")
+            elif line := _line(child):
+                yield f"{indent}{'- ' if first else '  '}{line}"
+                first = False
+
+
+def _rows(element: "_Element") -> Iterator["_Element"]:
+    for child in element:
+        if tag(child) == "table-row":
+            yield child
+        elif tag(child) in ("table-header-rows", "table-row-group", "table-rows"):
+            yield from _rows(child)
+
+
+def _cell(cell: "_Element") -> str:
+    return " ".join(filter(None, map(_line, cell.iter("{*}p", "{*}h"))))
+
+
+def _line(element: "_Element") -> str:
+    """Return a paragraph's text on one line; the format's own elements stand for white space."""
+    parts: list[str] = []
+    _gather(element, parts)
+    return " ".join("".join(parts).split())
+
+
+def _gather(element: "_Element", parts: list[str]) -> None:
+    parts.append(element.text or "")
+    for child in element:
+        match tag(child):
+            case "s":
+                count = child.get(f"{{{child.nsmap.get(child.prefix)}}}c", "1")
+                parts.append(" " * min(int(count) if count.isdigit() else 1, _REPEATED))
+            case "tab" | "line-break":
+                parts.append(" ")
+            case "annotation" | "":
+                pass
+            case _:
+                _gather(child, parts)  # libxml2 has bounded the depth
+        parts.append(child.tail or "")

@@ -1,0 +1,102 @@
+"""A whole web page in blocks, as Markdown: where there is no main text to look for, or none is found."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+_UNSEEN = frozenset(
+    {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
+)
+_AROUND = frozenset({"nav", "header", "footer", "aside"})
+# fmt: off
+_INLINE = frozenset({
+    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
+    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
+    "td", "th", "time", "tt", "u", "var", "wbr",
+})
+# fmt: on
+_PREFIXES = {"td": " | ", "th": " | ", "br": " "}
+
+
+def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
+    """Return the tree, and whether libxml2's own limits cut it off."""
+    from lxml import etree, html  # noqa: PLC0415 - heavy libraries are for the parser processes alone
+
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
+    try:
+        tree = html.document_fromstring(source, parser=parser)
+    except (etree.LxmlError, ValueError):
+        return None, False
+    return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
+
+
+def page_text(tree: "HtmlElement") -> str:
+    """Return all text of the page in blocks, as Markdown; what wraps the content only if nothing else is there."""
+    return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
+
+
+def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
+    from lxml import etree  # noqa: PLC0415 - as above
+
+    page = _Page()
+    walk = etree.iterwalk(tree, events=("start", "end"))
+    for event, element in walk:
+        tag = element.tag
+        if event == "end":
+            if tag not in _INLINE:
+                page.close()
+            page.add(element.tail)
+        elif tag in skipped or _hidden(element):
+            walk.skip_subtree()
+        elif tag == "pre":
+            page.add_code("".join(element.itertext()))
+            walk.skip_subtree()
+        else:
+            if tag not in _INLINE:
+                page.open(tag)
+            page.add(_PREFIXES.get(tag))
+            page.add(element.text)
+    return page.text()
+
+
+class _Page:
+    """A page's blocks in Markdown, as its elements open and close."""
+
+    def __init__(self) -> None:
+        self._blocks: list[str] = []
+        self._words: list[str] = []  # of the block at hand
+        self._mark = ""
+
+    def add(self, words: str | None) -> None:
+        if words:
+            self._words.append(words)
+
+    def add_code(self, code: str) -> None:
+        self.close()
+        if code.strip():
+            self._blocks.append("\n\n```\n" + code.strip("\n") + "\n```")
+
+    def open(self, tag: str) -> None:
+        # A paragraph that begins a list item is that item.
+        item = tag == "li" or (self._mark == "- " and not "".join(self._words).strip())
+        self.close()
+        heading = len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
+        self._mark = "#" * int(tag[1]) + " " if heading else "- " if item else ""
+
+    def close(self) -> None:
+        line = " ".join("".join(self._words).split())
+        if line:
+            tight = self._mark == "- " and bool(self._blocks) and self._blocks[-1].lstrip("\n").startswith("- ")
+            self._blocks.append(("\n" if tight else "\n\n") + self._mark + line)
+        self._words.clear()
+        self._mark = ""
+
+    def text(self) -> str:
+        self.close()
+        return "".join(self._blocks)
+
+
+def _hidden(element: "HtmlElement") -> bool:
+    style = "".join((element.get("style") or "").lower().split())
+    return element.get("hidden") is not None or "display:none" in style or "visibility:hidden" in style
