@@ -9,6 +9,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 # A set-up is as old as the list it was made from: its stamp bears the list's checksum.
 stamp = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr ' ' '-')
 BASE := $(call stamp,base)
+EXTRAS := $(call stamp,extras)
 DEV := $(call stamp,dev)
 
 # Runs a command and shows what it wrote only if it failed.
@@ -18,7 +19,7 @@ quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$wri
 PYTEST ?= -n $(if $(CI),2,3) --maxschedchunk 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test unit lint types servers chaos mutants bench eval lock clean
+.PHONY: help run extras demo test unit lint types servers chaos mutants bench eval lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -26,6 +27,8 @@ help: ## list the targets
 
 run: $(BASE) ## set up, start Sluice, and load the sample library once
 	@exec $(PY) -m services.operator_cli serve
+
+extras: $(EXTRAS) ## add what reads Word, old PowerPoint and Outlook files, and images: 300 MB
 
 demo: $(BASE) ## load, search, ask, change, delete: the whole system on a temporary folder
 	@exec $(PY) -m services.operator_cli demo
@@ -64,15 +67,21 @@ lock: ## pin everything anew from pyproject.toml (the only target that needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--group dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
+		--all-extras -c requirements/base.txt pyproject.toml -o requirements/extras.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--all-extras --group dev -c requirements/extras.txt pyproject.toml -o requirements/dev.txt
 
 clean: ## remove what can be made again; SLUICE_DATA stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find services shared tests deploy -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# dev.txt holds all of base.txt, so whoever has the first has the second.
+# dev.txt holds all of extras.txt, and that all of base.txt, so whoever has the first has the others.
 $(DEV): | $(PY)
 	$(call install,dev)
+	@touch $@ $(EXTRAS) $(BASE)
+
+$(EXTRAS): | $(PY)
+	$(call install,extras)
 	@touch $@ $(BASE)
 
 $(BASE): | $(PY)
@@ -82,7 +91,7 @@ $(BASE): | $(PY)
 # Not compiled: Python does that for what is used, at its first use, and the rest is 70 MB and a third of the time.
 define install
 @echo "installing requirements/$(1).txt into $(VENV), once" >&2
-@rm -f $(VENV)/.base-* $(VENV)/.dev-*
+@rm -f $(VENV)/.base-* $(VENV)/.extras-* $(VENV)/.dev-*
 @$(PY) -m pip --disable-pip-version-check --no-input --quiet install --no-compile --no-deps --require-hashes \
 	--only-binary :all: -r requirements/$(1).txt
 @$(PY) -P -c 'import pathlib, sys, sysconfig; \

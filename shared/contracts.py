@@ -141,6 +141,10 @@ class ReadyChunk(Message, frozen=True):
     metadata: dict[str, Any] = {}  # its own
 
 
+# Document types whose extracted text is Markdown; in the others' a '#' or a '*' is only a character.
+MARKDOWN = frozenset({"doc", "docx", "eml", "epub", "html", "md", "msg", "odp", "odt", "ppt", "pptx", "xml", "zip"})
+
+
 class DocumentExtracted(Message, frozen=True):
     """documents.extracted: the truth. Key: documentId/version, partitioned by documentId alone."""
 

@@ -5,6 +5,7 @@ What it reads of a file is decided in `extract`, what a submission means in `acc
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -277,7 +278,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         url=submitted.url or (extraction.url if extraction else None),
         filename=submitted.filename,
         tags=submitted.tags or (extraction.tags if extraction else ()),
-        metadata=submitted.metadata,
+        metadata={**_said(extraction), **submitted.metadata},
         chunk_size=submitted.chunk_size,
         chunk_overlap=submitted.chunk_overlap,
         document_type=extraction.document_type if extraction else "",
@@ -286,6 +287,19 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         created_at=entry.created_at,
         updated_at=entry.updated_at,
     )
+
+
+def _said(extraction: Extraction | None) -> dict[str, Any]:
+    """Return what the file says of itself and a version has no field for; the sender's own word goes before."""
+    if extraction is None:
+        return {}
+    said = {
+        "pageCount": len(extraction.pages) or None,
+        "documentCreated": extraction.created,
+        "documentModified": extraction.modified,
+        "extractionNote": extraction.note,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _source_type(submitted: DocumentSubmitted, extraction: Extraction | None) -> str:

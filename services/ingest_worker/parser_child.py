@@ -1,6 +1,6 @@
 """A parser process: one document at a time from stdin, its text to stdout.
 
-Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID MEMORY_BYTES`. Frames
+Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID MEMORY_BYTES MEMORY_BYTES_FOR_IMAGES`. Frames
 are four bytes of length, big end first, and MessagePack. It ends with its parent, whatever it is doing.
 """
 
@@ -13,11 +13,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import BinaryIO
 
 import msgspec
 
-from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, detect, extract
+from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, detect, extract, limits
 from shared.errors import Rejected
 
 LENGTH_BYTES = 4
@@ -29,6 +30,7 @@ class Job(msgspec.Struct, frozen=True):
 
     data: bytes
     hints: Hints
+    wall_s: float  # without what its pages earn
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -36,9 +38,10 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """The document has so many pages, each of which earns time."""
+    """The document has so many pages, each of which earns time; page images to be recognised earn memory, too."""
 
     pages: int
+    scans: int = 0
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
@@ -81,22 +84,29 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     try:
         for form in warm:
             form.warm()
-        _limit_memory(int(sys.argv[2]))
+        _limit_memory(int(sys.argv[2]), int(sys.argv[3]))
     except Exception:  # noqa: BLE001 - the parent has the log
         _send(out, Failed(traceback.format_exc()))
         return
     _send(out, Ready())
     while True:
         job = jobs.get()
-        _send(out, _begun(job))
+        limits.begin(job.wall_s, partial(_announce, out))
+        limits.earn(pages=_pages(job))
         _send(out, _reply(job))
 
 
-def _begun(job: Job) -> Reply:
+def _announce(out: BinaryIO, pages: int, scans: int) -> None:
+    if scans:
+        _allow_all_memory()
+    _send(out, Begun(pages, scans))
+
+
+def _pages(job: Job) -> int:
     try:
-        return Begun(detect(job.data, job.hints).pages(job.data))
+        return detect(job.data, job.hints).pages(job.data)
     except Exception:  # noqa: BLE001 - reading meets it again and says what it means
-        return Begun(0)
+        return 0
 
 
 def _reply(job: Job) -> Reply:
@@ -132,7 +142,7 @@ def _end_with(parent: int) -> None:
         os._exit(0)
 
 
-def _limit_memory(memory: int) -> None:
+def _limit_memory(memory: int, for_images: int) -> None:
     """Keep the address space from growing by more than twice `memory`: the parent's polling sees it
     later than an allocation can happen, and what is mapped is more than what is resident.
     """
@@ -142,7 +152,16 @@ def _limit_memory(memory: int) -> None:
 
     with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 - not a file to keep
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * memory,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * memory, mapped + 2 * for_images))
+
+
+def _allow_all_memory() -> None:
+    if sys.platform != "linux":
+        return
+    import resource  # noqa: PLC0415 - as above
+
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 if __name__ == "__main__":

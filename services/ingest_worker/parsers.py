@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from services.ingest_worker import parser_child
 from services.ingest_worker.chunk import ready_made, version_chunks
-from services.ingest_worker.extract import Extraction, Hints, detect, extract
+from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
     Begun,
@@ -37,8 +38,6 @@ log = structlog.get_logger(__name__)
 _LIGHT_BYTES = 64 * 1024  # a text up to here costs less to read than to send
 _TINY_BYTES = 4 * 1024  # one up to here takes a fraction of a millisecond: to hand it to a thread costs as much
 _START_S = 60.0  # a busy machine may take long to start a process
-_PAGE_S = 0.1
-_MAX_PAGES = 1000  # counted for time: a claim of a million pages must not buy a day
 _POLL_S = 0.05
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -62,12 +61,20 @@ class _Slow(Exception):  # noqa: N818 - as above
     pass
 
 
+class _Memory(NamedTuple):
+    """Bytes a parser may hold: of any document, and of one with images to be recognised."""
+
+    usual: int
+    images: int
+
+
 class ParserPool:
     """Reads files in at most `size` processes at a time, first come, first served.
 
     Processes start when they are needed and stay. A document gets `wall_s` seconds, 0.1 more for each
-    PDF page (up to 1,000), and `memory_mb` MB of resident memory; its process is killed at either limit
-    and the next document gets a new one.
+    PDF page (up to 1,000) and 20 for each page image to be recognised (up to 100), and `memory_mb` MB of
+    resident memory, `image_memory_mb` with such images; its process is killed at either limit and the
+    next document gets a new one. A reader that goes page by page stops before, and gives what it has.
 
     Documents that take longer than `patience_s`, or that killed their process, get half of the processes at most,
     so that the others keep room: one that finds no place there is stopped, and begins again when it has one.
@@ -81,6 +88,7 @@ class ParserPool:
         wall_s: float = 10.0,
         patience_s: float = 2.0,
         memory_mb: int = 512,
+        image_memory_mb: int = 1200,
         program: str = parser_child.__name__,
     ) -> None:
         """Take the limits, and the module that is run as a parser."""
@@ -89,7 +97,7 @@ class ParserPool:
         self._tokens = tokens
         self._wall_s = wall_s
         self._patience_s = patience_s
-        self._memory = memory_mb << 20
+        self._memory = _Memory(memory_mb << 20, max(memory_mb, image_memory_mb) << 20)
         self._program = program
         self._size = size
         self._turns = asyncio.Semaphore(size)
@@ -111,7 +119,7 @@ class ParserPool:
         hints = Hints(filename=filename, media_type=media_type, title=title_hint)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             return extract(data, hints) if len(data) <= _TINY_BYTES else await asyncio.to_thread(extract, data, hints)
-        job = Job(data, hints)
+        job = Job(data, hints, self._wall_s)
         try:
             try:
                 return await self._quickly(job)
@@ -123,9 +131,8 @@ class ParserPool:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
         except _TimeOut as limit:
             raise Rejected(f"{hints.name} took longer than {limit} s to read", "timeout") from None
-        except _TooLarge:
-            memory = self._memory >> 20
-            raise Rejected(f"{hints.name} needs more than {memory} MB of memory to read", "too_large") from None
+        except _TooLarge as limit:
+            raise Rejected(f"{hints.name} needs more than {limit} MB of memory to read", "too_large") from None
 
     async def chunk(
         self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation
@@ -178,7 +185,7 @@ class ParserPool:
         self._busy.add(child)
         sound = False
         try:
-            reply = await child.ask(job, self._wall_s, self._patience_s, may_take_long)
+            reply = await child.ask(job, self._patience_s, may_take_long)
             sound = isinstance(reply, Read | Refused) and not child.swollen
         except (_Died, Unavailable):
             if self._closed:
@@ -197,7 +204,7 @@ class ParserPool:
             case Refused(sentence, code):
                 raise Rejected(sentence, code)
             case OutOfMemory():
-                raise _TooLarge
+                raise _TooLarge(child.memory_mb)
             case Failed(trace):
                 raise RuntimeError(f"a reader failed:\n{trace}")
             case _:
@@ -207,9 +214,10 @@ class ParserPool:
 class _Child:
     """One parser process, started by the first document it is asked to read."""
 
-    def __init__(self, program: str, memory: int) -> None:
+    def __init__(self, program: str, memory: _Memory) -> None:
         self._program = program
         self._memory = memory
+        self._allowed = memory.usual
         self._process: asyncio.subprocess.Process | None = None
         self._stopped = False
         self._limit_s = 0.0
@@ -217,10 +225,15 @@ class _Child:
     @property
     def swollen(self) -> bool:
         """Return whether what the last document left behind would be held against the next."""
-        return self._resident() > self._memory // 2
+        return self._resident() > self._memory.usual // 2
+
+    @property
+    def memory_mb(self) -> int:
+        """Return what the document at hand may hold."""
+        return self._allowed >> 20
 
     async def ask(
-        self, job: Job, wall_s: float, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]
+        self, job: Job, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]
     ) -> Reply:
         """Return the answer to a job; after `patience_s` it is asked once whether it may go on.
 
@@ -232,13 +245,13 @@ class _Child:
         process = self._process or await self._start()
         if self._stopped:  # while it started
             raise _Died("stopped")
-        self._limit_s = wall_s
+        self._limit_s, self._allowed = job.wall_s, self._memory.usual
         began, asked = time.monotonic(), False
-        exchange = asyncio.create_task(self._exchange(process, job, wall_s))
+        exchange = asyncio.create_task(self._exchange(process, job))
         try:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
-                if self._resident() > self._memory:
-                    raise _TooLarge
+                if self._resident() > self._allowed:
+                    raise _TooLarge(self.memory_mb)
                 taken = time.monotonic() - began
                 if taken > self._limit_s:
                     raise _TimeOut(f"{self._limit_s:g}")
@@ -266,7 +279,7 @@ class _Child:
             await self._process.wait()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-P", "-m", self._program, str(os.getpid()), str(self._memory)]
+        command = [sys.executable, "-P", "-m", self._program, str(os.getpid()), *map(str, self._memory)]
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
@@ -288,7 +301,7 @@ class _Child:
             raise Unavailable("a parser process could not load its libraries; see parser_not_started in the log")
         return self._process
 
-    async def _exchange(self, process: asyncio.subprocess.Process, job: Job, wall_s: float) -> Reply:
+    async def _exchange(self, process: asyncio.subprocess.Process, job: Job) -> Reply:
         assert process.stdin is not None
         frame = msgspec.msgpack.encode(job)  # a second copy of the file: only of those being read, not of all that wait
         process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
@@ -296,8 +309,10 @@ class _Child:
         with contextlib.suppress(ConnectionError):  # its death shows where we read
             await process.stdin.drain()
         reply = await _received(process)
-        if isinstance(reply, Begun):
-            self._limit_s = wall_s + _PAGE_S * min(reply.pages, _MAX_PAGES)
+        while isinstance(reply, Begun):
+            self._limit_s = limits.allowed(job.wall_s, reply.pages, reply.scans)
+            if reply.scans:
+                self._allowed = self._memory.images
             reply = await _received(process)
         return reply
 

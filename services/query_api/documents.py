@@ -18,7 +18,7 @@ from services.query_api.problems import Problem, invalid, not_found
 from services.query_api.request import ApiRequest, tags_of
 from services.query_api.search import public
 from shared.blobs import Blobs
-from shared.contracts import BlobRef, Status
+from shared.contracts import MARKDOWN, BlobRef, Status
 from shared.index import Head, Index
 from shared.ledger import Entry, Ledger
 from shared.store import Filter, Match, Payload
@@ -236,7 +236,7 @@ async def rag_document_text(
 ) -> Response[str]:
     """Show the extracted text: Markdown, or plain by `Accept: text/plain`."""
     text, kind = await library.text(request.user.tenant, document_id)
-    if kind in ("txt", "chunks"):
+    if kind not in MARKDOWN:
         return Response(text, media_type="text/plain")
     if request.accept.best_match(["text/markdown", "text/plain"]) == "text/plain":
         return Response(plain(text), media_type="text/plain")

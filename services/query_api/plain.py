@@ -7,8 +7,12 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def plain(markdown: str) -> str:
-    """Return the text of the Markdown: a blank line between blocks, a tab between table cells, no marks."""
+    """Return the text of the Markdown: a blank line between blocks, a tab between table cells, no marks.
+
+    A list's numbers are text.
+    """
     blocks: list[str] = []
+    number = ""
     row: list[str] | None = None
     table: list[str] = []
     for token in _PARSER.parse(markdown):
@@ -25,8 +29,11 @@ def plain(markdown: str) -> str:
                 blocks.append(token.content.rstrip("\n"))
             case "inline" if row is not None:
                 row.append(_words(token))
+            case "list_item_open":
+                number = f"{token.info}{token.markup} " if token.info else ""
             case "inline":
-                blocks.append(_words(token))
+                blocks.append(number + _words(token))
+                number = ""
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 

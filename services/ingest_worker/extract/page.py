@@ -1,5 +1,6 @@
 """A whole web page in blocks, as Markdown: where there is no main text to look for, or none is found."""
 
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,33 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
 def page_text(tree: "HtmlElement") -> str:
     """Return all text of the page in blocks, as Markdown; what wraps the content only if nothing else is there."""
     return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
+
+
+def flat_text(source: bytes) -> str:
+    """Return the words between the tags of a page that no tree can be made of."""
+    flat = _Flat(convert_charrefs=True)
+    flat.feed(source.decode("utf-8", "replace"))
+    flat.close()
+    return " ".join(" ".join(flat.words).split())
+
+
+class _Flat(HTMLParser):
+    def __init__(self, *, convert_charrefs: bool) -> None:
+        super().__init__(convert_charrefs=convert_charrefs)
+        self.words: list[str] = []
+        self._unseen: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if self._unseen is None and tag in ("script", "style", "title", "template", "noscript"):
+            self._unseen = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._unseen:
+            self._unseen = None
+
+    def handle_data(self, data: str) -> None:
+        if self._unseen is None:
+            self.words.append(data)
 
 
 def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:

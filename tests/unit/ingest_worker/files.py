@@ -1,6 +1,8 @@
 """Builders of small files."""
 
 import io
+import zipfile
+from collections.abc import Mapping
 
 from pypdf import PdfReader, PdfWriter
 
@@ -45,3 +47,124 @@ def locked(pdf: bytes, password: str) -> bytes:
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()
+
+
+def a_zip(parts: Mapping[str, bytes | str]) -> bytes:
+    """Return a ZIP container of the parts."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+_OFFICE = "http://schemas.openxmlformats.org"
+_CORE = f"""<cp:coreProperties xmlns:cp="{_OFFICE}/package/2006/metadata/core-properties"
+ xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"><dc:title>The tide</dc:title>
+ <dc:description>Of the harbour.</dc:description><dcterms:created>2024-05-01T10:00:00Z</dcterms:created>
+ <dcterms:modified>2024-06-01T10:00:00Z</dcterms:modified></cp:coreProperties>"""
+
+
+def _package(main: str, kind: str, parts: Mapping[str, bytes | str]) -> bytes:
+    types = f"""<Types xmlns="{_OFFICE}/package/2006/content-types">
+ <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
+ <Default Extension="xml" ContentType="application/xml"/>
+ <Override PartName="/{main}" ContentType="application/vnd.openxmlformats-officedocument.{kind}.main+xml"/></Types>"""
+    rels = f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships">
+ <Relationship Id="r1" Type="{_OFFICE}/officeDocument/2006/relationships/officeDocument" Target="{main}"/></Relationships>"""
+    return a_zip({"[Content_Types].xml": types, "_rels/.rels": rels, "docProps/core.xml": _CORE, **parts})
+
+
+def a_docx(body: str, *, prolog: str = "") -> bytes:
+    """Return a Word file with the body's XML (prefix w)."""
+    document = f'{prolog}<w:document xmlns:w="{_OFFICE}/wordprocessingml/2006/main"><w:body>{body}</w:body></w:document>'
+    return _package("word/document.xml", "wordprocessingml.document", {"word/document.xml": document})
+
+
+def a_docx_of(*paragraphs: str) -> bytes:
+    """Return a Word file with the paragraphs."""
+    return a_docx("".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs))
+
+
+def a_pptx(*slides: str, notes: Mapping[int, str] | None = None) -> bytes:
+    """Return a PowerPoint file with a slide of each XML (prefixes p, a); `notes` by the slide's number from 0."""
+    spaces = f'xmlns:p="{_OFFICE}/presentationml/2006/main" xmlns:a="{_OFFICE}/drawingml/2006/main"'
+    relations = f"{_OFFICE}/officeDocument/2006/relationships"
+    ids = "".join(f'<p:sldId id="{256 + at}" r:id="s{at}"/>' for at in range(len(slides)))
+    links = "".join(
+        f'<Relationship Id="s{at}" Type="{relations}/slide" Target="slides/slide{len(slides) - at}.xml"/>'
+        for at in range(len(slides))
+    )
+    relationships = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">%s</Relationships>'
+    parts = {
+        "ppt/presentation.xml": f'<p:presentation {spaces} xmlns:r="{relations}"><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>',
+        "ppt/_rels/presentation.xml.rels": relationships % links,
+    }
+    for at, slide in enumerate(slides):
+        name = f"slide{len(slides) - at}.xml"  # not in the order of their names
+        parts[f"ppt/slides/{name}"] = f"<p:sld {spaces}><p:cSld><p:spTree>{slide}</p:spTree></p:cSld></p:sld>"
+        if text := (notes or {}).get(at):
+            parts[f"ppt/notesSlides/n{at}.xml"] = f"<p:notes {spaces}>{a_shape(text)}</p:notes>"
+            link = f'<Relationship Id="n" Type="{relations}/notesSlide" Target="../notesSlides/n{at}.xml"/>'
+            parts[f"ppt/slides/_rels/{name}.rels"] = relationships % link
+    return _package("ppt/presentation.xml", "presentationml.presentation", parts)
+
+
+def a_shape(*lines: str, place: str | None = None) -> str:
+    """Return a slide's shape with the lines; `place` is the kind of its place holder."""
+    holder = f'<p:nvSpPr><p:nvPr><p:ph type="{place}"/></p:nvPr></p:nvSpPr>' if place else ""
+    paragraphs = "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in lines)
+    return f"<p:sp>{holder}<p:txBody>{paragraphs}</p:txBody></p:sp>"
+
+
+def an_xlsx(**sheets: list[list[str | float]]) -> bytes:
+    """Return an Excel file with the sheets' rows."""
+    main, relations = f"{_OFFICE}/spreadsheetml/2006/main", f"{_OFFICE}/officeDocument/2006/relationships"
+    entries = "".join(f'<sheet name="{name}" sheetId="{at}" r:id="s{at}"/>' for at, name in enumerate(sheets, start=1))
+    links = "".join(
+        f'<Relationship Id="s{at}" Type="{relations}/worksheet" Target="sheet{at}.xml"/>' for at in range(1, len(sheets) + 1)
+    )
+    parts = {
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relations}"><sheets>{entries}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">{links}</Relationships>',
+    }
+    for at, rows in enumerate(sheets.values(), start=1):
+        lines = "".join("<row>" + "".join(map(_cell, row)) + "</row>" for row in rows)
+        parts[f"xl/sheet{at}.xml"] = f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>'
+    return _package("xl/workbook.xml", "spreadsheetml.sheet", parts)
+
+
+def _cell(value: str | float) -> str:
+    if isinstance(value, str):
+        return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+    return f"<c><v>{value}</v></c>"
+
+
+_OPEN = "urn:oasis:names:tc:opendocument:xmlns"
+
+
+def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
+    """Return an OpenDocument file of a kind (text, presentation, spreadsheet) with the body's XML."""
+    out = io.BytesIO()
+    spaces = " ".join(f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta"))
+    spaces += f' xmlns:draw="{_OPEN}:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+    content = f"<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    meta = f"""<office:document-meta {spaces}><office:meta><dc:title>The tide</dc:title><dc:language>en-GB</dc:language>
+ <meta:creation-date>2024-05-01T10:00:00</meta:creation-date></office:meta></office:document-meta>"""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("mimetype"), f"application/vnd.oasis.opendocument.{kind}")
+        archive.writestr("content.xml", content)
+        archive.writestr("meta.xml", meta)
+        archive.writestr("META-INF/manifest.xml", "<manifest:encryption-data/>" if locked else "<manifest:manifest/>")
+    return out.getvalue()
+
+
+def an_epub(*chapters: str) -> bytes:
+    """Return a book; each chapter is the body of its page."""
+    items = "".join(f'<item id="c{at}" href="text/c%20{at}.xhtml"/>' for at in range(len(chapters)))
+    spine = "".join(f'<itemref idref="c{at}"/>' for at in range(len(chapters)))
+    package = f"""<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
+ <dc:title>Tides</dc:title><dc:language>en</dc:language></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"""
+    container = '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+    parts = {f"OEBPS/text/c {at}.xhtml": f"<html><body>{body}</body></html>" for at, body in enumerate(chapters)}
+    return a_zip({"META-INF/container.xml": container, "OEBPS/book.opf": package, **parts})

@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
-from services.ingest_worker.extract.formats import html
+from services.ingest_worker.extract.page import page_text, tree_of
 from shared.errors import Rejected
 
 _PARAGRAPHS = "".join(
@@ -58,10 +58,10 @@ def test_whole_page_blocks_keep_their_marks() -> None:
         "<html><body><nav>Menu</nav><h3>Stock</h3>lone<ul><li><p>One</p></li><li>Two</li></ul><pre>  a\n    b</pre>tail"
     )
 
-    tree, _ = html._tree(page.encode())
+    tree, _ = tree_of(page.encode())
 
     assert tree is not None
-    assert html._page_text(tree) == "\n\n### Stock\n\nlone\n\n- One\n- Two\n\n```\n  a\n    b\n```\n\ntail"
+    assert page_text(tree) == "\n\n### Stock\n\nlone\n\n- One\n- Two\n\n```\n  a\n    b\n```\n\ntail"
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,11 @@ def test_entities_and_external_references_read_nothing() -> None:
     assert "<tag> & é" in _read(page).text
 
 
-def test_a_page_nested_too_deeply_is_damaged_not_empty() -> None:
-    with pytest.raises(Rejected, match=r"^page\.html is damaged: its elements are nested too deeply$") as caught:
-        _read("<html><body>" + "<div>" * 5000 + "deep")
+def test_a_page_nested_too_deeply_for_a_tree_keeps_its_words_and_says_so() -> None:
+    read = _read("<html><body><p>Shallow &amp; wide.</p><script>x()</script>" + "<div>" * 5000 + "deep <b>down</b>")
 
-    assert caught.value.code == "damaged"
-
-
-def test_a_page_cut_off_by_depth_says_so() -> None:
-    assert "nested too deeply" in (_read("<html><body><p>Shallow text.</p>" + "<div>" * 5000 + "deep").note or "")
+    assert read.text == "Shallow & wide. deep down"
+    assert read.note == "its elements are nested too deeply; the text is without structure"
 
 
 @pytest.mark.parametrize("page", ["<html></html>", "<html><body><script>x()</script></body></html>", "<!-- -->"])

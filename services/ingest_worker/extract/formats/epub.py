@@ -23,7 +23,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     with opened(data, hints) as archive:
         container = parsed(part(archive, _CONTAINER, hints))
-        path = container.findtext(".//{*}rootfile") is not None and container.find(".//{*}rootfile").get("full-path")
+        root = None if container is None else container.find(".//{*}rootfile")
+        path = "" if root is None else root.get("full-path", "")
         package = parsed(part(archive, path, hints)) if path else None
         if package is None:
             raise Rejected(f"{hints.name} is damaged: the book's table of its parts can't be read", "damaged")

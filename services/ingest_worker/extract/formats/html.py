@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.page import page_text, tree_of
+from services.ingest_worker.extract.page import flat_text, page_text, tree_of
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     language = _first(tree, "/html/@lang")
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     text = _text(source, tree)
-    if cut and not text:
-        raise Rejected(f"{hints.name} is damaged: its elements are nested too deeply", "damaged")
+    if cut:  # it ends where the parser gave up; without structure there is no depth
+        text = max(text, cleaned(flat_text(source)), key=len)
     return Extraction(
         text=text,
         document_type="html",
@@ -46,7 +46,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         description=one_line(description, 2000),
         language=one_line(language, 35),
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
-        note="the page is nested too deeply; what comes after could not be read" if cut else None,
+        note="its elements are nested too deeply; the text is without structure" if cut else None,
     )
 
 

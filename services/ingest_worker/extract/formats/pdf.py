@@ -4,9 +4,11 @@ import importlib
 import io
 import re
 import unicodedata
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
+from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
 from shared.errors import Rejected
@@ -17,8 +19,18 @@ _BROKEN = re.compile("(?<=(.))\ufffe(?:\r?\n)?(?=(\\S*))")
 _LIGATURES = re.compile(
     "[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++"
 )  # Latin, Armenian, Arabic forms
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
+_HEADINGS = 2_000  # of an outline; more is no outline
+_HEADING_LINES = 3
+_SCALE = 150 / 72  # pixels a point: at 200 dots an inch recognition finds no more, and takes longer
 _TOOL_IN_TITLE = re.compile(r"^Microsoft \w+ - ")
 _NO_TITLE = re.compile(r"(?i)untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|graffle|pdf|qxd|pmd)")
+
+
+class _Heading(NamedTuple):
+    page: int
+    level: int  # 0 is the highest
+    title: str
 
 
 class _Refused(Exception):  # noqa: N818 - says what the reader did
@@ -29,33 +41,93 @@ class _Refused(Exception):  # noqa: N818 - says what the reader did
         self.locked = locked
 
 
+class _Read(NamedTuple):
+    """What a reader made of a file."""
+
+    pages: list[str | None]  # None where a page can't be read
+    says: dict[str, str]
+    outline: list[_Heading]
+    images: int = 0  # pages that only show something
+    unseen: int = 0  # of those, the ones without the time to be looked at
+
+
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text of all pages, a blank line between them.
+    """Return the text of all pages, a blank line between them, what the outline names as headings.
+
+    Pages without text are recognised where the ocr extra is installed.
 
     Raises:
-        Rejected: code `password`, `damaged`, or `empty` where no page has a text layer.
+        Rejected: code `password`, `damaged`, or `empty` where no page has a text.
     """
     try:
-        pages, title = _by_pdfium(data)
+        found = _by_pdfium(data)
     except _Refused as refused:
         if refused.locked:
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
-        pages, title = _by_pypdf(data, hints)
+        found = _by_pypdf(data, hints)
+    pages = found.pages
     texts = [None if page is None else cleaned(_joined(page)) for page in pages]
     if not any(texts):
         if not pages or all(page is None for page in pages):
             raise Rejected(f"{hints.name} is damaged: none of its {len(pages)} pages can be read", "damaged")
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
-        raise Rejected(f"{hints.name} holds no text, {images}", "empty")
-    text, starts = laid_out([page or "" for page in texts])
-    unread = texts.count(None)
+        advice = "" if ocr.installed() else f", {ocr.INSTALL}"
+        raise Rejected(f"{hints.name} holds no text, {images}{advice}", "empty")
+    text, starts = laid_out(_with_headings([page or "" for page in texts], found.outline))
+    notes = []
+    if unread := texts.count(None):
+        notes.append(f"{unread} of {len(texts)} pages could not be read")
+    if found.images and not ocr.installed():
+        notes.append(f"{found.images} of {len(texts)} pages are images, {ocr.INSTALL}")
+    elif found.unseen:
+        notes.append(f"{found.unseen} of {found.images} page images could not be read in {limits.seconds()}")
     return Extraction(
         text=text,
         document_type="pdf",
-        title=_title(title),
+        title=_title(found.says.get("Title")),
+        description=one_line(found.says.get("Subject"), 2000),
         pages=starts,
-        note=f"{unread} of {len(texts)} pages could not be read" if unread else None,
+        created=_date(found.says.get("CreationDate")),
+        modified=_date(found.says.get("ModDate")),
+        note="; ".join(notes) or None,
     )
+
+
+def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
+    """Return the pages, the lines that the outline names as Markdown headings; what isn't found stays unsaid."""
+    lines_of: dict[int, list[str]] = {}
+    for heading in outline:
+        if not 0 <= heading.page < len(pages):
+            continue
+        wanted = _letters(heading.title)
+        lines = lines_of.setdefault(heading.page, pages[heading.page].split("\n"))
+        for at in range(len(lines) if wanted else 0):
+            if lines[at].startswith("#"):
+                continue
+            for count in range(1, _HEADING_LINES + 1):  # a long one is broken
+                if _letters("".join(lines[at : at + count])) == wanted:
+                    title = " ".join(" ".join(lines[at : at + count]).split())
+                    lines[at : at + count] = [f"\n{'#' * min(heading.level + 1, 6)} {title}\n"]
+                    break
+            else:
+                continue
+            break
+    for number, lines in lines_of.items():
+        pages[number] = "\n".join(lines).strip("\n").replace("\n\n\n", "\n\n")
+    return pages
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def _date(stamp: str | None) -> str | None:
+    match = _DATE.match(stamp or "")
+    if match is None:
+        return None
+    year, month, day, *clock = match.groups()
+    time = ":".join(clock) if all(clock) else ""
+    return "-".join(filter(None, (year, month, day))) + (f"T{time}" if month and day and time else "")
 
 
 def _joined(page: str) -> str:
@@ -75,7 +147,7 @@ def _title(title: str | None) -> str | None:
     return None if _NO_TITLE.fullmatch(line) else line or None
 
 
-def _by_pdfium(data: bytes) -> tuple[list[str | None], str | None]:
+def _by_pdfium(data: bytes) -> _Read:
     import pypdfium2  # noqa: PLC0415 - native code that only the parser processes load
     import pypdfium2.raw  # noqa: PLC0415
 
@@ -84,33 +156,74 @@ def _by_pdfium(data: bytes) -> tuple[list[str | None], str | None]:
     except pypdfium2.PdfiumError as error:
         raise _Refused(locked=getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD) from error
     try:
-        return [_page(document, number) for number in range(len(document))], document.get_metadata_value("Title")
+        pages: list[str | None] = []
+        images = []
+        for number in range(len(document)):
+            text, is_image = (None, False) if limits.spent() else _page(document, number)
+            pages.append(text)
+            if is_image:
+                images.append(number)
+        unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
+        return _Read(pages, document.get_metadata_dict(), _outline(document), len(images), unseen)
     finally:
         document.close()
 
 
-def _page(document: Any, number: int) -> str | None:
+def _outline(document: Any) -> list[_Heading]:
+    headings: list[_Heading] = []
+    try:
+        for entry in islice(document.get_toc(), _HEADINGS):
+            target = entry.get_dest()
+            page = None if target is None else target.get_index()
+            if page is not None:
+                headings.append(_Heading(page, entry.level, entry.get_title()))
+    except Exception:  # noqa: BLE001 - a broken outline must not cost the text
+        return headings
+    return headings
+
+
+def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) -> int:
+    """Put the words of page images in their places; return how many pages there was no time for."""
+    ocr.begin(len(images))
+    for done, number in enumerate(images):
+        if limits.spent():
+            return len(images) - done
+        page = document[number]
+        try:
+            width, height = page.get_size()
+            scale = min(_SCALE, (ocr.PIXELS / max(width * height, 1)) ** 0.5)
+            pages[number] = ocr.text_of(page.render(scale=scale, rev_byteorder=True).to_numpy()[:, :, :3])
+        finally:
+            page.close()
+    return 0
+
+
+def _page(document: Any, number: int) -> tuple[str | None, bool]:
+    """Return the page's text, None where it can't be read, and whether it only shows something."""
     import pypdfium2  # noqa: PLC0415 - as above
+    import pypdfium2.raw  # noqa: PLC0415
 
     try:
         page = document[number]
         try:
             text: str = page.get_textpage().get_text_range()
+            shows = not text.strip() and pypdfium2.raw.FPDFPage_CountObjects(page) > 0
         finally:
             page.close()  # its text page with it
     except pypdfium2.PdfiumError:
-        return None
-    return text
+        return None, False
+    return text, shows
 
 
-def _by_pypdf(data: bytes, hints: Hints) -> tuple[list[str | None], str | None]:
+def _by_pypdf(data: bytes, hints: Hints) -> _Read:
     from pypdf import PdfReader  # noqa: PLC0415 - half a second that only the parser processes pay
     from pypdf.errors import DependencyError, FileNotDecryptedError  # noqa: PLC0415
 
     try:
         reader = PdfReader(io.BytesIO(data))
         pages = [_attempt(page.extract_text) for page in reader.pages]
-        return pages, _attempt(lambda: reader.metadata.title if reader.metadata else None)
+        title = _attempt(lambda: reader.metadata.title if reader.metadata else None)
+        return _Read(pages, {"Title": title} if title else {}, [])
     except (DependencyError, FileNotDecryptedError):
         raise Rejected(f"{hints.name} is locked by a password", "password") from None
     except Exception as error:  # pypdf lets KeyError, RecursionError and more past on a broken file
@@ -150,5 +263,5 @@ FORMAT = Format(
     read=read,
     warm=_warm,
     pages=_count,
-    libraries=("pypdf", "pypdfium2"),
+    libraries=("pypdf", "pypdfium2", "rapidocr"),
 )

@@ -13,7 +13,8 @@ from shared.errors import Rejected
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-_DECLARATION = re.compile(r"\s*<\?xml[^>]*+\?>")
+# What declares entities goes before anything is parsed: references to them then mean nothing.
+_PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>)?")
 _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -27,7 +28,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     declared = _ENCODING.match(data, 0, 1024)
     text = decoded(data, hints, declared=declared[1].decode("ascii") if declared else None)
-    root = parsed(_DECLARATION.sub("", text, count=1).encode("utf-8", "replace"), encoding="utf-8")
+    root = parsed(_PROLOG.sub("", text, count=1).encode("utf-8", "replace"), encoding="utf-8")
     if root is None:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)

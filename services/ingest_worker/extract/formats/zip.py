@@ -25,7 +25,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, bytes]]:
     for entry in archive.infolist():
-        hidden = any(step.startswith((".", "__MACOSX")) for step in entry.filename.split("/"))
+        steps = [step for step in entry.filename.split("/") if step.strip(".")]
+        hidden = any(step.startswith((".", "__MACOSX")) for step in steps)
         if not entry.is_dir() and not hidden:
             yield entry.filename, part(archive, entry.filename, hints)
 

@@ -1,0 +1,60 @@
+"""Images: the words in them, by the extra `ocr`. Several frames (faxes, scans) are pages."""
+
+import io
+
+from services.ingest_worker.extract import limits, ocr
+from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from shared.errors import Rejected
+
+_MARKS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+_FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "WEBP")
+_FRAMES = 100
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return the words in the image.
+
+    Raises:
+        Rejected: code `empty` without words or without the extra, `damaged`, or `too_large`.
+    """
+    if not ocr.installed():
+        raise Rejected(f"{hints.name} holds no text, 1 image, {ocr.INSTALL}", "empty")
+    import numpy  # noqa: PLC0415 - for the parser processes alone
+    from PIL import Image, ImageOps, ImageSequence  # noqa: PLC0415
+
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            if image.width * image.height > ocr.PIXELS:
+                size = f"{image.width} × {image.height} pixels"
+                raise Rejected(f"{hints.name} has {size}, at most {ocr.PIXELS} in all are read", "too_large")
+            frames = min(getattr(image, "n_frames", 1), _FRAMES) if image.format == "TIFF" else 1
+            ocr.begin(frames)
+            pages: list[str] = []
+            for _, frame in zip(range(frames), ImageSequence.Iterator(image), strict=False):
+                if limits.spent():
+                    break
+                pages.append(cleaned(ocr.text_of(numpy.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # as Pillow says it
+        raise Rejected(f"{hints.name} is damaged: not a readable image", "damaged") from error
+    if not any(pages):
+        raise Rejected(f"{hints.name} holds no readable text, {frames} image{'s' if frames > 1 else ''}", "empty")
+    text, starts = laid_out(pages)
+    left = frames - len(pages)
+    return Extraction(
+        text=text,
+        document_type="image",
+        pages=starts,
+        note=f"{left} of {frames} images could not be read in {limits.seconds()}" if left else None,
+    )
+
+
+FORMAT = Format(
+    document_type="image",
+    media_types=frozenset({"image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"}),
+    suffixes=frozenset({".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".bmp", ".webp"}),
+    sniff=lambda data: data.startswith(_MARKS) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP"),
+    read=read,
+    libraries=("rapidocr",),
+    extra="ocr",
+)

@@ -1,0 +1,50 @@
+"""Text of images by rapidocr, of the extra `ocr`: its models are in its package and know English and Chinese."""
+
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from services.ingest_worker.extract import limits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+INSTALL = "install the ocr extra: make extras"
+PIXELS = 40_000_000  # A4 at 600 dpi is 35 million
+
+
+def installed() -> bool:
+    """Return whether images can be read."""
+    return importlib.util.find_spec("rapidocr") is not None
+
+
+def text_of(image: "NDArray[Any]") -> str:
+    """Return the words in the image (height × width × RGB), a line per line."""
+    result = _engine()(image)
+    if result.txts is None:
+        return ""
+    lines: list[str] = []
+    bottom = None
+    for box, words in zip(result.boxes, result.txts, strict=True):
+        top, low = float(box[:, 1].min()), float(box[:, 1].max())
+        # What begins above the middle of the last box stands beside it.
+        if bottom is not None and top < bottom:
+            lines[-1] += f" {words}"
+        else:
+            lines.append(words)
+        bottom = (top + low) / 2
+    return "\n".join(lines)
+
+
+@cache
+def _engine() -> Any:
+    from rapidocr import RapidOCR  # noqa: PLC0415 - seconds that only those pay who read images
+
+    # One thread: several parsers run at a time, and threads that wait for each other burn what others need.
+    threads = {f"EngineConfig.onnxruntime.{kind}_op_num_threads": 1 for kind in ("intra", "inter")}
+    return RapidOCR(params={"Global.log_level": "critical", **threads})
+
+
+def begin(images: int) -> None:
+    """Say that so many images will be read, for the time and the memory that it takes."""
+    limits.earn(scans=images)

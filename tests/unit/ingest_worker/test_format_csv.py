@@ -1,0 +1,34 @@
+import pytest
+
+from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.rows import told
+
+
+def _text(data: str, filename: str = "a.csv") -> str:
+    return extract(data.encode(), Hints(filename=filename)).text
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
+def test_each_row_says_what_its_values_are(delimiter: str) -> None:
+    data = "Name,Age,Town\nAnn,7,Bath\nBob,,York\n".replace(",", delimiter)
+
+    assert _text(data) == "Name | Age | Town\n\nName: Ann; Age: 7; Town: Bath\n\nName: Bob; Town: York"
+
+
+def test_quotes_hold_delimiters_and_line_ends() -> None:
+    assert _text('Name,Said\nAnn,"one, two\nthree ""four"""') == 'Name | Said\n\nName: Ann; Said: one, two three "four"'
+
+
+def test_ragged_and_broken_rows_are_kept() -> None:
+    assert _text('a,b\n1,2,3\n\n4\n"never closed,5') == "a | b\n\na: 1; b: 2; 3\n\na: 4\n\na: never closed,5"
+
+
+def test_a_value_may_be_as_long_as_the_file() -> None:
+    assert _text("Name,Text\nAnn," + "x" * 200_000).endswith("Text: " + "x" * 200_000)
+
+
+def test_titles_above_the_header_stand_as_they_are_and_figures_are_no_header() -> None:
+    assert told([["Ducks"], ["", ""], ["Year", "Count"], ["2024", "7"]]) == "Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
+    assert told([["1", "2"], ["3", "4"]]) == "1 | 2\n\n3 | 4"
+    assert told([["a", "a"], ["b", "b"]]) == "a | a\n\nb | b"
+    assert told([["lone"], ["words"]]) == "lone\n\nwords"

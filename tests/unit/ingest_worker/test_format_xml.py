@@ -1,0 +1,44 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from shared.errors import Rejected
+
+
+def _read(data: str | bytes) -> Extraction:
+    return extract(data if isinstance(data, bytes) else data.encode(), Hints(filename="a.xml"))
+
+
+def test_text_comes_in_blocks_and_titles_as_headings() -> None:
+    read = _read(
+        """<?xml version="1.0"?><article xml:lang="en"><front><article-title>On <i>tides</i></article-title></front>
+        <body><sec><title>Ebb</title><p>It <b>falls</b> twice.</p><p>Each day.</p></sec></body><!-- no --></article>"""
+    )
+
+    assert read.text == "## On tides\n\n### Ebb\n\nIt falls twice.\n\nEach day."
+    assert (read.title, read.language, read.document_type) == ("On tides", "en", "xml")
+
+
+def test_the_declared_encoding_is_used_and_a_lie_is_seen() -> None:
+    page = '<?xml version="1.0" encoding="windows-1251"?><p>мягких булок</p>'
+
+    assert _read(page.encode("cp1251")).text == "мягких булок"
+    assert _read(page).text == "мягких булок"
+
+
+def test_entities_are_not_opened() -> None:
+    bombs = "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(9))
+
+    read = _read(f'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e0 "ha">{bombs}]><a>amber &e9; lantern &amp; co</a>')
+
+    assert read.text == "amber lantern & co"
+
+
+def test_a_broken_file_gives_what_can_be_read() -> None:
+    assert _read("<?xml version='1.0'?><a><p>one</p><p>two").text == "one\n\ntwo"
+
+
+def test_what_has_no_element_is_damaged() -> None:
+    with pytest.raises(Rejected, match=r"^a\.xml is damaged: not readable XML$") as caught:
+        _read("<?xml version='1.0'?>")
+
+    assert caught.value.code == "damaged"
