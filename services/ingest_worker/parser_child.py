@@ -1,6 +1,6 @@
 """A parser process: one document at a time from stdin, its text to stdout.
 
-Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID MEMORY_BYTES MEMORY_BYTES_FOR_IMAGES`. Frames
+Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES`. Frames
 are four bytes of length, big end first, and MessagePack. It ends with its parent, whatever it is doing.
 """
 

@@ -232,9 +232,7 @@ class _Child:
         """Return what the document at hand may hold."""
         return self._allowed >> 20
 
-    async def ask(
-        self, job: Job, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]
-    ) -> Reply:
+    async def ask(self, job: Job, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]) -> Reply:
         """Return the answer to a job; after `patience_s` it is asked once whether it may go on.
 
         Raises:

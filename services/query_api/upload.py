@@ -30,6 +30,7 @@ from services.query_api.ingest import (
     whereabouts,
 )
 from services.query_api.problems import Problem, invalid
+from services.query_api.readable import READABLE
 from services.query_api.request import FORM, ApiRequest, content_type, metadata_of, name_of, tags_of, wait_of
 from shared.contracts import DocumentSubmitted
 from shared.errors import PipelineError
@@ -121,6 +122,7 @@ class UploadOperation(Operation):
 @post(
     "/rag/ingest/upload",
     operation_id="rag_ingest_upload",
+    description=READABLE,
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,

@@ -103,20 +103,23 @@ def test_the_card_s_test_libraries_are_pinned_and_used_by_the_tests() -> None:
     assert PROJECT["tool"]["pytest"]["ini_options"]["asyncio_mode"] == "auto"  # pytest-asyncio runs every async test
 
 
-@pytest.mark.parametrize("name", ["base.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["base.txt", "extras.txt", "dev.txt"])
 def test_every_requirement_is_pinned_with_hashes(name: str) -> None:
     assert [each for each, count in pinned(name).items() if count == 0] == []
 
 
 def test_whoever_installs_for_developing_has_the_product_s_versions() -> None:
     lines = re.compile(r"^[A-Za-z0-9._-]+==\S+", re.MULTILINE)
-    base, dev = (set(lines.findall((ROOT / f"requirements/{name}.txt").read_text())) for name in ("base", "dev"))
+    base, extras, dev = (
+        set(lines.findall((ROOT / f"requirements/{name}.txt").read_text())) for name in ("base", "extras", "dev")
+    )
 
-    assert base <= dev
+    assert base <= extras <= dev
 
 
 def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None:
-    declared = {canonical(name) for name in PROJECT["project"]["dependencies"]}
+    groups = [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]
+    declared = {canonical(name) for group in groups for name in group}
     of_module = packages_distributions()
 
     imported = {
@@ -134,7 +137,11 @@ def test_every_direct_dependency_has_its_row_in_the_decision() -> None:
         for name in row.split(",")
         if name.strip() not in ("dependency", "---")
     }
-    groups = [PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"].values()]
+    groups = [
+        PROJECT["project"]["dependencies"],
+        *PROJECT["project"]["optional-dependencies"].values(),
+        *PROJECT["dependency-groups"].values(),
+    ]
 
     assert rows == {canonical(name) for group in groups for name in group}
 

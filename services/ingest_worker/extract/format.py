@@ -1,5 +1,6 @@
 """What a format is, and what reading a file gives."""
 
+import importlib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -72,6 +73,16 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     light: bool = False  # cheap and safe enough to be read in the calling process
     libraries: tuple[str, ...] = ()  # distributions whose version decides the text
     extra: str | None = None  # what must be installed for it, beyond the base
+
+
+def imports(*modules: str) -> Callable[[], None]:
+    """Return what imports the modules, for `warm`."""
+
+    def warm() -> None:
+        for module in modules:
+            importlib.import_module(module)
+
+    return warm
 
 
 def laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:

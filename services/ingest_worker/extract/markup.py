@@ -31,9 +31,10 @@ def parsed(source: bytes, *, encoding: str | None = None) -> "_Element | None":
 
 def tag(element: "_Element") -> str:
     """Return the local name, '' for what is no element."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+    name: object = element.tag  # a function, for references to entities
+    return name.rpartition("}")[2] if isinstance(name, str) else ""
 
 
 def words(element: "_Element") -> str:
     """Return all text within, white space as single spaces."""
-    return " ".join("".join(element.itertext()).split())
+    return " ".join("".join(map(str, element.itertext())).split())

@@ -1,6 +1,5 @@
 """Word's and PowerPoint's files by kreuzberg, of the extra `office`: a Rust library that reads old and new ones."""
 
-import importlib
 import importlib.util
 import re
 
@@ -34,7 +33,7 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints, says
     import kreuzberg  # noqa: PLC0415 - native code that only the parser processes load
 
     # No cache: it would keep strangers' texts in a folder of its own. No OCR: that is our own extra.
-    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)
+    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)  # type: ignore[call-arg]  # its stubs lag
     try:
         result = kreuzberg.extract_bytes_sync(data, media_type, config)
     except kreuzberg.KreuzbergError as error:
@@ -61,9 +60,3 @@ def _text(markdown: str) -> str:
 
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def warm() -> None:
-    """Load what reading needs, where it is installed."""
-    if importlib.util.find_spec("kreuzberg") is not None:
-        importlib.import_module("kreuzberg")

@@ -32,8 +32,10 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
-def page_text(tree: "HtmlElement") -> str:
+def page_text(tree: "HtmlElement | None") -> str:
     """Return all text of the page in blocks, as Markdown; what wraps the content only if nothing else is there."""
+    if tree is None:
+        return ""
     return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
 
 
@@ -51,7 +53,7 @@ class _Flat(HTMLParser):
         self.words: list[str] = []
         self._unseen: str | None = None
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the base class has it
         if self._unseen is None and tag in ("script", "style", "title", "template", "noscript"):
             self._unseen = tag
 

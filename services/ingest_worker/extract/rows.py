@@ -31,7 +31,9 @@ def _told(rows: Iterable[Sequence[str]]) -> Iterator[str]:
             yield " | ".join(filled)
             continue
         yield "; ".join(
-            f"{header[at]}: {cell}" if at < len(header) and header[at] else cell for at, cell in enumerate(cells) if cell
+            f"{header[at]}: {cell}" if at < len(header) and header[at] else cell
+            for at, cell in enumerate(cells)
+            if cell
         )
 
 

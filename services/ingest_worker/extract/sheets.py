@@ -1,7 +1,8 @@
 """Spreadsheets of every make by calamine, a Rust library: a section per sheet, rows that keep their headers."""
 
-import datetime
+import datetime as dt
 import io
+from collections.abc import Sequence
 
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned, one_line
@@ -47,13 +48,13 @@ def read_as(document_type: str, data: bytes, hints: Hints, says: Properties) -> 
     )
 
 
-def _cells(row: list[object]) -> list[str]:
+def _cells(row: Sequence[object]) -> list[str]:
     return list(map(_shown, row))
 
 
 def _shown(value: object) -> str:
     if isinstance(value, float) and value.is_integer():  # spreadsheets know no other numbers
         return str(int(value))
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return str(value)

@@ -70,14 +70,16 @@ def _package(main: str, kind: str, parts: Mapping[str, bytes | str]) -> bytes:
  <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
  <Default Extension="xml" ContentType="application/xml"/>
  <Override PartName="/{main}" ContentType="application/vnd.openxmlformats-officedocument.{kind}.main+xml"/></Types>"""
-    rels = f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships">
- <Relationship Id="r1" Type="{_OFFICE}/officeDocument/2006/relationships/officeDocument" Target="{main}"/></Relationships>"""
+    rels = f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships"><Relationship Id="r1" Target="{main}"
+ Type="{_OFFICE}/officeDocument/2006/relationships/officeDocument"/></Relationships>"""
     return a_zip({"[Content_Types].xml": types, "_rels/.rels": rels, "docProps/core.xml": _CORE, **parts})
 
 
 def a_docx(body: str, *, prolog: str = "") -> bytes:
     """Return a Word file with the body's XML (prefix w)."""
-    document = f'{prolog}<w:document xmlns:w="{_OFFICE}/wordprocessingml/2006/main"><w:body>{body}</w:body></w:document>'
+    document = (
+        f'{prolog}<w:document xmlns:w="{_OFFICE}/wordprocessingml/2006/main"><w:body>{body}</w:body></w:document>'
+    )
     return _package("word/document.xml", "wordprocessingml.document", {"word/document.xml": document})
 
 
@@ -97,7 +99,8 @@ def a_pptx(*slides: str, notes: Mapping[int, str] | None = None) -> bytes:
     )
     relationships = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">%s</Relationships>'
     parts = {
-        "ppt/presentation.xml": f'<p:presentation {spaces} xmlns:r="{relations}"><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>',
+        "ppt/presentation.xml": f"""<p:presentation {spaces} xmlns:r="{relations}">
+ <p:sldIdLst>{ids}</p:sldIdLst></p:presentation>""",
         "ppt/_rels/presentation.xml.rels": relationships % links,
     }
     for at, slide in enumerate(slides):
@@ -122,11 +125,13 @@ def an_xlsx(**sheets: list[list[str | float]]) -> bytes:
     main, relations = f"{_OFFICE}/spreadsheetml/2006/main", f"{_OFFICE}/officeDocument/2006/relationships"
     entries = "".join(f'<sheet name="{name}" sheetId="{at}" r:id="s{at}"/>' for at, name in enumerate(sheets, start=1))
     links = "".join(
-        f'<Relationship Id="s{at}" Type="{relations}/worksheet" Target="sheet{at}.xml"/>' for at in range(1, len(sheets) + 1)
+        f'<Relationship Id="s{at}" Type="{relations}/worksheet" Target="sheet{at}.xml"/>'
+        for at in range(1, len(sheets) + 1)
     )
     parts = {
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relations}"><sheets>{entries}</sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">{links}</Relationships>',
+        "xl/_rels/workbook.xml.rels": f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships">
+ {links}</Relationships>""",
     }
     for at, rows in enumerate(sheets.values(), start=1):
         lines = "".join("<row>" + "".join(map(_cell, row)) + "</row>" for row in rows)
@@ -148,7 +153,8 @@ def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
     out = io.BytesIO()
     spaces = " ".join(f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta"))
     spaces += f' xmlns:draw="{_OPEN}:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-    content = f"<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    content = f"""<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body>
+ </office:document-content>"""
     meta = f"""<office:document-meta {spaces}><office:meta><dc:title>The tide</dc:title><dc:language>en-GB</dc:language>
  <meta:creation-date>2024-05-01T10:00:00</meta:creation-date></office:meta></office:document-meta>"""
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:

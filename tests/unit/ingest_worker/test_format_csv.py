@@ -28,7 +28,9 @@ def test_a_value_may_be_as_long_as_the_file() -> None:
 
 
 def test_titles_above_the_header_stand_as_they_are_and_figures_are_no_header() -> None:
-    assert told([["Ducks"], ["", ""], ["Year", "Count"], ["2024", "7"]]) == "Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
+    assert (
+        told([["Ducks"], ["", ""], ["Year", "Count"], ["2024", "7"]]) == "Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
+    )
     assert told([["1", "2"], ["3", "4"]]) == "1 | 2\n\n3 | 4"
     assert told([["a", "a"], ["b", "b"]]) == "a | a\n\nb | b"
     assert told([["lone"], ["words"]]) == "lone\n\nwords"

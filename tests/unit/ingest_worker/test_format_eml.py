@@ -22,7 +22,10 @@ def _read(mail: EmailMessage) -> Extraction:
 def test_heads_and_message_are_the_text_and_the_subject_is_the_title() -> None:
     read = _read(a_mail("Größe"))
 
-    assert read.text == "From: Ann <ann@example.org>\nTo: bob@example.org\nDate: Mon, 06 May 2024 10:00:00 +0200\n\nIt rose."
+    assert (
+        read.text
+        == "From: Ann <ann@example.org>\nTo: bob@example.org\nDate: Mon, 06 May 2024 10:00:00 +0200\n\nIt rose."
+    )
     assert (read.title, read.created, read.document_type) == ("Größe", "2024-05-06T10:00:00+02:00", "eml")
     assert detect(a_mail().as_bytes(), Hints()).document_type == "eml"
 

@@ -14,7 +14,8 @@ def test_headings_paragraphs_lists_and_tables_come_as_markdown() -> None:
     cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>".format
 
     read = _read(
-        '<text:h text:outline-level="2">Ebb</text:h><text:p>It <text:span>falls<text:s text:c="3"/>twice</text:span>.</text:p>'
+        '<text:h text:outline-level="2">Ebb</text:h>'
+        '<text:p>It <text:span>falls<text:s text:c="3"/>twice</text:span>.</text:p>'
         f"<text:list>{item('One')}{item('Two')}</text:list>"
         f"<table:table><table:table-row>{cell('Port')}{cell('Tide')}</table:table-row></table:table>"
         "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
@@ -26,7 +27,9 @@ def test_headings_paragraphs_lists_and_tables_come_as_markdown() -> None:
 
 
 def test_slides_have_headings() -> None:
-    read = _read('<draw:page draw:name="Start"><draw:frame><text:p>Hello</text:p></draw:frame></draw:page>', "presentation")
+    read = _read(
+        '<draw:page draw:name="Start"><draw:frame><text:p>Hello</text:p></draw:frame></draw:page>', "presentation"
+    )
 
     assert (read.text, read.document_type) == ("# Start\n\nHello", "odp")
 

@@ -2,7 +2,8 @@ from services.ingest_worker.extract import Hints, extract
 
 
 def test_the_text_comes_without_its_marks() -> None:
-    source = rb"{\rtf1\ansi\ansicpg1252{\info{\title The tide}}{\fonttbl{\f0 Arial;}}\f0 It \b rose\b0 .\par Caf\'e9 \u8364?5.\par}"
+    source = rb"{\rtf1\ansi\ansicpg1252{\info{\title The tide}}{\fonttbl{\f0 Arial;}}"
+    source += rb"\f0 It \b rose\b0 .\par Caf\'e9 \u8364?5.\par}"
 
     read = extract(source, Hints(filename="a.txt"))
 

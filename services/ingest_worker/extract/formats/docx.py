@@ -24,7 +24,6 @@ FORMAT = Format(
     suffixes=frozenset({".docx", ".docm", ".dotx", ".dotm"}),
     sniff=lambda data: _DOCUMENT in names(data),
     read=read,
-    warm=office.warm,
     libraries=("kreuzberg",),
     extra="office",
 )

@@ -2,7 +2,7 @@
 
 import re
 from email import policy
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 
 from services.ingest_worker.extract.clean import cleaned, one_line
@@ -57,7 +57,7 @@ def _date(message: EmailMessage) -> str | None:
         return None
 
 
-def _body(part: EmailMessage | None) -> str:
+def _body(part: MIMEPart | None) -> str:
     if part is None:
         return ""
     try:
@@ -67,17 +67,17 @@ def _body(part: EmailMessage | None) -> str:
     if part.get_content_subtype() != "html":
         return content
     tree, _ = tree_of(content.encode("utf-8", "replace"))
-    return "" if tree is None else page_text(tree)
+    return page_text(tree)
 
 
-def _bytes(part: EmailMessage) -> bytes:
+def _bytes(part: MIMEPart) -> bytes:
     if part.get_content_type() == "message/rfc822":
         return b"\n".join(inner.as_bytes() for inner in part.iter_parts())
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
 
 
-def _name(part: EmailMessage, number: int) -> str:
+def _name(part: MIMEPart, number: int) -> str:
     mail = part.get_content_type() == "message/rfc822"
     return one_line(part.get_filename(), 200) or f"attachment {number}{'.eml' if mail else ''}"
 

@@ -1,12 +1,11 @@
 """EPUB: the chapters in the order of reading."""
 
-import importlib
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 
 from services.ingest_worker.extract.archive import named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed
 from services.ingest_worker.extract.page import page_text, tree_of
 from services.ingest_worker.extract.parts import note
@@ -50,7 +49,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 def _chapter(source: bytes) -> str:
     tree, _ = tree_of(source)
-    return "" if tree is None else page_text(tree)
+    return page_text(tree).strip()
 
 
 FORMAT = Format(
@@ -59,6 +58,6 @@ FORMAT = Format(
     suffixes=frozenset({".epub"}),
     sniff=lambda data: _CONTAINER in names(data),
     read=read,
-    warm=lambda: importlib.import_module("lxml.html") and None,
+    warm=imports("lxml.html"),
     libraries=("lxml",),
 )

@@ -20,7 +20,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if not ocr.installed():
         raise Rejected(f"{hints.name} holds no text, 1 image, {ocr.INSTALL}", "empty")
-    import numpy  # noqa: PLC0415 - for the parser processes alone
+    import numpy as np  # noqa: PLC0415 - for the parser processes alone
     from PIL import Image, ImageOps, ImageSequence  # noqa: PLC0415
 
     try:
@@ -34,7 +34,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             for _, frame in zip(range(frames), ImageSequence.Iterator(image), strict=False):
                 if limits.spent():
                     break
-                pages.append(cleaned(ocr.text_of(numpy.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
+                pages.append(cleaned(ocr.text_of(np.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # as Pillow says it
         raise Rejected(f"{hints.name} is damaged: not a readable image", "damaged") from error
     if not any(pages):

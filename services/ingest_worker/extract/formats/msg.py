@@ -21,7 +21,6 @@ FORMAT = Format(
     suffixes=frozenset({".msg"}),
     sniff=lambda data: office.is_ole(data, "__properties_version1.0"),
     read=read,
-    warm=office.warm,
     libraries=("kreuzberg",),
     extra="office",
 )

@@ -1,9 +1,7 @@
 """OpenDocument spreadsheets."""
 
-import importlib
-
 from services.ingest_worker.extract import sheets
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.opendocument import described, holds
 
 
@@ -22,6 +20,6 @@ FORMAT = Format(
     suffixes=frozenset({".ods", ".ots"}),
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
-    warm=lambda: importlib.import_module("python_calamine") and None,
+    warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
 )

@@ -1,9 +1,8 @@
 """OpenDocument texts."""
 
-import importlib
 from functools import partial
 
-from services.ingest_worker.extract.format import Format
+from services.ingest_worker.extract.format import Format, imports
 from services.ingest_worker.extract.opendocument import holds, read_as
 
 FORMAT = Format(
@@ -12,6 +11,6 @@ FORMAT = Format(
     suffixes=frozenset({".odt", ".ott"}),
     sniff=lambda data: holds(data, "text"),
     read=partial(read_as, "odt"),
-    warm=lambda: importlib.import_module("lxml.etree") and None,
+    warm=imports("lxml.etree"),
     libraries=("lxml",),
 )

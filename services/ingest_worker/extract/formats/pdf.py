@@ -1,6 +1,5 @@
 """PDF: pdfium, and pypdf behind it for what pdfium refuses. Page borders are kept."""
 
-import importlib
 import io
 import re
 import unicodedata
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.clean import cleaned, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from shared.errors import Rejected
 
 # pdfium puts U+FFFE for a hyphen at a line's end. It belongs to the word where a number or a capital
@@ -250,18 +249,13 @@ def _count(data: bytes) -> int:
         document.close()
 
 
-def _warm() -> None:
-    for library in ("pypdf", "pypdfium2"):
-        importlib.import_module(library)
-
-
 FORMAT = Format(
     document_type="pdf",
     media_types=frozenset({"application/pdf", "application/x-pdf"}),
     suffixes=frozenset({".pdf"}),
     sniff=lambda data: b"%PDF-" in data[:1024],
     read=read,
-    warm=_warm,
+    warm=imports("pypdf", "pypdfium2"),
     pages=_count,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
 )

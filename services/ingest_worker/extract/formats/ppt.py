@@ -21,7 +21,6 @@ FORMAT = Format(
     suffixes=frozenset({".ppt", ".pps"}),
     sniff=lambda data: office.is_ole(data, "PowerPoint Document"),
     read=read,
-    warm=office.warm,
     libraries=("kreuzberg",),
     extra="office",
 )

@@ -1,6 +1,5 @@
 """PowerPoint, since 2007: a page per slide, with its tables and notes."""
 
-import importlib
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ from zipfile import ZipFile
 from services.ingest_worker.extract import office
 from services.ingest_worker.extract.archive import names, opened, part, properties
 from services.ingest_worker.extract.clean import cleaned, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.parts import note
 from services.ingest_worker.extract.rows import table
@@ -109,7 +108,9 @@ def _shapes(root: "_Element", *, titles: bool = True) -> Iterator[str]:
         if name == "Fallback":
             continue
         if name == "tbl":
-            yield table([["\n".join(_paragraphs(cell)) for cell in row.iterfind("{*}tc")] for row in element.iter("{*}tr")])
+            yield table(
+                [["\n".join(_paragraphs(cell)) for cell in row.iterfind("{*}tc")] for row in element.iter("{*}tr")]
+            )
         elif name in ("txBody", "t") and (lines := list(_paragraphs(element))):
             holder = element.getparent()
             place = None if holder is None else holder.find(".//{*}nvPr/{*}ph")
@@ -124,7 +125,8 @@ def _shapes(root: "_Element", *, titles: bool = True) -> Iterator[str]:
 def _paragraphs(body: "_Element") -> Iterator[str]:
     for paragraph in body.iter("{*}p"):
         words = "".join(
-            " " if tag(piece) in ("br", "tab") else piece.text or "" for piece in paragraph.iter("{*}t", "{*}br", "{*}tab")
+            " " if tag(piece) in ("br", "tab") else piece.text or ""
+            for piece in paragraph.iter("{*}t", "{*}br", "{*}tab")
         )
         if line := " ".join(words.split()):
             level = next(iter(paragraph.iterfind("{*}pPr")), None)
@@ -138,6 +140,6 @@ FORMAT = Format(
     suffixes=frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),
     sniff=lambda data: _SHOW in names(data),
     read=read,
-    warm=lambda: importlib.import_module("lxml.etree") and None,
+    warm=imports("lxml.etree"),
     libraries=("lxml",),
 )

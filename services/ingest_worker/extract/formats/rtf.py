@@ -1,22 +1,21 @@
 """RTF: its text, by striprtf."""
 
-import importlib
 import re
 
 from services.ingest_worker.extract.clean import cleaned, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 
 _MARK = b"{\\rtf"
 _TITLE = re.compile(r"\{\\title ([^{}\\]{1,500})\}")
 
 
-def read(data: bytes, hints: Hints) -> Extraction:
+def read(data: bytes, _: Hints) -> Extraction:
     """Return the text, a blank line between paragraphs."""
     from striprtf.striprtf import rtf_to_text  # noqa: PLC0415 - for the parser processes alone
 
     source = data.decode("latin-1")  # the format is ASCII, and says itself what its escapes mean
     title = _TITLE.search(source, 0, 64 * 1024)
-    text = cleaned(rtf_to_text(source, errors="ignore"))
+    text = cleaned(rtf_to_text(source, errors="ignore"))  # type: ignore[no-untyped-call]  # it has no types
     return Extraction(
         text=re.sub(r"\n+", "\n\n", text), document_type="rtf", title=one_line(title[1]) if title else None
     )
@@ -28,6 +27,6 @@ FORMAT = Format(
     suffixes=frozenset({".rtf"}),
     sniff=lambda data: data.startswith(_MARK),
     read=read,
-    warm=lambda: importlib.import_module("striprtf.striprtf") and None,
+    warm=imports("striprtf.striprtf"),
     libraries=("striprtf",),
 )

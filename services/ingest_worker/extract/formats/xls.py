@@ -1,9 +1,7 @@
 """Excel 97 to 2003."""
 
-import importlib
-
 from services.ingest_worker.extract import office, sheets
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -19,9 +17,11 @@ FORMAT = Format(
     document_type="xls",
     media_types=frozenset({"application/vnd.ms-excel"}),
     suffixes=frozenset({".xls", ".xlt"}),
-    sniff=lambda data: any(office.is_ole(data, stream) for stream in ("Workbook", "Book"))
-    and not office.is_ole(data, "__properties_version1.0"),
+    sniff=lambda data: (
+        any(office.is_ole(data, stream) for stream in ("Workbook", "Book"))
+        and not office.is_ole(data, "__properties_version1.0")
+    ),
     read=read,
-    warm=lambda: importlib.import_module("python_calamine") and None,
+    warm=imports("python_calamine"),
     libraries=("python-calamine",),
 )

@@ -1,10 +1,8 @@
 """Excel, since 2007."""
 
-import importlib
-
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.archive import checked, names
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
@@ -31,6 +29,6 @@ FORMAT = Format(
     suffixes=frozenset({".xlsx", ".xlsm", ".xltx", ".xlsb"}),
     sniff=lambda data: not names(data).isdisjoint(_BOOKS),
     read=read,
-    warm=lambda: importlib.import_module("python_calamine") and None,
+    warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
 )

@@ -1,12 +1,12 @@
 """XML: its text in blocks, titles as headings. Entities and what is linked are left alone."""
 
-import importlib
 import re
 from collections.abc import Iterator
+from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag, words
 from shared.errors import Rejected
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # What declares entities goes before anything is parsed: references to them then mean nothing.
 _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>)?")
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -28,7 +29,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     declared = _ENCODING.match(data, 0, 1024)
     text = decoded(data, hints, declared=declared[1].decode("ascii") if declared else None)
-    root = parsed(_PROLOG.sub("", text, count=1).encode("utf-8", "replace"), encoding="utf-8")
+    text = _ENTITY.sub(_entity, _PROLOG.sub("", text, count=1))
+    root = parsed(text.encode("utf-8", "replace"), encoding="utf-8")
     if root is None:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
@@ -38,6 +40,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
         title=one_line(title),
         language=one_line(root.get(_LANGUAGE), 35),
     )
+
+
+def _entity(reference: re.Match[str]) -> str:
+    """Return what HTML means by it: nothing else is known without a declaration."""
+    meant = unescape(reference[0])
+    return "" if meant == reference[0] else escape(meant)
 
 
 def _blocks(root: "_Element") -> Iterator[str]:
@@ -58,6 +66,6 @@ FORMAT = Format(
     suffixes=frozenset({".xml", ".nxml", ".jats", ".rss", ".atom", ".svg", ".dita", ".tei"}),
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked before
     read=read,
-    warm=lambda: importlib.import_module("lxml.etree") and None,
+    warm=imports("lxml.etree"),
     libraries=("charset-normalizer", "lxml"),
 )
