@@ -225,7 +225,7 @@ class _Child:
     @property
     def swollen(self) -> bool:
         """Return whether what the last document left behind would be held against the next."""
-        return self._resident() > self._memory.usual // 2
+        return self._allowed > self._memory.usual or self._resident() > self._memory.usual // 2
 
     @property
     def memory_mb(self) -> int:

@@ -34,6 +34,8 @@ def plain(markdown: str) -> str:
             case "inline":
                 blocks.append(number + _words(token))
                 number = ""
+            case "list_item_close":
+                number = ""
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 

@@ -2,10 +2,11 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from services.ingest_worker import extract, parser_child
-from services.ingest_worker.extract import Extraction, Format, Hints
+from services.ingest_worker.extract import Extraction, Format, Hints, ocr
 
 MARK = b"ROUGH"
 
@@ -31,6 +32,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 held.append(os.urandom(1 << 20))
         case "grab":
             return Extraction(text=str(len(bytearray(1 << 40))), document_type="rough")
+        case "image":
+            ocr.begin(1)
+            held = bytearray(os.urandom(200 << 20))
+            time.sleep(1.5)
+            return Extraction(text=str(len(held)), document_type="rough")
         case "crash":
             os.abort()
         case "crash-once":

@@ -34,9 +34,23 @@ class _Words:
 
 
 def _pool(
-    size: int = 1, *, wall_s: float = 20.0, patience_s: float = 20.0, memory_mb: int = 512, program: str = _ROUGH
+    size: int = 1,
+    *,
+    wall_s: float = 20.0,
+    patience_s: float = 20.0,
+    memory_mb: int = 512,
+    image_memory_mb: int = 1200,
+    program: str = _ROUGH,
 ) -> ParserPool:
-    return ParserPool(size, tokens=_Words(), wall_s=wall_s, patience_s=patience_s, memory_mb=memory_mb, program=program)
+    return ParserPool(
+        size,
+        tokens=_Words(),
+        wall_s=wall_s,
+        patience_s=patience_s,
+        memory_mb=memory_mb,
+        image_memory_mb=image_memory_mb,
+        program=program,
+    )
 
 
 def _rough(command: str, argument: object = "-", pages: int = 0) -> bytes:
@@ -121,6 +135,17 @@ async def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_rea
     assert caught.value.code == "timeout"
     assert not psutil.pid_exists(process)
     assert await _process(pool) != process
+
+
+async def test_page_images_earn_time_and_memory_for_their_document_alone(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(wall_s=1.0, memory_mb=150)
+    process = await _process(pool)
+
+    assert (await _read(pool, "image")).text == str(200 << 20)
+    assert await _process(pool) != process  # what it left behind would be held against the next
+
+    with pytest.raises(Rejected, match=r"^x\.rough needs more than 170 MB of memory to read$"):
+        await _read(make_pool(memory_mb=150, image_memory_mb=170), "image")
 
 
 @pytest.mark.parametrize("command", ["balloon", "grab"])

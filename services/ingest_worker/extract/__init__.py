@@ -56,9 +56,13 @@ def extract(data: bytes, hints: Hints) -> Extraction:
     """Return what the file says.
 
     Raises:
-        Rejected: code `empty`, `unsupported`, `damaged` or `password`; the sentence names the file.
+        Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`;
+            the sentence names the file.
     """
-    extraction = detect(data, hints).read(data, hints)
+    try:
+        extraction = detect(data, hints).read(data, hints)
+    except RecursionError:  # ours, or a library's
+        raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
     if not extraction.text.strip():
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:

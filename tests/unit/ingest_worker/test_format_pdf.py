@@ -1,6 +1,14 @@
-import pytest
+import importlib.util
+import io
+import itertools
+import math
+from collections.abc import Iterator
 
-from services.ingest_worker.extract import Extraction, Hints, extract
+import pytest
+from PIL import Image
+from pypdf import PdfReader, PdfWriter
+
+from services.ingest_worker.extract import Extraction, Hints, extract, limits
 from services.ingest_worker.extract.formats.pdf import FORMAT, _joined
 from shared.errors import Rejected
 from tests.unit.ingest_worker.files import a_pdf, locked
@@ -77,3 +85,73 @@ def test_what_pdfium_refuses_pypdf_may_read() -> None:
     read = _read(headless)
 
     assert (read.text, read.title, read.pages) == ("Still readable.", "Rescued", (0,))
+
+
+def test_what_the_outline_names_becomes_a_heading() -> None:
+    plain = a_pdf("1 Ebb\nIt falls.\nOf the\nspring tide\nIt is high.", "Nothing of that name.")
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain)))
+    first = writer.add_outline_item(title="1  Ebb", page_number=0)
+    writer.add_outline_item(title="Of the spring tide", page_number=0, parent=first)
+    writer.add_outline_item(title="Elsewhere", page_number=1)
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert read.text == ("# 1 Ebb\n\nIt falls.\n\n## Of the spring tide\n\nIt is high.\n\nNothing of that name.")
+    assert read.text[read.pages[1] :] == "Nothing of that name."
+
+
+def test_dates_and_subject_are_read() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("Text."))))
+    writer.add_metadata({"/Subject": "Of tides", "/CreationDate": "D:20240501103000+02'00'", "/ModDate": "D:2024"})
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert (read.description, read.created, read.modified) == ("Of tides", "2024-05-01T10:30:00", "2024")
+
+
+@pytest.fixture
+def a_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A second passes at each look at the clock."""
+    monkeypatch.setattr(limits.time, "monotonic", itertools.count().__next__)
+    yield
+    limits.begin(math.inf, lambda *_: None)
+
+
+@pytest.mark.usefixtures("a_clock")
+def test_when_time_is_up_the_pages_so_far_are_kept() -> None:
+    limits.begin(4.0, lambda *_: None)
+
+    read = _read(a_pdf("One.", "Two.", "Three.", "Four.", "Five."))
+
+    assert (read.text, read.note) == ("One.\n\nTwo.\n\nThree.", "the last 2 of 5 pages were not read in 4 s")
+
+
+@pytest.mark.usefixtures("a_clock")
+def test_when_time_is_up_before_anything_was_read_it_is_a_timeout() -> None:
+    limits.begin(0.0, lambda *_: None)
+
+    with pytest.raises(Rejected, match=r"^report\.pdf took longer than 0 s to read$") as caught:
+        _read(a_pdf("One."))
+
+    assert caught.value.code == "timeout"
+
+
+def test_without_the_extra_page_images_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = io.BytesIO()
+    Image.new("RGB", (40, 40), "white").save(scan, "PDF")
+    writer = PdfWriter()
+    for source in (scan.getvalue(), a_pdf("Text.")):
+        writer.append(PdfReader(io.BytesIO(source)))
+    both = io.BytesIO()
+    writer.write(both)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+    with pytest.raises(
+        Rejected, match=r"^report\.pdf holds no text, 1 page image, install the ocr extra: make extras$"
+    ):
+        _read(scan.getvalue())
+    assert _read(both.getvalue()).note == "1 of 2 pages are images, install the ocr extra: make extras"

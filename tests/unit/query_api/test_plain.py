@@ -12,7 +12,8 @@ from services.query_api.plain import plain
         ("```py\nx = 1\n```\n", "x = 1\n"),
         ("line one\nline two  \nline three", "line one\nline two\nline three\n"),
         ("![alt *text*](x.png)", "alt *text*\n"),
-        ("> quoted\n\n1. first\n", "quoted\n\nfirst\n"),
+        ("> quoted\n\n1. first\n2.\n\nafter", "quoted\n\n1. first\n\nafter\n"),
+        ("3) third\n   - inner\n", "3) third\n\ninner\n"),
         ("a <b>raw</b> & \\* star", "a <b>raw</b> & * star\n"),
     ],
 )

@@ -23,6 +23,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     import numpy as np  # noqa: PLC0415 - for the parser processes alone
     from PIL import Image, ImageOps, ImageSequence  # noqa: PLC0415
 
+    Image.MAX_IMAGE_PIXELS = None  # we look at the size ourselves
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             if image.width * image.height > ocr.PIXELS:
@@ -35,9 +36,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 if limits.spent():
                     break
                 pages.append(cleaned(ocr.text_of(np.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # as Pillow says it
+    except (OSError, SyntaxError, ValueError) as error:  # as Pillow says it
         raise Rejected(f"{hints.name} is damaged: not a readable image", "damaged") from error
     if not any(pages):
+        if len(pages) < frames:
+            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
         raise Rejected(f"{hints.name} holds no readable text, {frames} image{'s' if frames > 1 else ''}", "empty")
     text, starts = laid_out(pages)
     left = frames - len(pages)

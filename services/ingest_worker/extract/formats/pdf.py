@@ -48,6 +48,7 @@ class _Read(NamedTuple):
     outline: list[_Heading]
     images: int = 0  # pages that only show something
     unseen: int = 0  # of those, the ones without the time to be looked at
+    late: int = 0  # pages that there was no time for
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -67,6 +68,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     pages = found.pages
     texts = [None if page is None else cleaned(_joined(page)) for page in pages]
     if not any(texts):
+        if found.late or found.unseen:
+            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
         if not pages or all(page is None for page in pages):
             raise Rejected(f"{hints.name} is damaged: none of its {len(pages)} pages can be read", "damaged")
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
@@ -74,8 +77,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} holds no text, {images}{advice}", "empty")
     text, starts = laid_out(_with_headings([page or "" for page in texts], found.outline))
     notes = []
-    if unread := texts.count(None):
+    if unread := texts.count(None) - found.late:
         notes.append(f"{unread} of {len(texts)} pages could not be read")
+    if found.late:
+        notes.append(f"the last {found.late} of {len(texts)} pages were not read in {limits.seconds()}")
     if found.images and not ocr.installed():
         notes.append(f"{found.images} of {len(texts)} pages are images, {ocr.INSTALL}")
     elif found.unseen:
@@ -157,13 +162,18 @@ def _by_pdfium(data: bytes) -> _Read:
     try:
         pages: list[str | None] = []
         images = []
+        late = 0
         for number in range(len(document)):
-            text, is_image = (None, False) if limits.spent() else _page(document, number)
+            if limits.spent():
+                late = len(document) - number
+                pages += [None] * late
+                break
+            text, is_image = _page(document, number)
             pages.append(text)
             if is_image:
                 images.append(number)
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
-        return _Read(pages, document.get_metadata_dict(), _outline(document), len(images), unseen)
+        return _Read(pages, document.get_metadata_dict(), _outline(document), len(images), unseen, late)
     finally:
         document.close()
 
