@@ -34,9 +34,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
             return Extraction(text=str(len(bytearray(1 << 40))), document_type="rough")
         case "image":
             ocr.begin(1)
-            held = bytearray(os.urandom(200 << 20))
+            drawn = os.urandom(200 << 20)
             time.sleep(1.5)
-            return Extraction(text=str(len(held)), document_type="rough")
+            return Extraction(text=str(len(drawn)), document_type="rough")
         case "crash":
             os.abort()
         case "crash-once":

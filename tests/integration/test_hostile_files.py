@@ -133,15 +133,6 @@ _BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def _far_corner() -> bytes:
-    """Return a sheet of two cells, as far from each other as they can be."""
-    book = zipfile.ZipFile(io.BytesIO(an_xlsx(A=[["near"]])))
-    parts = {name: book.read(name) for name in book.namelist()}
-    row = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
-    parts["xl/sheet1.xml"] = parts["xl/sheet1.xml"].replace(b"</sheetData>", row).replace(b"<c t=", b'<c r="A1" t=')
-    return a_zip(parts)
-
-
 @pytest.mark.slow
 @CI_ONLY
 @pytest.mark.timeout(1800)

@@ -2,6 +2,7 @@ import importlib.util
 import io
 import itertools
 import math
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -116,7 +117,7 @@ def test_dates_and_subject_are_read() -> None:
 @pytest.fixture
 def a_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A second passes at each look at the clock."""
-    monkeypatch.setattr(limits.time, "monotonic", itertools.count().__next__)
+    monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
     yield
     limits.begin(math.inf, lambda *_: None)
 
