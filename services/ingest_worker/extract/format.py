@@ -13,6 +13,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     filename: str | None = None
     media_type: str | None = None  # with parameters, as declared
     title: str | None = None
+    links: bool = False  # whether the links are wanted, too
 
     @property
     def name(self) -> str:
@@ -54,6 +55,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
     chunks: tuple[ReadyChunk, ...] = ()  # where the file holds chunks that somebody made; `text` is theirs
     note: str | None = None  # what could not be read, for people
+    links: tuple[str, ...] = ()  # as the document has them, where they are wanted
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
