@@ -42,6 +42,24 @@ class BlobRef(Message, frozen=True):
     size: Natural  # bytes
 
 
+class Validators(Message, frozen=True):
+    """By what a web server tells whether a page has changed since (RFC 9110, 8.8)."""
+
+    url: str  # where the page was in the end; another page's validators mean nothing
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+class Crawl(Message, frozen=True):
+    """What else a fetched page brings: documents of their own, of the same host. The worker has bounds of its own."""
+
+    depth: Natural = 0  # links are followed so often
+    sitemap: bool = False  # the pages that the site lists
+    host: str | None = None  # of a page that was found: where its crawl began, as host:port
+    since: Natural = 0  # of a page that was found: when its crawl began, in the log's ms since 1970
+    pages: Natural | None = None  # how many documents it may bring; None: as many as the worker's setting says
+
+
 class DocumentSubmitted(Message, frozen=True):
     """documents.submitted: what a door took in. Key: the document's id.
 
@@ -56,7 +74,8 @@ class DocumentSubmitted(Message, frozen=True):
     chunks: tuple[Any, ...] | None = None  # ready-made, of a foreign producer; doors make them the content
     content: bytes | None = None  # a small body, base64 in JSON
     blob: BlobRef | None = None  # a large body
-    url: str | None = None
+    url: str | None = None  # where the worker gets the body, if there is none here
+    crawl: Crawl | None = None  # with `url` only
     media_type: str | None = None  # as the sender declared it
     filename: str | None = None
     title: str | None = None
@@ -75,6 +94,15 @@ class DocumentSubmitted(Message, frozen=True):
         """Return the id of the document that it is about."""
         return self.erases or ids.document_id(self.tenant, self.source, self.path)
 
+    @property
+    def fetched(self) -> bool:
+        """Return whether the body has yet to be fetched."""
+        return (
+            self.url is not None
+            and not self.deleted
+            and not (self.text is not None or self.content is not None or self.blob is not None)
+        )
+
 
 def erasure(tenant: str, document_id: str) -> DocumentSubmitted:
     """Return the submission that erases a document; it also stands in the place of older ones."""
@@ -91,10 +119,10 @@ class DocumentVersion(Message, frozen=True):
     source: str
     path: str
     outcome: Outcome  # the first stage decides it
-    raw_hash: str = ""  # xxh3_128 of the body's bytes
+    raw_hash: str = ""  # xxh3_128 of the body's bytes; of a fetched one, behind its media type
     metadata_hash: str = ""  # xxh3_128 of title, tags and the rest that is not the body
     extractor: str = ""  # fingerprint of the code that read the body
-    etag: str | None = None
+    validators: Validators | None = None  # of a fetched body
     title: str | None = None
     description: str | None = None
     url: str | None = None

@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from shared.batching import Batcher
-from shared.contracts import ERASED, TERMINAL, Message, Outcome, Place, Status
+from shared.contracts import ERASED, TERMINAL, Message, Outcome, Place, Status, Validators
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
 
 COLLECTION = "ledger"
@@ -38,7 +38,7 @@ class Accepted(Message, frozen=True):
     metadata_hash: str = ""
     extractor: str = ""
     outcome: Outcome = "created"
-    etag: str | None = None
+    validators: Validators | None = None
 
 
 class Last(Message, frozen=True):

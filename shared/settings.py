@@ -14,6 +14,7 @@ from shared.contracts import DEFAULT_TENANT
 Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_CONTACT = r"^[!-'*-~]{0,200}$"  # what fits into the brackets of a header's comment
 _QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
@@ -65,6 +66,15 @@ class Settings(BaseSettings):
     max_documents: int = Field(default=64, ge=1)  # put on the log at once; the others wait
     body_timeout: float = Field(default=30.0, gt=0)  # seconds for a body, and one more for each 10,000 bytes that came
     parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
+    fetch_allow: str = ""  # hosts and networks to fetch from though they are private: wiki.internal,10.1.0.0/16
+    fetch_contact: str = Field(default="", pattern=_CONTACT)  # an address or a page, told to the hosts fetched from
+    fetch_robots: Literal["on", "off"] = "on"  # off: fetch what a host's robots.txt forbids
+    fetch_timeout: float = Field(default=10.0, ge=1.0, le=120.0)  # seconds for one page, all tries together
+    fetch_max_bytes: int = Field(default=25 * 1024 * 1024, ge=1024, le=100 * 1024 * 1024)  # of one page
+    fetch_at_once: int = Field(default=2, ge=1, le=16)  # requests to one host
+    fetch_delay: float = Field(default=0.2, ge=0.0, le=10.0)  # seconds between two requests to one host
+    fetch_depth: int = Field(default=3, ge=0, le=10)  # how far links are followed, at most
+    fetch_pages: int = Field(default=1000, ge=1, le=10_000)  # documents one submission may bring, at most
     log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # on a terminal warning, unless set
 

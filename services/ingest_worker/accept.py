@@ -6,7 +6,7 @@ write, so it must give the same answer for the same state, however often it is a
 
 import msgspec
 
-from shared.contracts import ERASED, TERMINAL, Outcome, Place, Status
+from shared.contracts import ERASED, TERMINAL, Outcome, Place, Status, Validators
 from shared.ledger import NOWHERE, Accepted, Entry, Last, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
@@ -27,6 +27,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
+    validators: Validators | None = None
 
     @property
     def deletes(self) -> bool:
@@ -105,6 +106,18 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     return Published(_next(entry, submission, answering))
 
 
+def standing(entry: Entry | None, submission: Submission, answering: Answering | None) -> Accepted | None:
+    """Return the version that answers where the submission differs from it in its body at most, else None.
+
+    Its validators may be used then: should the body be the same, the index holds just this.
+    """
+    if entry is None or submission.deletes or entry.accepted.outcome == "deleted":
+        return None
+    accepted = entry.accepted
+    described = (accepted.metadata_hash, accepted.extractor) == (submission.metadata_hash, submission.extractor)
+    return accepted if described and _answers(answering, accepted) else None
+
+
 def late(entry: Entry | None, place: Place) -> bool:
     """Return whether something newer than `place` was accepted: whatever was submitted there counts no more."""
     return entry is not None and older(place, entry.accepted.place)
@@ -174,6 +187,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
             metadata_hash=submission.metadata_hash,
             extractor=submission.extractor,
             outcome=outcome,
+            validators=submission.validators,
         ),
         last=Last(version=version, place=newest, status="accepted", at=place.time),
         created_at=entry.created_at if lives or submission.deletes else place.time,
@@ -191,7 +205,7 @@ def _lives(entry: Entry, answering: Answering | None) -> bool:
 
 def _bare(entry: Entry) -> Entry:
     """Return the entry with nothing that came from the document or named it."""
-    accepted = msgspec.structs.replace(entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", etag=None)
+    accepted = msgspec.structs.replace(entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None)
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(
         entry, source="", path="", title=None, url=None, tags=(), accepted=accepted, last=last

@@ -1,14 +1,16 @@
 """Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from faststream.kafka import KafkaBroker
 
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import EXTRACTOR
+from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
@@ -33,11 +35,25 @@ class Parts:
     index: Index
     blobs: Blobs
     parsers: ParserPool
+    fetch: Fetch
+    bounds: Bounds = field(default_factory=Bounds)  # of crawls
 
 
-def parts_of(base: Foundation, parsers: ParserPool) -> Parts:
-    """Return what the stages take of a foundation."""
-    return Parts(ledger=base.ledger, index=base.index, blobs=base.blobs, parsers=parsers)
+async def opened(base: Foundation, settings: Settings, stack: AsyncExitStack) -> Parts:
+    """Return the parts on a foundation; `stack` ends those that are the stages' own. Raises ConfigurationError."""
+    await base.index.note_extractor(EXTRACTOR)
+    parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
+    stack.push_async_callback(parsers.close)
+    fetcher = fetcher_of(settings)
+    stack.push_async_callback(fetcher.close)
+    return Parts(
+        ledger=base.ledger,
+        index=base.index,
+        blobs=base.blobs,
+        parsers=parsers,
+        fetch=fetcher,
+        bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages),
+    )
 
 
 def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
@@ -53,6 +69,8 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         statuses=statuses,
         partition_of=partial(partition_for, broker, SUBMITTED),
         room=Room(),
+        fetch=parts.fetch,
+        bounds=parts.bounds,
     )
     generation = parts.index.generation
     groups = readers(generation.id)
@@ -89,9 +107,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
 async def start(settings: Settings, stack: AsyncExitStack) -> Service:
     """Return the worker, started, for a process of its own. Raises as `lay_foundation` does."""
     base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=True)
-    parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
-    stack.push_async_callback(parsers.close)
-    await base.index.note_extractor(EXTRACTOR)
+    parts = await opened(base, settings, stack)
     broker = base.log.broker("ingest-worker")
-    stages = join(broker, parts_of(base, parsers))
+    stages = join(broker, parts)
     return Service(troubles=await base.begin(broker, stages, stack), registry=base.registry)

@@ -4,16 +4,20 @@ Order of effects (CORRECTNESS 1): the ledger by a conditional write, then the ev
 What it reads of a file is decided in `extract`, what a submission means in `accept`.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 import structlog
 
-from services.ingest_worker import accept
+from services.ingest_worker import accept, crawl
 from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
 from services.ingest_worker.extract import EXTRACTOR, Extraction
+from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.fetch import Busy, Fetch, Page, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
@@ -24,13 +28,14 @@ from shared.contracts import (
     DocumentVersion,
     Place,
     ReadyChunk,
+    Validators,
     encode,
     truth_key,
 )
 from shared.errors import Rejected
-from shared.ids import bytes_hash
+from shared.ids import bytes_hash, document_id
 from shared.index import Index
-from shared.ledger import Entry, Ledger
+from shared.ledger import Accepted, Entry, Ledger
 from shared.log import Publish, Record
 from shared.log.dead_letters import Owner
 from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
@@ -38,10 +43,22 @@ from shared.room import Room
 from shared.statuses import Statuses
 from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
+from shared.urls import canonical
 
 log = structlog.get_logger(__name__)
 
 REKEYED = "sluice-rekeyed"
+_AT_ONCE: Final = 50  # pages of a crawl, sent side by side
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What a submission is about."""
+
+    body: bytes | None = None  # None where it deletes, too
+    raw_hash: str
+    unread: bool = False  # the page is as it was when its validators were given: there is no need for the body
+    validators: Validators | None = None
+    page: Page | None = None  # as it was fetched
 
 
 class Ingest:
@@ -58,6 +75,8 @@ class Ingest:
         statuses: Statuses,
         partition_of: Callable[[bytes], Awaitable[int]],
         room: Room,
+        fetch: Fetch,
+        bounds: crawl.Bounds = crawl.Bounds(),  # noqa: B008 - frozen
     ) -> None:
         self._ledger = ledger
         self._index = index
@@ -67,6 +86,8 @@ class Ingest:
         self._statuses = statuses
         self._partition_of = partition_of
         self._room = room
+        self._fetch = fetch
+        self._bounds = bounds
 
     async def __call__(self, record: Record) -> None:
         """Take in one record.
@@ -77,27 +98,50 @@ class Ingest:
         """
         submitted = await self._submitted(record)
         name = submitted.document_id
-        async with self._room.taken(submitted.blob.size if submitted.blob else 0):
-            await self._take(record, submitted, name)
+        try:
+            async with self._room.taken(submitted.blob.size if submitted.blob else 0):
+                if not await self._take(record, submitted, name):
+                    await self._take(record, submitted, name, anew=True)
+        except Busy:
+            # Behind what came after it, which needn't wait for this host as well.
+            await self._sent_on(record, submitted)
+            log.info("record_postponed", document_id=name, partition=record.partition, offset=record.offset)
 
-    async def _take(self, record: Record, submitted: DocumentSubmitted, name: str) -> None:
+    async def _take(self, record: Record, submitted: DocumentSubmitted, name: str, *, anew: bool = False) -> bool:
+        """Return whether the record is done: not where its page was said to be as it was, and that holds no more.
+
+        A page is fetched whatever is known of it if `anew`.
+        """
         entry, place = await self._ledger.get(name), place_of(record)
         if entry is not None and entry.tenant != submitted.tenant:
             raise Rejected(f"document {name} is not of the tenant {submitted.tenant!r}", "foreign")
         # Before its body is asked for, or written anew under the right key: that of an erased document is gone.
         if accept.late(entry, place):
             log.info("submission_superseded", document_id=name)
-            return
+            return True
         if await self._rekeyed(record, submitted, name):
-            return
-        body = await self._body(submitted, name)
-        submission = _submission(submitted, name, place, body)
+            return True
         answering = await self._answering(name)
-        decision = accept.decide(entry, submission, answering)
-        extraction: Extraction | None = None
-        if isinstance(decision, Published) and body is not None:
-            extraction = await self._extract(submitted, body)
-        decision = await self._write(submission, answering)
+        # The links of a page are in its body.
+        asks = submitted.fetched and submitted.crawl is None and not anew
+        known = accept.standing(entry, _submission(submitted, name, place, ""), answering) if asks else None
+        async with self._content(submitted, name, known) as content:
+            extraction = await self._follow(submitted, place, content)
+            submission = _submission(submitted, name, place, content.raw_hash, content.validators)
+            decision = accept.decide(entry, submission, answering)
+            if isinstance(decision, Published) and extraction is None:
+                extraction = await self._extract(submitted, content)
+            written = await self._write(submission, answering, unread=content.unread)
+            if content.unread and isinstance(written, Published):
+                return False
+            await self._announce(submitted, content, written, extraction)
+        return True
+
+    async def _announce(
+        self, submitted: DocumentSubmitted, content: Content, decision: Decision, extraction: Extraction | None
+    ) -> None:
+        """Let everybody know what was decided and written."""
+        name = submitted.document_id
         match decision:
             case Superseded():
                 log.info("submission_superseded", document_id=name)
@@ -106,9 +150,9 @@ class Ingest:
             case Joined(entry):
                 log.info("submission_joined", document_id=name, version=entry.accepted.version)
             case Published(entry):
-                if body is not None and extraction is None:
-                    extraction = await self._extract(submitted, body)
-                await self._announce(entry, submitted, extraction)
+                if extraction is None:
+                    extraction = await self._extract(submitted, content)
+                await self._publish_version(entry, submitted, extraction)
 
     @staticmethod
     def owner(record: Record) -> Owner | None:
@@ -127,7 +171,7 @@ class Ingest:
             return
         name = submitted.document_id
         # A failure moves only `last`, so what the body was doesn't matter.
-        submission = _submission(submitted, name, place_of(record), None)
+        submission = _submission(submitted, name, place_of(record), "")
 
         def failed(seen: Entry | None) -> Entry | None:
             if seen is not None and seen.tenant != submitted.tenant:
@@ -153,14 +197,35 @@ class Ingest:
             return False
         if record.key == key and record.partition == await self._partition_of(key):
             return False
+        await self._sent_on(record, submitted)
+        log.info("record_rekeyed", document_id=name, partition=record.partition, offset=record.offset)
+        return True
+
+    async def _sent_on(self, record: Record, submitted: DocumentSubmitted) -> None:
+        """Append the record once more, under its document's key, with the place it has."""
         headers = {REKEYED: "1", PLACE_HEADER: place_header(place_of(record)), **redriven(record)}
         value = record.value
         # Ours replace its headers, and might make it exceed the topic's limit.
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
-        await self._publish(SUBMITTED, value, key=key, headers=headers)
-        log.info("record_rekeyed", document_id=name, partition=record.partition, offset=record.offset)
-        return True
+        await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
+
+    @asynccontextmanager
+    async def _content(self, submitted: DocumentSubmitted, name: str, known: Accepted | None) -> AsyncIterator[Content]:
+        """Give what the submission is about; a page's memory is counted until the block ends."""
+        if submitted.fetched:
+            assert submitted.url is not None
+            async with self._fetch.page(submitted.url, known.validators if known else None) as page:
+                if page is not None:
+                    # What a body says follows from its type, too.
+                    raw_hash = bytes_hash(f"{_typed(page)}\n".encode() + page.body)
+                    yield Content(body=page.body, raw_hash=raw_hash, validators=page.validators, page=page)
+                    return
+                assert known is not None
+                yield Content(raw_hash=known.raw_hash, unread=True, validators=known.validators)
+                return
+        body = await self._body(submitted, name)
+        yield Content(body=body, raw_hash=bytes_hash(body or b""))
 
     async def _body(self, submitted: DocumentSubmitted, name: str) -> bytes | None:
         if submitted.deleted:
@@ -171,7 +236,41 @@ class Ingest:
             return submitted.content
         if submitted.blob is not None:
             return await self._blobs.get(submitted.tenant, name, submitted.blob)
-        raise Rejected(f"{submitted.source}/{submitted.path} has no body: text, content or blob is needed", "no_body")
+        raise Rejected(
+            f"{submitted.source}/{submitted.path} has no body: text, content, blob or url is needed", "no_body"
+        )
+
+    async def _follow(self, submitted: DocumentSubmitted, place: Place, content: Content) -> Extraction | None:
+        """Submit what the page brings besides itself, and return what it says; None where it brings nothing."""
+        page = content.page
+        if page is None or submitted.crawl is None:
+            return None
+        goes_on = crawl.begun(submitted.crawl, place, page.url, self._bounds)
+        extraction = await self._extract(submitted, content)
+        depths: dict[str, int] = {}
+        if goes_on.sitemap:
+            listed = await self._fetch.listed(page, goes_on.pages or 0)
+            depths = dict.fromkeys(crawl.addresses(listed, page.url, goes_on), goes_on.depth)
+        if goes_on.depth and extraction is not None:
+            for address in crawl.addresses(extraction.links, page.url, goes_on):
+                depths.setdefault(address, goes_on.depth - 1)
+        for itself in (page.url, submitted.path, canonical(submitted.url or page.url)):
+            depths.pop(itself, None)
+        names = [document_id(submitted.tenant, submitted.source, address) for address in depths]
+        entries = await asyncio.gather(*map(self._ledger.get, names))
+        new = {
+            address: depth
+            for (address, depth), entry in zip(depths.items(), entries, strict=True)
+            if entry is None or entry.last.place.time < goes_on.since
+        }
+        found = crawl.submissions(submitted, goes_on, new)
+        for start in range(0, len(found), _AT_ONCE):
+            await asyncio.gather(*map(self._submit, found[start : start + _AT_ONCE]))
+        log.info("pages_found", document_id=submitted.document_id, submitted=len(found), left_out=len(new) - len(found))
+        return extraction
+
+    async def _submit(self, found: DocumentSubmitted) -> None:
+        await self._publish(SUBMITTED, encode(found), key=found.document_id.encode())
 
     async def _answering(self, name: str) -> Answering | None:
         head = await self._index.head(name)
@@ -180,26 +279,38 @@ class Ingest:
         whole = head.deleted or await self._index.points(name) == head.chunk_count
         return Answering(version=head.version, deleted=head.deleted, whole=whole)
 
-    async def _extract(self, submitted: DocumentSubmitted, body: bytes) -> Extraction:
+    async def _extract(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
+        """Return what the body says, None where there is none to be read."""
+        if content.body is None:
+            return None
+        page = content.page
+        if page is not None and submitted.crawl is not None and (site := sitemap.read(page.body)) is not None:
+            text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
+            return Extraction(text=text, document_type="xml", title=page.url)
+        sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
         return await self._parsers.extract(
-            body,
-            filename=submitted.filename or submitted.path,
-            media_type=submitted.media_type or ("text/markdown" if submitted.text is not None else None),
+            content.body,
+            filename=submitted.filename or (submitted.path if page is None else page.url.partition("?")[0]),
+            media_type=submitted.media_type or sent_as,
             title_hint=submitted.title,
+            links=submitted.crawl is not None,
         )
 
-    async def _write(self, submission: Submission, answering: Answering | None) -> Decision:
+    async def _write(self, submission: Submission, answering: Answering | None, *, unread: bool = False) -> Decision:
+        """Return what was decided and written; nothing is where it takes a body that was not read."""
         decision: Decision = Superseded()
 
         def transition(seen: Entry | None) -> Entry | None:
             nonlocal decision
             decision = accept.decide(seen, submission, answering)
-            return None if isinstance(decision, Superseded) else decision.entry
+            if isinstance(decision, Superseded) or (unread and isinstance(decision, Published)):
+                return None
+            return decision.entry
 
         await self._ledger.update(submission.document_id, transition)
         return decision
 
-    async def _announce(self, entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> None:
+    async def _publish_version(self, entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> None:
         document = _version(entry, submitted, extraction)
         text: str | None = None
         if extraction is not None:
@@ -242,7 +353,15 @@ def _document_key(record: Record) -> str | None:
         return None
 
 
-def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: bytes | None) -> Submission:
+def _typed(page: Page) -> str:
+    """Return the page's media type, as far as it decides what the page says."""
+    hints = Hints(media_type=page.media_type)
+    return f"{hints.essence};{(hints.charset or '').lower()}"
+
+
+def _submission(
+    submitted: DocumentSubmitted, name: str, place: Place, raw_hash: str, validators: Validators | None = None
+) -> Submission:
     deletes = submitted.deleted
     return Submission(
         document_id=name,
@@ -250,12 +369,13 @@ def _submission(submitted: DocumentSubmitted, name: str, place: Place, body: byt
         source=submitted.source,
         path=submitted.path,
         place=place,
-        raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else bytes_hash(body or b""),
+        raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else raw_hash,
         metadata_hash="" if deletes else description_hash(submitted),
         extractor="" if deletes else EXTRACTOR,
         title=submitted.title,
         url=submitted.url,
         tags=submitted.tags,
+        validators=validators,
     )
 
 
@@ -272,7 +392,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         raw_hash=accepted.raw_hash,
         metadata_hash=accepted.metadata_hash,
         extractor=accepted.extractor,
-        etag=accepted.etag,
+        validators=accepted.validators,
         title=submitted.title or (extraction.title if extraction else None),
         description=submitted.description or (extraction.description if extraction else None),
         url=submitted.url or (extraction.url if extraction else None),

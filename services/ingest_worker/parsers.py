@@ -107,16 +107,22 @@ class ParserPool:
         self._closed = False
 
     async def extract(
-        self, data: bytes, *, filename: str | None = None, media_type: str | None = None, title_hint: str | None = None
+        self,
+        data: bytes,
+        *,
+        filename: str | None = None,
+        media_type: str | None = None,
+        title_hint: str | None = None,
+        links: bool = False,
     ) -> Extraction:
-        """Return what the file says.
+        """Return what the file says, and where its links lead if they are wanted.
 
         Raises:
             Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`.
             Unavailable: no process can be started, or the pool is closed.
             RuntimeError: a bug in a reader, with its traceback.
         """
-        hints = Hints(filename=filename, media_type=media_type, title=title_hint)
+        hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             return extract(data, hints) if len(data) <= _TINY_BYTES else await asyncio.to_thread(extract, data, hints)
         job = Job(data, hints, self._wall_s)

@@ -28,6 +28,7 @@ from services.query_api import (
     events,
     ingest,
     landing,
+    pages,
     search,
     upload,
 )
@@ -118,6 +119,7 @@ def make_api(parts: Parts) -> Litestar:
         upload.rag_ingest_upload,
         upload.knowledge_base,
         check.rag_ingest_check,
+        pages.rag_ingest_url,
         documents.rag_documents,
         documents.rag_document,
         documents.rag_document_delete,

@@ -17,8 +17,10 @@ from services.query_api.request import ApiRequest, metadata_of, name_of, parse_j
 from shared import ready_chunks
 from shared.chunk_sizes import LARGEST, checked_sizes
 from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
 from shared.places import place_header
 from shared.ready_chunks import Skipped
+from shared.urls import canonical
 
 LOOK_BACK_S = 1  # when to ask again about a document that isn't done
 
@@ -30,6 +32,7 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     path: str
     text: str | None = None
     chunks: list[Any] | str | None = None  # ready-made, instead of a text
+    url: str | None = None  # instead of a text: where the worker fetches it
     title: str | None = None
     description: str | None = None
     tags: list[str] | str | None = None
@@ -195,9 +198,11 @@ def _text_of(text: str) -> str:
 
 def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[Skipped, ...]]:
     """Return the fields of the submission that hold the body, and the chunks that are left out of it."""
-    given = [name for name in ("text", "chunks") if getattr(data, name) is not None]
-    if len(given) != 1:
-        raise invalid(given[-1] if given else "text", f"exactly one of text and chunks is needed, not {len(given)}")
+    given = [name for name in ("text", "chunks", "url") if getattr(data, name) is not None]
+    if not given:
+        raise invalid("text", "is required")
+    if len(given) > 1:
+        raise invalid(given[-1], f"exactly one of text, chunks and url is needed, not {len(given)}")
     if data.chunks is not None:
         if (data.chunk_size, data.chunk_overlap) != (None, None):
             raise invalid("chunkSize", "is for a text; these chunks are made already")
@@ -210,6 +215,8 @@ def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[Skipped, ...]]:
         field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
         raise invalid(field, str(error)) from None
     sizes = {"chunk_size": data.chunk_size, "chunk_overlap": data.chunk_overlap}
+    if data.url is not None:
+        return {"url": url_of(data.url), **sizes}, ()
     return {"text": _text_of(data.text or ""), **sizes}, ()
 
 
@@ -226,6 +233,14 @@ def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[Skipped, ...]]:
             details={"field": "chunks", "skipped": msgspec.to_builtins(found.skipped)},
         )
     return ready_chunks.body_of(chunks), found.skipped
+
+
+def url_of(url: str) -> str:
+    """Return the address in one spelling, when it can be one."""
+    try:
+        return canonical(url)
+    except Rejected as error:
+        raise invalid("url", error.sentence) from None
 
 
 def title_of(title: str | None) -> str | None:

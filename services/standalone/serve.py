@@ -13,8 +13,6 @@ import structlog
 from services.embed_worker import app as embed_worker
 from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
-from services.ingest_worker.extract import EXTRACTOR
-from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import Parts, make_api
 from services.query_api.process import opened
 from services.standalone.samples import load_samples
@@ -85,12 +83,10 @@ async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
         ConfigurationError: a setting can't work. Unavailable: a part is away.
     """
     base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=False)
-    parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
-    stack.push_async_callback(parsers.close)
-    await base.index.note_extractor(EXTRACTOR)
+    ingesting = await ingest_worker.opened(base, settings, stack)
     broker = base.log.broker("standalone")
     stages = [
-        *ingest_worker.join(broker, ingest_worker.parts_of(base, parsers)),
+        *ingest_worker.join(broker, ingesting),
         embed_worker.join(broker, embed_worker.parts_of(base)),
     ]
     parts = await opened(base, broker, stages, stack, embeds=True)

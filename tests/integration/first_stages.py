@@ -7,6 +7,8 @@ from pathlib import Path
 
 from services.ingest_worker.app import Parts, join
 from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.fetch import Fetcher, Limits
+from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs.file import FileBlobs
 from shared.contracts import DeadLetter, DocumentExtracted, Place, decode
@@ -85,7 +87,8 @@ async def first_stages(log: Log, folder: Path, users: AsyncExitStack) -> FirstSt
     ledger, index = Ledger(store), Index(store, GENERATION)
     await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(pipeline_topics(GENERATION.id)))
     broker = log.broker("ingest-worker")
-    parts = Parts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers)
+    fetch = Fetcher(Guard(), Limits())
+    parts = Parts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers, fetch=fetch)
     consumptions = join(broker, parts)
     users.push_async_callback(broker.stop)
     await broker.start()

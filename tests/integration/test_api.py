@@ -197,7 +197,7 @@ async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: ht
         ({"path": "p", "text": "t"}, "source"),
         ({"source": "s", "text": "t"}, "path"),
         ({"source": "s", "path": "p"}, "text"),
-        ({"source": "s", "path": "p", "url": "http://example.org"}, "text"),
+        ({"source": "s", "path": "p", "url": "ftp://example.org"}, "url"),
         ({"source": "s", "path": "p", "text": " \n"}, "text"),
         ({"source": " ", "path": "p", "text": "t"}, "source"),
         ({"source": "s", "path": "p" * 3000, "text": "t"}, "path"),

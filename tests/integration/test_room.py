@@ -13,6 +13,8 @@ from services.embed_worker.embed import Embed
 from services.embed_worker.vectors import Vectors
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.fetch import Fetcher, Limits
+from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, encode
@@ -83,6 +85,7 @@ class Bench:
             statuses=self.statuses,
             partition_of=self.in_partition_0,
             room=self.room,
+            fetch=Fetcher(Guard(), Limits()),
         )
 
         async def handle(name: str, path: str) -> None:

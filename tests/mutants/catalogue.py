@@ -138,8 +138,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "trust the client's hash",
         "services/ingest_worker/ingest.py",
-        'else bytes_hash(body or b""),',
-        'else submitted.hash or bytes_hash(body or b""),',
+        "else raw_hash,",
+        "else submitted.hash or raw_hash,",
     ),
     _mutant(
         "dead-letter on a time-out",

@@ -30,6 +30,8 @@ from services.ingest_worker import app as ingest_app
 from services.ingest_worker import chunking as chunking_module
 from services.ingest_worker import ingest as ingest_module
 from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.fetch import Fetcher, Limits
+from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.documents import Library
 from services.query_api.door import Door
@@ -291,7 +293,14 @@ class World:
         match name.partition("-")[0]:
             case "ingest":
                 ingest_app.join(
-                    broker, ingest_app.Parts(ledger=ledger, index=process.index, blobs=blobs, parsers=self.parsers)
+                    broker,
+                    ingest_app.Parts(
+                        ledger=ledger,
+                        index=process.index,
+                        blobs=blobs,
+                        parsers=self.parsers,
+                        fetch=Fetcher(Guard(), Limits()),
+                    ),
                 )
             case "embed":
                 embed_app.join(

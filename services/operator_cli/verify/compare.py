@@ -335,7 +335,7 @@ def _accepted(document: DocumentVersion, place: Place) -> Accepted:
         metadata_hash=document.metadata_hash,
         extractor=document.extractor,
         outcome=document.outcome,
-        etag=document.etag,
+        validators=document.validators,
     )
 
 

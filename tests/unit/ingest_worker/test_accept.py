@@ -3,7 +3,7 @@ import pytest
 
 from services.ingest_worker import accept
 from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
-from shared.contracts import ERASED, Place
+from shared.contracts import ERASED, Place, Validators
 from shared.ledger import Accepted, Entry, Last, finished, older
 
 
@@ -35,7 +35,15 @@ def an_erasure(place: Place) -> Submission:
 
 def words_of(entry: Entry) -> list[str]:
     """What the entry tells of the document, but its id."""
-    told = (entry.source, entry.path, entry.title, entry.url, *entry.tags, entry.accepted.etag, entry.last.error)
+    told = (
+        entry.source,
+        entry.path,
+        entry.title,
+        entry.url,
+        *entry.tags,
+        (entry.accepted.validators or Validators(url="")).url,
+        entry.last.error,
+    )
     return [each for each in told if each]
 
 

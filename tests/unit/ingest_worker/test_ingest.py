@@ -1,13 +1,17 @@
 """The first stage on parts in memory."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import ConsumerRecord
 
+from services.ingest_worker.fetch import Busy, Fetcher, Limits, Page
+from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES
-from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode, erasure
+from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, Validators, encode, erasure
 from shared.ids import document_id
 from shared.index import Index
 from shared.ledger import Ledger
@@ -48,6 +52,7 @@ async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() ->
         statuses=Statuses(ledger, publish),
         partition_of=partition_of,
         room=Room(),
+        fetch=Fetcher(Guard(), Limits()),
     )
     secret = "a secret of many words " * (CLAIM_CHECK_BYTES // 20)
     foreign = record(1, 0, DocumentSubmitted(source="s", path="p", text=secret), None)
@@ -61,3 +66,48 @@ async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() ->
 
     assert sent == []
     assert await blobs.delete(DEFAULT_TENANT, NAME) == 0
+
+
+class BusyHosts:
+    """A fetch whose every host has others before us."""
+
+    @asynccontextmanager
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[Page | None]:
+        if url:
+            raise Busy
+        yield None
+
+    async def listed(self, page: Page, most: int) -> list[str]:
+        raise Busy
+
+
+async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_keeps_its_place() -> None:
+    store, sent = MemoryStore(), list[tuple[str, bytes | None, dict[str, Any]]]()
+    ledger, index = Ledger(store), Index(store, GENERATION)
+    await ledger.create()
+    await index.create()
+
+    async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
+        sent.append((topic, value, options))
+
+    async def partition_of(key: bytes) -> int:
+        return 1
+
+    ingest = Ingest(
+        ledger=ledger,
+        index=index,
+        blobs=MemoryBlobs(),
+        parsers=ParserPool(1, tokens=Characters()),
+        publish=publish,
+        statuses=Statuses(ledger, publish),
+        partition_of=partition_of,
+        room=Room(),
+        fetch=BusyHosts(),
+    )
+    page = DocumentSubmitted(source="s", path="p", url="http://slow.example/")
+
+    await ingest(record(7, 1, page, NAME.encode()))
+
+    headers = {"sluice-rekeyed": "1", "sluice-place": "1/7/7000"}
+    assert sent == [(SUBMITTED, encode(page), {"key": NAME.encode(), "headers": headers})]
+    assert await ledger.get(NAME) is None

@@ -80,7 +80,7 @@ def right_entry(document: DocumentVersion) -> Entry:
             metadata_hash=document.metadata_hash,
             extractor=document.extractor,
             outcome=document.outcome,
-            etag=document.etag,
+            validators=document.validators,
         ),
         last=Last(version=document.version, place=document.place, status=document.outcome, at=9),
         created_at=document.created_at,

@@ -178,7 +178,11 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
         (None, {}, "I3 version 5 was accepted, and the ledger has no entry"),
         (ENTRY | {"tenant": "thief"}, {}, "I8 the ledger's entry is thief's"),
         (ENTRY | {"path": "elsewhere"}, {}, "I3 the ledger's entry is of s/elsewhere"),
-        (ENTRY | {"accepted": ENTRY["accepted"] | {"etag": "x"}}, {}, "I3 the ledger's version 5: etag is 'x'"),
+        (
+            ENTRY | {"accepted": ENTRY["accepted"] | {"validators": {"url": "x"}}},
+            {},
+            "I3 the ledger's version 5: validators is",
+        ),
         (ENTRY | {"accepted": ENTRY["accepted"] | {"version": 6}}, {}, "I3 the ledger accepted version 6"),
         (entry("accepted"), {}, "I3 version 5 has not ended"),
         (entry("deleted"), {}, "I3 version 5 is deleted, and was accepted as created"),

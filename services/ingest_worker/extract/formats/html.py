@@ -2,6 +2,7 @@
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
@@ -21,6 +22,7 @@ _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+
 # By both measures of the evaluation sets better than either way alone: docs/adr/0031.
 _ENOUGH = 2_000  # characters that precision finds, which are taken without a second look
 _SHARE = 0.4  # of what the bolder look finds; precision that finds less has missed the text
+_MOST_LINKS = 10_000
 _SHORT = 250  # characters; a main text below is held against the page
 
 
@@ -37,6 +39,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     title = one_line(tree.findtext(".//title")) or one_line(_first(tree, "//h1//text()"))
     url = _first(tree, "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href")
     language = _first(tree, "/html/@lang")
+    links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     text = _text(source, tree)
     if cut:  # it ends where the parser gave up; without structure there is no depth
@@ -49,6 +52,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         language=one_line(language, 35),
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
         note="its elements are nested too deeply; the text is without structure" if cut else None,
+        links=links,
     )
 
 
@@ -60,6 +64,25 @@ def _declared(data: bytes) -> str | None:
 def _first(tree: "HtmlElement", path: str) -> str | None:
     found = tree.xpath(path)
     return next((str(item) for item in found if str(item).strip()), None) if isinstance(found, list) else None
+
+
+def _links(tree: "HtmlElement") -> tuple[str, ...]:
+    """Return where the page's links lead, relative to its own base; those it doesn't vouch for are left out."""
+    base = _first(tree, "//base/@href") or ""
+    found: dict[str, None] = {}
+    for element in tree.iterfind(".//a[@href]"):
+        if "nofollow" not in (element.get("rel") or "").lower():
+            found[element.get("href") or ""] = None
+            if len(found) == _MOST_LINKS:
+                break
+    return tuple(_joined(base, link) for link in found)
+
+
+def _joined(base: str, link: str) -> str:
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return link  # no address at all, as its reader will find
 
 
 def _text(source: bytes, tree: "HtmlElement") -> str:

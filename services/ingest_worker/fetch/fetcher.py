@@ -1,0 +1,411 @@
+"""Pages by HTTP: redirects followed by us, tries bounded, every phase within one patience."""
+
+import asyncio
+import contextlib
+import itertools
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from email.utils import parsedate_to_datetime
+from typing import Final, NamedTuple, Protocol
+
+import httpx
+import msgspec
+import structlog
+
+from services.ingest_worker.fetch import robots, sitemap
+from services.ingest_worker.fetch.body import codings_of, decoded
+from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.fetch.hosts import Hosts
+from services.ingest_worker.fetch.robots import Robots
+from shared.contracts import Validators
+from shared.errors import Rejected
+from shared.log.failure import Backoff
+from shared.room import Room
+from shared.settings import Settings
+from shared.urls import authority, canonical, origin
+from shared.version import VERSION
+
+log = structlog.get_logger(__name__)
+
+MOST_REDIRECTS: Final = 5
+TRIES: Final = 3
+AT_ONCE: Final = 32  # pages of one process
+_ASIDE_AT_ONCE: Final = 8  # and files that tell about pages
+MOST_SITEMAPS: Final = 20  # files of one site that are read
+_FREE_BYTES: Final = 256 * 1024  # of a body, until it needs room
+_PIECE_BYTES: Final = 64 * 1024  # a body in pieces of a byte each costs no more than another
+_BYTES_A_SECOND: Final = 200_000  # whoever sends so fast is given more time
+_MOST_PATIENCE: Final = 6  # times the usual one
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LIMITING: Final = frozenset({429, 503})
+_ACCEPT: Final = "text/html, application/xhtml+xml, text/markdown, text/plain;q=0.9, application/pdf;q=0.9, */*;q=0.5"
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A page as it was sent, unpacked."""
+
+    url: str  # where it was in the end
+    body: bytes
+    media_type: str | None
+    validators: Validators | None
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one page may cost, and what is asked of us."""
+
+    most_bytes: int = 25 * 1024 * 1024  # sent, and unpacked
+    patience_s: float = 10.0  # for all tries and redirects of one page
+    at_once: int = 2  # requests to one host
+    delay_s: float = 0.2  # between two to one host
+    turn_s: float = 2.0  # longer than this nobody waits for a host, in a place that others could use
+    robots: bool = True
+    contact: str = ""  # in the User-Agent
+
+
+class Fetch(Protocol):
+    """Gets pages."""
+
+    def page(self, url: str, known: Validators | None = None) -> AbstractAsyncContextManager[Page | None]:
+        """Give the page for the block, None when it is as `known` says. Its memory is counted until the block ends.
+
+        Raises:
+            Rejected: code `url`, `address_refused`, `robots`, `redirects`, `too_large`, `encoding`, `http_404` or
+                another status, or `fetch_failed`, which may go away by itself.
+            Busy: it isn't the host's turn soon.
+        """
+        ...
+
+    async def listed(self, page: Page, most: int) -> list[str]:
+        """Return at most `most` addresses of pages that the site lists: `page` itself where that is a sitemap.
+
+        Raises as `page`, but for sitemaps that can't be had, which list nothing.
+        """
+        ...
+
+
+class _Bounds(NamedTuple):
+    """What is shared by the requests of one kind."""
+
+    places: asyncio.Semaphore
+    room: Room
+
+
+class _Asking(NamedTuple):
+    """What one page, or file, may take on its way."""
+
+    held: AsyncExitStack  # what it holds for as long as it is used
+    bounds: _Bounds
+    patience: "_Patience"
+    known: Validators | None
+    obeys: bool
+
+
+class _Again(Exception):  # noqa: N818 - says what to do
+    """It may work another time."""
+
+    def __init__(self, sentence: str, *, away: str | None, retry_after_s: float | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.away = away  # the origin, where that is at fault and not this page alone
+        self.retry_after_s = retry_after_s
+
+
+class _Patience:
+    """The time left for one page. Waiting for what is ours, such as a turn or room, doesn't count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+        self._extra = seconds * (_MOST_PATIENCE - 1)
+        self._scope: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def spent(self) -> AsyncIterator[None]:
+        """Run the block against the clock. Raises TimeoutError."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self.left) as self._scope:
+                yield
+        finally:
+            self.left -= loop.time() - began
+            self._scope = None
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Run the block, within `spent`, without the clock."""
+        assert self._scope is not None
+        loop = asyncio.get_running_loop()
+        began, until = loop.time(), self._scope.when()
+        assert until is not None
+        self._scope.reschedule(None)
+        yield
+        paused = loop.time() - began
+        self.left += paused
+        self._scope.reschedule(until + paused)
+
+    def earn(self, seconds: float) -> None:
+        """Add time, as long as there is some to be had."""
+        seconds = min(seconds, self._extra)
+        self._extra -= seconds
+        self.left += seconds
+        if self._scope is not None and (until := self._scope.when()) is not None:
+            self._scope.reschedule(until + seconds)
+
+
+class Fetcher:
+    """Gets pages. Makes no connection before the first one is asked for."""
+
+    def __init__(self, guard: Guard, limits: Limits, *, backoff: Backoff = Backoff(0.5, 4.0)) -> None:  # noqa: B008 - frozen
+        """Take where it may go, and how much it may take."""
+        self._guard = guard
+        self._limits = limits
+        self._backoff = backoff
+        self._hosts = Hosts(at_once=limits.at_once, delay_s=limits.delay_s, turn_s=limits.turn_s)
+        self._robots = Robots(self._robots_txt, limits.turn_s)
+        # Whoever has a page may have to wait for robots.txt or a sitemap. Bounds of their own, so that these
+        # never wait for another page.
+        self._pages = _Bounds(asyncio.Semaphore(AT_ONCE), Room(2 * limits.most_bytes))
+        self._aside = _Bounds(asyncio.Semaphore(_ASIDE_AT_ONCE), Room(2 * limits.most_bytes))
+        contact = f" (+{limits.contact})" if limits.contact else ""
+        self._agent = f"{robots.PRODUCT}/{VERSION}{contact}"
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._guard.close()
+
+    @asynccontextmanager
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[Page | None]:
+        """Give the page for the block; see `Fetch.page`."""
+        async with AsyncExitStack() as held:
+            yield await self._tried(canonical(url), held, self._pages, known=known)
+
+    async def listed(self, page: Page, most: int) -> list[str]:
+        """Return addresses that the site lists; see `Fetch.listed`."""
+        site = authority(page.url)
+        found = sitemap.read(page.body)
+        if found is None:
+            rules = await self._robots.rules(page.url)
+            waiting = rules.sitemaps or [f"{origin(page.url)}/sitemap.xml"]
+            pages: dict[str, None] = {}
+        else:
+            waiting, pages = found.sitemaps, dict.fromkeys(found.pages)
+        files = dict.fromkeys(waiting[:MOST_SITEMAPS])
+        seen = {page.url}  # one that lists itself leads nowhere, and so does one that leads to another host
+        while files and len(pages) < most and len(seen) <= MOST_SITEMAPS:
+            file = _read_address(next(iter(files)))
+            del files[next(iter(files))]
+            if file is None or file in seen or authority(file) != site:
+                continue
+            seen.add(file)
+            try:
+                async with AsyncExitStack() as held:
+                    got = await self._tried(file, held, self._aside)
+                    found = sitemap.read(got.body) if got is not None else None
+            except Rejected as error:
+                log.warning("sitemap_not_read", reason=error.sentence, code=error.code)
+                continue
+            if found is not None:
+                files |= dict.fromkeys(found.sitemaps[:MOST_SITEMAPS])
+                pages |= dict.fromkeys(found.pages)
+        return list(pages)[:most]
+
+    async def _robots_txt(self, url: str) -> bytes | None:
+        try:
+            async with AsyncExitStack() as held:
+                page = await self._tried(url, held, self._aside, obeys=False)
+        except Rejected as error:
+            if re.fullmatch("http_4..", error.code):
+                return None
+            raise
+        return page.body if page is not None else None
+
+    async def _tried(
+        self, url: str, held: AsyncExitStack, bounds: _Bounds, *, known: Validators | None = None, obeys: bool = True
+    ) -> Page | None:
+        patience = _Patience(self._limits.patience_s)
+        for attempt in itertools.count(1):
+            try:
+                async with AsyncExitStack() as own:
+                    page = await self._followed(url, _Asking(own, bounds, patience, known, obeys))
+                    await held.enter_async_context(own.pop_all())
+                    return page
+            except _Again as fault:
+                pause = max(self._backoff.delay(attempt - 1), fault.retry_after_s or 0.0)
+                if attempt < TRIES and pause < patience.left:
+                    await asyncio.sleep(pause)
+                    patience.left -= pause
+                    continue
+                if fault.away is not None:
+                    self._hosts.away(fault.away, fault.sentence, fault.retry_after_s)
+                raise Rejected(f"{fault.sentence} (try {attempt} of {TRIES})", "fetch_failed") from fault
+        raise AssertionError  # the loop has no other end
+
+    async def _followed(self, url: str, asking: _Asking) -> Page | None:
+        began = url
+        for _ in range(MOST_REDIRECTS + 1):
+            delay_s = None
+            if asking.obeys and self._limits.robots:
+                rules = await self._robots.rules(url)
+                rules.check(url)
+                delay_s = rules.delay_s
+            async with self._hosts.turn(origin(url), delay_s), asking.bounds.places:
+                answer = await self._asked(url, asking)
+            if not isinstance(answer, str):
+                return answer
+            url = answer
+        raise Rejected(f"{began} leads from one address to the next, more than {MOST_REDIRECTS} times", "redirects")
+
+    async def _asked(self, url: str, asking: _Asking) -> Page | str | None:
+        """Return the page, where it is now, or None when it is as it is known to be."""
+        known = asking.known if asking.known is not None and asking.known.url == url else None
+        began = asyncio.get_running_loop().time()
+        answered = False
+        try:
+            async with asking.patience.spent():
+                response = await self._answered(self._request(url, known))
+                answered = True
+                async with contextlib.aclosing(response):
+                    answer = await self._read(url, response, asking, unchanged=known is not None)
+        except TimeoutError:
+            taken = asyncio.get_running_loop().time() - began
+            away = None if answered else origin(url)
+            raise _Again(f"{url} took too long: {taken:.0f} s", away=away) from None
+        except httpx.TransportError as error:
+            words = " ".join(str(error).split())[:200] or type(error).__name__
+            away = None if answered else origin(url)
+            raise _Again(f"{authority(url)} can't be reached: {words}", away=away) from error
+        log.info("page_answered", host=authority(url), status=response.status_code)
+        return answer
+
+    async def _answered(self, request: httpx.Request) -> httpx.Response:
+        """Return the answer. Who is cancelled doesn't wait for a name to be looked up, which can't be stopped."""
+        sending = asyncio.ensure_future(self._guard.send(request))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            sending.add_done_callback(_let_go)
+            sending.cancel()
+            raise
+
+    async def _read(self, url: str, response: httpx.Response, asking: _Asking, *, unchanged: bool) -> Page | str | None:
+        status, headers = response.status_code, response.headers
+        if status in _REDIRECTS and "location" in headers:
+            return canonical(headers["location"], base=url)
+        if status == 304 and unchanged:
+            return None
+        words = f"{url} answered {status} {response.reason_phrase}".rstrip()
+        if status in _LATER:
+            retry_after_s = _seconds(headers.get("retry-after", ""))
+            asks = f" and asks for {retry_after_s:.0f} s" if retry_after_s else ""
+            away = origin(url) if status in _LIMITING else None
+            raise _Again(words + asks, away=away, retry_after_s=retry_after_s)
+        if status not in (200, 203):
+            raise Rejected(words, f"http_{status}")
+        codings = codings_of(headers.get("content-encoding", ""))
+        data = await self._body(url, response, asking, packed=bool(codings))
+        if codings:
+            async with asking.patience.paused():
+                data = await asyncio.to_thread(decoded, data, codings, self._limits.most_bytes)
+        media_type = headers.get("content-type")
+        return Page(url=url, body=data, media_type=media_type, validators=_validators(url, headers))
+
+    async def _body(self, url: str, response: httpx.Response, asking: _Asking, *, packed: bool) -> bytes:
+        """Return the bytes as they are sent, no more than allowed, with room for them and for what they unpack to."""
+        most = self._limits.most_bytes
+        length = response.headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:20]) > most:
+            raise _too_large(url, most)
+        pieces: list[bytes] = []  # one buffer that grows would be in memory twice
+        size, roomy = 0, False
+        async for part in response.aiter_raw(_PIECE_BYTES):
+            asking.patience.earn(len(part) / _BYTES_A_SECOND)
+            size += len(part)
+            if size > most:
+                raise _too_large(url, most)
+            pieces.append(part)
+            if not roomy and size > _FREE_BYTES:
+                await self._make_room(asking)
+                roomy = True
+        if packed and size and not roomy:
+            await self._make_room(asking)
+        return b"".join(pieces)
+
+    async def _make_room(self, asking: _Asking) -> None:
+        async with asking.patience.paused():
+            await asking.held.enter_async_context(asking.bounds.room.taken(self._limits.most_bytes))
+
+    def _request(self, url: str, known: Validators | None) -> httpx.Request:
+        headers = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
+        if known is not None and known.etag is not None:
+            headers["If-None-Match"] = known.etag
+        if known is not None and known.last_modified is not None:
+            headers["If-Modified-Since"] = known.last_modified
+        # The phases' own time-outs keep one that hangs from using up what another try could have.
+        phase_s = max(self._limits.patience_s / 2, 0.1)
+        timeouts = httpx.Timeout(self._limits.patience_s, connect=phase_s).as_dict()
+        return httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
+
+
+def fetcher_of(settings: Settings) -> Fetcher:
+    """Return the fetcher that the settings describe. Raises ConfigurationError."""
+    limits = Limits(
+        most_bytes=settings.fetch_max_bytes,
+        patience_s=settings.fetch_timeout,
+        at_once=settings.fetch_at_once,
+        delay_s=settings.fetch_delay,
+        robots=settings.fetch_robots == "on",
+        contact=settings.fetch_contact,
+    )
+    return Fetcher(Guard(settings.fetch_allow, connections=AT_ONCE), limits)
+
+
+def _let_go(sending: "asyncio.Future[httpx.Response]") -> None:
+    """Close what came after nobody waited for it any more."""
+    if not sending.cancelled() and sending.exception() is None:
+        closing = asyncio.ensure_future(sending.result().aclose())
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
+
+
+_closing: set["asyncio.Future[None]"] = set()  # a task nobody holds may vanish
+
+
+def _too_large(url: str, most: int) -> Rejected:
+    # Made where it is raised: a name for it beside the body would keep both alive until the next collection.
+    return Rejected(f"{url} is larger than {most} bytes", "too_large")
+
+
+def _read_address(address: str) -> str | None:
+    try:
+        return canonical(address)
+    except Rejected:
+        return None
+
+
+def _validators(url: str, headers: httpx.Headers) -> Validators | None:
+    etag, last_modified = headers.get("etag"), headers.get("last-modified")
+    # What we shall send back has to be what a header can hold.
+    etag = etag if etag and len(etag) <= 500 and etag.isascii() and etag.isprintable() else None
+    last_modified = last_modified if last_modified and _date(last_modified) is not None else None
+    return Validators(url=url, etag=etag, last_modified=last_modified) if etag or last_modified else None
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Return the seconds of Retry-After, which are a number or a date."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return float(text)
+    at = _date(text)
+    return None if at is None else max(at - time.time(), 0.0)
+
+
+def _date(text: str) -> float | None:
+    if len(text) > 100 or not text.isascii():
+        return None
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

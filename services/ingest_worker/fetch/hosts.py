@@ -1,0 +1,94 @@
+"""Manners towards hosts: how many requests at once, how far apart, and none to one that is down."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from shared.errors import Rejected
+
+AWAY_S: Final = 15.0  # so long a host that didn't answer is left alone
+MOST_AWAY_S: Final = 60.0  # so long at most, if it asks for more
+MOST_DELAY_S: Final = 10.0  # between two requests, if robots.txt asks for more
+_MANY = 1000  # hosts remembered
+
+
+class Busy(Exception):  # noqa: N818 - reads as what the host is
+    """The host's turn doesn't come soon; ask again when others have been served."""
+
+
+class _Host:
+    def __init__(self, at_once: int) -> None:
+        self.places = asyncio.Semaphore(at_once)
+        self.users = 0
+        self.next = 0.0  # when the next request may begin, by the loop's clock
+        self.away_until = 0.0
+        self.reason = ""
+
+
+class Hosts:
+    """What this process knows of each host; another process has its own."""
+
+    def __init__(self, *, at_once: int, delay_s: float, turn_s: float) -> None:
+        """Take how many requests a host gets at once, how far apart, and how long anybody waits for that."""
+        self._at_once = at_once
+        self._delay_s = delay_s
+        self._turn_s = turn_s
+        self._hosts: dict[str, _Host] = {}
+
+    @asynccontextmanager
+    async def turn(self, origin: str, delay_s: float | None = None) -> AsyncIterator[None]:
+        """Run the block when it is its turn; `delay_s` is what the host itself asks for.
+
+        Raises:
+            Busy: that takes too long.
+            Rejected: code `fetch_failed`, it didn't answer a moment ago.
+        """
+        host = self._known(origin)
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + self._turn_s
+        host.users += 1
+        try:
+            _check_here(host, loop.time())
+            try:
+                async with asyncio.timeout_at(patience):
+                    await host.places.acquire()
+            except TimeoutError:
+                raise Busy from None
+            try:
+                now = loop.time()
+                _check_here(host, now)
+                start = max(now, host.next)
+                if start > patience:
+                    await asyncio.sleep(patience - now)  # at once, it would be asked again and again
+                    raise Busy
+                host.next = start + max(self._delay_s, min(delay_s or 0.0, MOST_DELAY_S))
+                await asyncio.sleep(start - now)
+                yield
+            finally:
+                host.places.release()
+        finally:
+            host.users -= 1
+
+    def away(self, origin: str, reason: str, retry_after_s: float | None) -> None:
+        """Note that the host doesn't answer: for a while whoever asks for it is told so at once."""
+        host = self._known(origin)
+        host.away_until = asyncio.get_running_loop().time() + min(max(AWAY_S, retry_after_s or 0.0), MOST_AWAY_S)
+        host.reason = reason
+
+    def _known(self, origin: str) -> _Host:
+        if origin not in self._hosts:
+            if len(self._hosts) >= _MANY:
+                now = asyncio.get_running_loop().time()
+                self._hosts = {
+                    name: host
+                    for name, host in self._hosts.items()
+                    if host.users or host.next > now or host.away_until > now
+                }
+            self._hosts[origin] = _Host(self._at_once)
+        return self._hosts[origin]
+
+
+def _check_here(host: _Host, now: float) -> None:
+    if host.away_until > now:
+        raise Rejected(f"{host.reason} (a moment ago; it is left alone for a while)", "fetch_failed")
