@@ -8,7 +8,7 @@ import pytest
 from shared.topics import SUBMITTED
 from tests.unit.deploy.n8n import CREDENTIALS, README, WORKFLOWS, Node, behind, calls, workflow
 
-# Those that were tried with n8n 2.8.4; newer ones keep older versions of their nodes.
+# As n8n 2.8.4 has them; newer ones keep older versions of their nodes.
 VERSIONS = {
     "n8n-nodes-base.manualTrigger": 1,
     "n8n-nodes-base.scheduleTrigger": 1.2,
