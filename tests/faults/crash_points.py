@@ -25,6 +25,7 @@ AT_START = (
     "create heads",
     "create chunks",
     "ensure topics",
+    "upsert generations",
 )
 ON_THE_WAY = (
     "put blob",
