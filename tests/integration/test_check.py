@@ -16,7 +16,7 @@ from shared.log import Log
 from tests.contract.logs import HANG_S
 from tests.integration.pipeline import Pipeline, running
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -14,7 +14,7 @@ from services.query_api.app import make_api
 from tests.integration.pipeline import Pipeline, running
 from tests.unit.deploy.n8n import calls
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # Nobody sets these: every request has them.
 ALWAYS = {

@@ -17,7 +17,7 @@ from tests.integration.pipeline import Pipeline, running
 from tests.servers import loopback
 from tests.servers.website import Answer, Website, a_page, to
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HANG_S = 100
 TAGGED = 'etag: "v1"'

@@ -25,8 +25,6 @@ from shared.topics import EXTRACTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
 
-pytestmark = pytest.mark.timeout(120)
-
 NAME = document_id("default", "s", "lines")
 LINES = (
     {"id": "a1", "text": "Hello there.", "embeddingText": "greeting for strangers", "tags": {"phase": 1}},

@@ -265,7 +265,7 @@ _HOSTILE = [
 ]
 
 
-@pytest.mark.timeout(30)  # a hang guard: what is quadratic takes minutes
+@pytest.mark.timeout(60)  # a hang guard: what is quadratic takes minutes
 @pytest.mark.parametrize("piece", _HOSTILE)
 def test_time_is_linear_in_monotonous_text(piece: str) -> None:
     text = (piece * 100_000)[:100_000] + "end"

@@ -6,6 +6,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
+from tests.servers.cache import CI_ONLY
 
 
 def _image(text: str = "") -> Image.Image:
@@ -24,6 +25,7 @@ def _read(data: bytes, filename: str = "scan.png") -> Extraction:
     return extract(data, Hints(filename=filename))
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # the models take seconds to load, more where others want the cores too
 def test_words_in_images_and_in_scanned_pdfs_are_read() -> None:
