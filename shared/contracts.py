@@ -168,6 +168,11 @@ class ReadyChunk(Message, frozen=True):
     tags: tuple[str, ...] = ()  # besides the document's
     metadata: dict[str, Any] = {}  # its own
 
+    @property
+    def embedded(self) -> str:
+        """Return the text that its vector is of."""
+        return self.text if self.embedding is None else self.embedding
+
 
 # Document types whose extracted text is Markdown; in the others' a '#' or a '*' is only a character.
 MARKDOWN = frozenset({"doc", "docx", "eml", "epub", "html", "md", "msg", "odp", "odt", "ppt", "pptx", "xml", "zip"})

@@ -30,7 +30,7 @@ def ready_made(ready: Sequence[ReadyChunk], tokens: TokenCounter) -> tuple[Chunk
     """
     found: list[Chunk] = []
     start = 0
-    counts = tokens.count([chunk.text if chunk.embedding is None else chunk.embedding for chunk in ready])
+    counts = tokens.count([chunk.embedded for chunk in ready])
     for order, (chunk, count) in enumerate(zip(ready, counts, strict=True)):
         if count > tokens.max_tokens:
             own = chunk.metadata.get("chunk_id")
@@ -44,7 +44,7 @@ def ready_made(ready: Sequence[ReadyChunk], tokens: TokenCounter) -> tuple[Chunk
             Chunk(
                 order=order,
                 text=chunk.text,
-                hash=text_hash(chunk.text if chunk.embedding is None else chunk.embedding),
+                hash=text_hash(chunk.embedded),
                 start=start,
                 end=end,
                 tokens=count,

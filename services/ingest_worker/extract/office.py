@@ -3,8 +3,8 @@
 import importlib.util
 import re
 
-from services.ingest_worker.extract.archive import Properties
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.archive import Properties, declared
+from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Hints
 from shared.errors import Rejected
 
@@ -20,7 +20,9 @@ def is_ole(data: bytes, stream: str) -> bool:
     return data.startswith(_OLE) and stream.encode("utf-16-le") in data
 
 
-def read_as(document_type: str, media_type: str, data: bytes, hints: Hints, says: Properties) -> Extraction:
+def read_as(
+    document_type: str, media_type: str, data: bytes, hints: Hints, says: Properties | None = None
+) -> Extraction:
     """Return the text as Markdown. `says` is what is known of the document already.
 
     Raises:
@@ -40,15 +42,16 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints, says
         if _LOCKED.search(str(error)):
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
         raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
-    about = result.metadata
+    about, says = result.metadata, says or {}
+    found = {
+        "title": says.get("title") or _string(about.get("title")) or _string(about.get("subject")),
+        "created": says.get("created") or _string(about.get("created_at")),
+        "modified": says.get("modified") or _string(about.get("modified_at")),
+    }
     return Extraction(
         text=_text(result.content),
         document_type=document_type,
-        title=one_line(says.get("title") or _string(about.get("title")) or _string(about.get("subject"))),
-        description=one_line(says.get("description"), 2000),
-        language=one_line(says.get("language"), 35),
-        created=one_line(says.get("created") or _string(about.get("created_at")), 35),
-        modified=one_line(says.get("modified") or _string(about.get("modified_at")), 35),
+        **declared({**says, **found}),
     )
 
 

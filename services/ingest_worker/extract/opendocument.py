@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.archive import Properties, named, names, opened, part
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.archive import Properties, declared, named, names, opened, part
+from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.rows import table
@@ -61,11 +61,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     return Extraction(
         text=cleaned("\n\n".join(filter(None, _blocks(body)))),
         document_type=document_type,
-        title=one_line(says.get("title")),
-        description=one_line(says.get("description"), 2000),
-        language=one_line(says.get("language"), 35),
-        created=one_line(says.get("created"), 35),
-        modified=one_line(says.get("modified"), 35),
+        **declared(says),
     )
 
 

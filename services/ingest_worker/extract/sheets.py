@@ -4,8 +4,8 @@ import datetime as dt
 import io
 from collections.abc import Sequence
 
-from services.ingest_worker.extract.archive import Properties
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.archive import Properties, declared
+from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.parts import note
 from services.ingest_worker.extract.rows import told
@@ -39,11 +39,7 @@ def read_as(document_type: str, data: bytes, hints: Hints, says: Properties) -> 
     return Extraction(
         text=cleaned("\n\n".join(texts)),
         document_type=document_type,
-        title=one_line(says.get("title")),
-        description=one_line(says.get("description"), 2000),
-        language=one_line(says.get("language"), 35),
-        created=one_line(says.get("created"), 35),
-        modified=one_line(says.get("modified"), 35),
+        **declared(says),
         note=note(unread),
     )
 

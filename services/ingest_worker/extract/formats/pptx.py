@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import office
-from services.ingest_worker.extract.archive import names, opened, part, properties
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.archive import declared, names, opened, part, properties
+from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.parts import note
@@ -47,12 +47,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     return Extraction(
         text=text,
         document_type="pptx",
-        title=one_line(says.get("title")),
-        description=one_line(says.get("description"), 2000),
-        language=one_line(says.get("language"), 35),
         pages=starts,
-        created=one_line(says.get("created"), 35),
-        modified=one_line(says.get("modified"), 35),
+        **declared(says),
         note=note(unread),
     )
 
