@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker.fetch import robots, sitemap
-from services.ingest_worker.fetch.body import codings_of, decoded
+from services.ingest_worker.fetch.body import Buffer, codings_of, decoded
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Hosts
 from services.ingest_worker.fetch.robots import Robots
@@ -304,34 +304,33 @@ class Fetcher:
             raise _Again(words + asks, away=away, retry_after_s=retry_after_s)
         if status not in (200, 203):
             raise Rejected(words, f"http_{status}")
-        codings = codings_of(headers.get("content-encoding", ""))
-        data = await self._body(url, response, asking, packed=bool(codings))
-        if codings:
-            async with asking.patience.paused():
-                data = await asyncio.to_thread(decoded, data, codings, self._limits.most_bytes)
+        body = await self._body(url, response, asking)
         media_type = headers.get("content-type")
-        return Page(url=url, body=data, media_type=media_type, validators=_validators(url, headers))
+        return Page(url=url, body=body, media_type=media_type, validators=_validators(url, headers))
 
-    async def _body(self, url: str, response: httpx.Response, asking: _Asking, *, packed: bool) -> bytes:
-        """Return the bytes as they are sent, no more than allowed, with room for them and for what they unpack to."""
+    async def _body(self, url: str, response: httpx.Response, asking: _Asking) -> bytes:
+        """Return the bytes, unpacked, no more than allowed, with room for them and for what they unpack to."""
         most = self._limits.most_bytes
+        codings = codings_of(response.headers.get("content-encoding", ""))
         length = response.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise _too_large(url, most)
-        pieces: list[bytes] = []  # one buffer that grows would be in memory twice
-        size, roomy = 0, False
-        async for part in response.aiter_raw(_PIECE_BYTES):
-            asking.patience.earn(len(part) / _BYTES_A_SECOND)
-            size += len(part)
-            if size > most:
-                raise _too_large(url, most)
-            pieces.append(part)
-            if not roomy and size > _FREE_BYTES:
+        roomy = False
+        with contextlib.closing(Buffer(most)) as sent:
+            async for part in response.aiter_raw(_PIECE_BYTES):
+                asking.patience.earn(len(part) / _BYTES_A_SECOND)
+                if sent.size + len(part) > most:
+                    raise _too_large(url, most)
+                sent.add(part)
+                if not roomy and sent.size > _FREE_BYTES:
+                    await self._make_room(asking)
+                    roomy = True
+            if not codings:
+                return sent.content()
+            if sent.size and not roomy:
                 await self._make_room(asking)
-                roomy = True
-        if packed and size and not roomy:
-            await self._make_room(asking)
-        return b"".join(pieces)
+            async with asking.patience.paused():
+                return await asyncio.to_thread(decoded, sent, codings, most)
 
     async def _make_room(self, asking: _Asking) -> None:
         async with asking.patience.paused():
