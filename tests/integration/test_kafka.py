@@ -207,6 +207,7 @@ async def test_a_broker_that_hangs_longer_than_a_session_delays_and_that_is_all(
     assert worker.dead == []
 
 
+@CI_ONLY
 async def test_a_send_to_a_broker_that_hangs_ends_and_the_next_one_works(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -226,6 +227,7 @@ async def test_a_send_to_a_broker_that_hangs_ends_and_the_next_one_works(
     assert values.count(b"meanwhile") <= 1
 
 
+@CI_ONLY
 async def test_a_log_that_is_away_is_waited_for_and_then_unavailable(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -253,6 +255,7 @@ async def test_a_log_that_is_away_is_waited_for_and_then_unavailable(
     assert await started.ping(timeout=HANG_S)
 
 
+@CI_ONLY
 async def test_a_worker_stops_in_order_where_no_broker_is_left(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -272,6 +275,7 @@ async def test_a_worker_stops_in_order_where_no_broker_is_left(
 # Groups
 
 
+@CI_ONLY
 async def test_a_slow_model_costs_a_member_nothing(
     shared_log: KafkaLog, users: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -591,6 +595,7 @@ async def test_a_foreign_record_comes_as_it_is_and_bears_the_brokers_time(
 # Security
 
 
+@CI_ONLY
 async def test_tls_and_a_password_open_it_and_a_wrong_one_does_not(tmp_path: Path) -> None:
     secure = f"127.0.0.1:{free_port()}"
     store, authority = tmp_path / "store.p12", tmp_path / "authority.pem"

@@ -354,6 +354,7 @@ async def test_an_emptied_store_is_named_and_filled_again_from_the_log(rig: Rig)
     assert before.keys() == after.keys()
 
 
+@CI_ONLY
 async def test_beside_a_load_nothing_is_called_wrong(rig: Rig) -> None:
     stop = asyncio.Event()
     rng = random.Random(7)
