@@ -1,6 +1,9 @@
-"""Servers and logs that tests of any folder may ask for, and how tests are shared out among workers."""
+"""Servers and logs that tests of any folder may ask for, how much is tried, and the order in which tests run."""
 
 import pytest
+from hypothesis import settings
+
+from tests.servers.cache import IN_CI
 
 pytest_plugins = (
     "tests.contract.logs",
@@ -10,17 +13,11 @@ pytest_plugins = (
     "tests.servers.s3",
 )
 
+settings.register_profile("here", max_examples=20)  # a fifth of what CI tries
+if not IN_CI:
+    settings.load_profile("here")
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share something started with one worker; run the longest first, so that none waits at the end."""
-    for item in items:
-        if _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("slow", "xdist_group")])
-
-
-def _shares(item: pytest.Item) -> bool:
-    """Return whether the test uses what is started once for its module: each worker would start it for itself."""
-    known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-    return any(fixture.scope == "module" for fixtures in known.values() for fixture in fixtures)
+    """Run the slow ones first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

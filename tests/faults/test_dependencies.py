@@ -95,7 +95,7 @@ def store(qdrant_server: QdrantServer) -> Iterator[Dependency]:
 
 
 @CI_ONLY
-@pytest.mark.parametrize(("parts", "mode"), CASES)
+@pytest.mark.parametrize(("parts", "mode"), CASES, ids=["+".join((*parts, mode)) for parts, mode in CASES])
 async def test_given_a_bad_network_when_it_is_well_again_then_work_goes_on_and_nothing_was_set_aside(
     parts: tuple[str, ...], mode: Mode, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

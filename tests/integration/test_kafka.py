@@ -155,6 +155,7 @@ async def all_committed(log: KafkaLog) -> bool:
 # Deaths and pauses
 
 
+@CI_ONLY
 async def test_a_broker_killed_under_load_loses_nothing_it_acknowledged(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -390,6 +391,7 @@ async def test_a_member_that_its_group_has_put_out_commits_nothing(shared_log: K
     assert (await shared_log.committed("g", EVENTS.name))[tp] == 0
 
 
+@CI_ONLY
 async def test_a_static_member_that_comes_back_in_time_moves_no_partition(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -488,6 +490,7 @@ async def test_a_record_that_only_the_broker_refuses_is_rejected_and_the_next_se
     assert arrived == {b"1": 1, b"2": 40}
 
 
+@CI_ONLY
 async def test_what_we_write_is_numbered_so_that_a_repeat_is_known_and_every_replica_has_it(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:

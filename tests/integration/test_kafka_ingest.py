@@ -133,6 +133,7 @@ async def test_whatever_others_write_becomes_the_document_that_it_names(stages: 
     assert sorted(went_on) == sorted(named(path).encode() for path in kinds if path != "right-key")
 
 
+@CI_ONLY
 async def test_a_null_deletes_what_its_headers_or_its_key_name_and_nothing_else(
     stages: FirstStages, foreign: Foreign
 ) -> None:
@@ -163,6 +164,7 @@ async def test_a_null_deletes_what_its_headers_or_its_key_name_and_nothing_else(
     assert stays.accepted.outcome == "created"
 
 
+@CI_ONLY
 async def test_what_is_no_submission_is_set_aside_with_the_reason(stages: FirstStages, foreign: Foreign) -> None:
     kinds = {
         b"{not json": "undecodable",

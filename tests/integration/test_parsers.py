@@ -123,7 +123,7 @@ async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: P
     assert await _process(pool) == process
 
 
-@pytest.mark.parametrize("command", ["hang", "spin"])
+@pytest.mark.parametrize("command", ["hang", pytest.param("spin", marks=CI_ONLY)])
 async def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_read(
     make_pool: Callable[..., ParserPool], command: str, tmp_path: Path
 ) -> None:
@@ -164,6 +164,7 @@ async def test_a_document_that_takes_too_much_memory_is_stopped(
     assert await _process(pool)
 
 
+@CI_ONLY
 async def test_a_crash_is_tried_once_more_in_a_new_process(pool: ParserPool, tmp_path: Path) -> None:
     process = await _process(pool)
 
@@ -188,6 +189,7 @@ async def test_what_a_library_prints_is_no_answer(pool: ParserPool) -> None:
     assert (await _read(pool, "print")).text.isdigit()
 
 
+@CI_ONLY
 async def test_others_go_on_beside_a_document_that_hangs(make_pool: Callable[..., ParserPool], tmp_path: Path) -> None:
     pool = make_pool(2)
     hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))

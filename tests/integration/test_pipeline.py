@@ -105,6 +105,7 @@ async def test_an_undecodable_record_is_set_aside_and_its_neighbours_go_on(pipel
     assert (letter.code, letter.value) == ("undecodable", b"{not json")
 
 
+@CI_ONLY
 async def test_foreign_records_find_their_document(pipeline: Pipeline) -> None:
     body = b'{"source": "s", "path": "a.md", "text": "From n8n.", "unknown": {"field": 1}}'
     created = await pipeline.send(body, key=b"some/other/key", of=a_document())
@@ -167,6 +168,7 @@ async def test_an_overlap_is_shown_and_not_embedded(tmp_path: Path) -> None:
     assert first["text"].endswith(context)
 
 
+@CI_ONLY
 async def test_a_missing_body_is_a_failure_not_an_outage(pipeline: Pipeline) -> None:
     name = document_id("default", "s", "a.md")
     ref = await pipeline.parts.blobs.put("default", name, b"soon gone")

@@ -13,7 +13,7 @@ from shared.contracts import Chunk
 from shared.ids import text_hash
 from tests.servers.cache import CI_ONLY
 
-_EXAMPLES = settings(max_examples=100, deadline=None)
+_EXAMPLES = settings(deadline=None)
 
 
 class _Pieces:
