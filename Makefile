@@ -15,8 +15,12 @@ DEV := $(call stamp,dev)
 # Runs a command and shows what it wrote only if it failed.
 quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$written"; exit 1; }
 
-# More for pytest: make test PYTEST="-k kill -x". A test waits for processes and disks most of its time.
-PYTEST ?= -n $(if $(CI),2,3) --maxschedchunk 1
+# More for pytest: make test PYTEST="-k kill -x". A test waits for processes and disks most of its time. A file stays with
+# one worker: what is started for all of it is started once.
+PYTEST ?= -n $(if $(CI),2,3) --dist loadfile --no-loadscope-reorder
+
+# Each worker reads all tests, and hundreds of processes are started: what they compile is kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run extras demo test unit lint types servers chaos mutants bench eval lock clean

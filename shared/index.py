@@ -58,7 +58,10 @@ EMBEDDED = "embeddingText"  # in a payload: the text that the vector is of, wher
 
 
 class Generation(Message, frozen=True):
-    """Everything that decides what the index holds. Equal ones can share points, others never do."""
+    """Everything that decides what the index holds. Equal ones can share points, others never do.
+
+    A later field has a plain default, which is what older generations had: it isn't written, so their ids stay.
+    """
 
     chunker: str  # version of the chunker's code
     chunk_size: int

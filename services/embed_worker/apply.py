@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.embed_worker.switch import Step, advance
 from services.embed_worker.vectors import Vectors
-from shared.contracts import Chunk, DocumentVersion, truth_key
+from shared.contracts import Chunk, DocumentVersion
 from shared.ids import point_id
 from shared.index import Index
 from shared.log import Publish
 from shared.statuses import Statuses
 from shared.store.bm25 import Bm25
-from shared.topics import EXTRACTED
+from shared.truth import strike
 
 SLICE = 64  # chunks embedded and written at a time: a crash keeps what was written
 
@@ -61,7 +61,7 @@ class Apply:
                     await self._statuses.end(document, document.outcome, chunk_count=len(chunks))
                 case Step.WITHDRAW:
                     await self._index.delete_version(document.document_id, document.version)
-                    await self._tombstone(document.document_id, document.version)
+                    await strike(self._publish, document.document_id, document.version)
             step = advance(step, document.version, head)
 
     async def _put(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
@@ -80,10 +80,7 @@ class Apply:
         # After a crash the head no longer tells what it replaced; points that are left do.
         older |= await self._index.versions_below(document.document_id, document.version)
         for version in sorted(older):
-            await self._tombstone(document.document_id, version)
-
-    async def _tombstone(self, document_id: str, version: int) -> None:
-        await self._publish(EXTRACTED, None, key=truth_key(document_id, version), route=document_id.encode())
+            await strike(self._publish, document.document_id, version)
 
     async def withdraw(self, document: DocumentVersion) -> None:
         """Delete the points of a version that won't be finished, unless it answers already."""

@@ -72,10 +72,10 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         fetch=parts.fetch,
         bounds=parts.bounds,
     )
-    generation = parts.index.generation
-    groups = readers(generation.id)
+    groups = readers(parts.index.generation.id)
     chunking = Chunking(
-        generation=generation,
+        ledger=parts.ledger,
+        index=parts.index,
         blobs=parts.blobs,
         parsers=parts.parsers,
         publish=send,

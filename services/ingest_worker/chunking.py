@@ -1,21 +1,30 @@
-"""The second stage: a version's text becomes chunks on its generation's own topic. Stateless."""
+"""The second stage: a version's text becomes chunks on its generation's own topic.
 
+A version that nobody will ever see is struck from the truth instead (ADR 0038): what was erased isn't written anew.
+"""
+
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
+import structlog
 
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import ready_chunks_of
 from shared.contracts import BlobRef, Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
 from shared.errors import Rejected
-from shared.index import Generation
+from shared.index import Index
+from shared.ledger import Ledger
 from shared.log import Publish, Record
 from shared.log.dead_letters import Owner, owner_of
 from shared.places import redriven
 from shared.room import Room
 from shared.statuses import Statuses
 from shared.topics import chunks_topic
+from shared.truth import strike
+
+log = structlog.get_logger(__name__)
 
 
 class Chunking:
@@ -24,14 +33,17 @@ class Chunking:
     def __init__(
         self,
         *,
-        generation: Generation,
+        ledger: Ledger,
+        index: Index,
         blobs: Blobs,
         parsers: ParserPool,
         publish: Publish,
         statuses: Statuses,
         room: Room,
     ) -> None:
-        self._generation = generation
+        self._ledger = ledger
+        self._index = index
+        self._generation = index.generation
         self._blobs = blobs
         self._parsers = parsers
         self._publish = publish
@@ -48,8 +60,26 @@ class Chunking:
         if record.value is None:  # an older version, taken out of the truth
             return
         event = decode(record.value, DocumentExtracted)
-        async with self._room.taken(event.document.text_size if event.text is None else 0):
+        document = event.document
+        # Before its text is asked for: that of an older version may be gone, and a replay is no failure.
+        if await self._overtaken(document):
+            await strike(self._publish, document.document_id, document.version)
+            log.info("version_overtaken", document_id=document.document_id, version=document.version)
+            return
+        async with self._room.taken(document.text_size if event.text is None else 0):
             await self._chunk(event, redriven(record))
+
+    async def _overtaken(self, document: DocumentVersion) -> bool:
+        """Return whether nobody will ever see the version: a newer one answers, or its document was erased since.
+
+        That a newer one was accepted is not enough: should it fail, this one answers. An erasure can't fail.
+        """
+        head, entry = await asyncio.gather(
+            self._index.head(document.document_id), self._ledger.get(document.document_id)
+        )
+        if head is not None and head.version > document.version:
+            return True
+        return entry is not None and entry.erased and entry.accepted.version > document.version
 
     async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str]) -> None:
         document = event.document

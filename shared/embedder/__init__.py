@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float32]  # shape (dimension,), unit length, finite
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells two embedding models apart. Two equal ones give comparable, reusable vectors."""
+class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What tells two embedding models apart. Two equal ones give comparable, reusable vectors.
+
+    It is part of a generation's id: a later field has a plain default, so that it is left out where it says nothing.
+    """
 
     name: str
     digest: str  # of weights and everything else that decides a vector
     dimension: int
     max_tokens: int  # longer texts are refused by the chunker, never cut in silence
-    precision: str = "float32"
+    precision: str = msgspec.field(default_factory=lambda: "float32")  # made, so it is written: it always was
 
 
 class TokenCounter(Protocol):

@@ -1,7 +1,8 @@
 """Whether retention will reach records before they are read.
 
-Records go because of their age, read or not. Where the oldest unread one has used up half of its time, nothing more
-should be taken in, and somebody should be told (CORRECTNESS 7).
+A cluster's records go because of their age, read or not; in the SQLite log unread ones stay, and pile up. Where the
+oldest unread one has used up half of its time, nothing more should be taken in, and somebody should be told
+(CORRECTNESS 7).
 """
 
 import asyncio
@@ -73,7 +74,7 @@ async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
     worst = max(late, key=lambda tp: late[tp])
     return (
         f"{group} has not read {sum(late.values())} of {topic}'s records for longer than half of the "
-        f"{shown(retention_ms)} that they are kept, most of them in partition {worst.partition}; then they are lost"
+        f"{shown(retention_ms)} that they are kept, most of them in partition {worst.partition}; then they may be lost"
     )
 
 

@@ -21,6 +21,7 @@ from shared.log.read import reading
 from shared.places import REDRIVE_HEADER
 from shared.topics import DEAD_LETTERS, EXTRACTED, Topic
 from tests.contract.logs import Harness
+from tests.servers.cache import CI_ONLY
 from tests.unit.log.test_dead_letters import a_record
 
 DEFAULT = Wanted(tenant="default")
@@ -210,6 +211,7 @@ async def test_a_damaged_letter_hides_no_other_and_says_what_it_is(log: Log, bro
     assert (await OpenLetters(log).newest(DEFAULT, limit=9)).total == 0
 
 
+@CI_ONLY
 async def test_compaction_takes_settled_letters_and_no_other(
     harness: Harness, log: Log, broker: KafkaBroker, bury: Bury
 ) -> None:
@@ -228,6 +230,7 @@ async def test_compaction_takes_settled_letters_and_no_other(
     assert sum(value is not None and value.startswith(b"{") for value in values) == 3
 
 
+@CI_ONLY
 async def test_a_letter_whose_null_was_compacted_away_unseen_is_forgotten(
     harness: Harness, log: Log, broker: KafkaBroker, bury: Bury
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs import readme
 from tests.e2e.harness import Server, served
+from tests.servers.cache import CI_ONLY
 
 TEXT = readme.README.read_text(encoding="utf-8")
 PAGES = [readme.README, *sorted(readme.ROOT.glob("docs/**/*.md")), readme.ROOT / "deploy/samples/README.md"]
@@ -67,6 +68,7 @@ def curl(line: str, server: Server) -> Any:
     return json.loads(ran.stdout)
 
 
+@CI_ONLY
 @pytest.mark.slow
 def test_the_first_start_prints_what_the_page_shows(server: Server) -> None:
     printed = readme.printed(server, readme.LOADED).replace(server.url, readme.SHOWN_URL)
@@ -74,6 +76,7 @@ def test_the_first_start_prints_what_the_page_shows(server: Server) -> None:
     assert readme.block(TEXT, "run") == f"```console\n$ make run\n{printed}```\n"
 
 
+@CI_ONLY
 @pytest.mark.slow
 def test_the_curl_lines_work_when_pasted(server: Server) -> None:
     lines = re.findall(r"^ *(curl .*)$", TEXT, re.MULTILINE)

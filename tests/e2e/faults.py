@@ -27,12 +27,13 @@ from tests.servers.ollama import OllamaServer
 
 COMMIT_GUARD_S = 90.0  # a hang guard: nine times what it may take
 PROGRESS_GUARD_S = 50.0  # as above: five times
+CHOSEN = os.environ.get("SLUICE_TEST_COUNT")  # how many faults to make, in the long run; empty: it isn't one
 DONE = "sluice_records_handled_total"
 
 
 def rounds(ci: int, here: int) -> int:
     """Return how many faults to make: SLUICE_TEST_COUNT, else by where the tests run."""
-    return int(os.environ.get("SLUICE_TEST_COUNT") or (ci if IN_CI else here))
+    return int(CHOSEN or (ci if IN_CI else here))
 
 
 @contextmanager

@@ -12,14 +12,14 @@ import pytest
 
 from tests.e2e.caller import TENANTS, key_of
 from tests.e2e.cluster import Cluster, cluster
-from tests.e2e.faults import Distributed, first_progress_s, under_load
+from tests.e2e.faults import CHOSEN, Distributed, first_progress_s, under_load
 from tests.e2e.load import new_seed
 from tests.e2e.reader import HANG_S
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
-LONG_S, SHORT_S = 60.0, 30.0
+LONG_S, SHORT_S = (60.0, 30.0) if CHOSEN else (15.0, 15.0)
 MOST_GROWTH = 150e6  # bytes
 MOST_CPU = 0.6  # of a core
 

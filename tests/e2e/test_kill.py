@@ -14,7 +14,7 @@ from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
 
-KILLS = rounds(ci=40, here=2)
+KILLS = rounds(ci=40, here=5)
 
 
 @pytest.mark.slow

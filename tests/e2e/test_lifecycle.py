@@ -33,7 +33,7 @@ def refused(data: Path, **settings: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=CI_ONLY), signal.SIGTERM])
 def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: Path, number: signal.Signals) -> None:
     server = Server(tmp_path / "data").start()
     family = server.family()
@@ -47,6 +47,7 @@ def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: 
     assert not (server.data / "serve.json").exists()
 
 
+@CI_ONLY
 def test_killing_the_main_process_takes_its_children_along(tmp_path: Path) -> None:
     server = Server(tmp_path / "data").start()
     assert len(server.family()) > 1
@@ -54,6 +55,7 @@ def test_killing_the_main_process_takes_its_children_along(tmp_path: Path) -> No
     server.kill(everything=False)  # waits until every child is gone, or fails
 
 
+@CI_ONLY
 def test_a_second_start_finds_its_index_and_embeds_nothing(tmp_path: Path) -> None:
     body = {"source": "s", "path": "a.md", "text": "A lantern on the pier."}
     with served(tmp_path / "data") as server, server.client() as client:
@@ -67,6 +69,7 @@ def test_a_second_start_finds_its_index_and_embeds_nothing(tmp_path: Path) -> No
         assert server.metric("sluice_embedded_texts_total") == 0
 
 
+@CI_ONLY
 def test_samples_are_loaded_once_a_folder(tmp_path: Path) -> None:
     with served(tmp_path / "data", SAMPLES="on") as server, server.client() as client:
         client.post("/rag/ingest", json={"source": "mine", "path": "a", "text": "behind the samples"})

@@ -47,6 +47,7 @@ def test_whatever_order_they_start_in_they_wait_for_each_other_and_say_for_what(
         running.kill()
 
 
+@CI_ONLY
 def test_what_waits_for_its_start_stops_at_once_when_asked(tmp_path: Path) -> None:
     running = Cluster(tmp_path)
     try:

@@ -26,6 +26,7 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import records_of
+from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -350,6 +351,7 @@ async def test_filters_and_pages_over_http(system: System) -> None:
     assert await system.letters(until=rest["items"][-1]["lastSeen"]) == []
 
 
+@CI_ONLY
 async def test_more_letters_than_a_request_takes_are_settled_over_pages(system: System) -> None:
     for number in range(102):
         await system.send(b'{"source": "s", "path": "%d", "tenant": "%s"}' % (number, system.tenant.encode()), b"k")
@@ -414,6 +416,7 @@ async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) 
         assert (reply.status_code, said in reply.json()["detail"]) == (status, True), (path, reply.text)
 
 
+@CI_ONLY
 async def test_the_breaker_says_so_keeps_what_it_did_not_read_and_the_rest_is_a_letter(tmp_path: Path) -> None:
     total = BREAKER + 20
     async with AsyncExitStack() as stack:

@@ -25,6 +25,7 @@ from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.integration.pipeline import records_of
 from tests.integration.test_verify import Quiet
+from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -235,6 +236,7 @@ async def test_a_document_in_flight_is_erased_and_one_sent_later_is_a_new_versio
     assert await system.erase(name) == [(name, "erased")]
 
 
+@CI_ONLY
 async def test_dead_letters_and_blobs_of_it_go_and_others_stay(system: System) -> None:
     name, other = system.name(), system.name("other.md")
     await system.put(a_long_text(system.secret))
@@ -252,6 +254,7 @@ async def test_dead_letters_and_blobs_of_it_go_and_others_stay(system: System) -
     assert not any(value is not None and name.encode() in value for value in open_.values())
 
 
+@CI_ONLY
 async def test_equal_text_of_another_document_and_of_another_tenant_stays_bit_by_bit(
     system: System, tenants: Iterator[str]
 ) -> None:
@@ -339,6 +342,7 @@ async def test_many_are_deleted_by_filter_when_their_count_is_confirmed(system: 
     assert rest["matched"] == 2
 
 
+@CI_ONLY
 async def test_a_deletion_of_more_than_a_page_goes_on_where_it_stopped(system: System) -> None:
     for number in range(257):
         blank = DocumentSubmitted(tenant=system.tenant, source="s", path=f"{number}.md", text=" ")
@@ -408,6 +412,7 @@ async def test_an_unknown_id_is_said_and_the_rest_is_done(system: System) -> Non
     assert sorted(outcome) == sorted([(unknown, "unknown"), ("no id", "unknown"), (system.name(), "erased")])
 
 
+@CI_ONLY
 async def test_the_verifier_finds_nothing_amiss_with_what_was_erased(system: System) -> None:
     for path in ("gone.md", "again.md", "failed.md"):
         await system.put(system.secret, path)

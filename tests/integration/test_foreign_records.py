@@ -15,8 +15,9 @@ from shared.log.kafka import KafkaAddress, KafkaLog
 from shared.log.sqlite import SqliteLog
 from shared.topics import SUBMITTED
 from tests.contract.kafka_harness import empty
-from tests.contract.logs import ADAPTERS, until
+from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
+from tests.servers.cache import CI_ONLY
 
 SOURCE = "/a/producer"
 
@@ -28,7 +29,7 @@ async def users() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-@pytest.fixture(params=ADAPTERS)
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=[pytest.mark.server, CI_ONLY])])
 async def stages(request: pytest.FixtureRequest, tmp_path: Path, users: AsyncExitStack) -> FirstStages:
     if request.param == "sqlite":
         return await first_stages(SqliteLog(tmp_path / "log.db"), tmp_path, users)

@@ -155,6 +155,7 @@ async def all_committed(log: KafkaLog) -> bool:
 # Deaths and pauses
 
 
+@CI_ONLY
 async def test_a_broker_killed_under_load_loses_nothing_it_acknowledged(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -207,6 +208,7 @@ async def test_a_broker_that_hangs_longer_than_a_session_delays_and_that_is_all(
     assert worker.dead == []
 
 
+@CI_ONLY
 async def test_a_send_to_a_broker_that_hangs_ends_and_the_next_one_works(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -226,6 +228,7 @@ async def test_a_send_to_a_broker_that_hangs_ends_and_the_next_one_works(
     assert values.count(b"meanwhile") <= 1
 
 
+@CI_ONLY
 async def test_a_log_that_is_away_is_waited_for_and_then_unavailable(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -253,6 +256,7 @@ async def test_a_log_that_is_away_is_waited_for_and_then_unavailable(
     assert await started.ping(timeout=HANG_S)
 
 
+@CI_ONLY
 async def test_a_worker_stops_in_order_where_no_broker_is_left(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -272,6 +276,7 @@ async def test_a_worker_stops_in_order_where_no_broker_is_left(
 # Groups
 
 
+@CI_ONLY
 async def test_a_slow_model_costs_a_member_nothing(
     shared_log: KafkaLog, users: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +391,7 @@ async def test_a_member_that_its_group_has_put_out_commits_nothing(shared_log: K
     assert (await shared_log.committed("g", EVENTS.name))[tp] == 0
 
 
+@CI_ONLY
 async def test_a_static_member_that_comes_back_in_time_moves_no_partition(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -484,6 +490,7 @@ async def test_a_record_that_only_the_broker_refuses_is_rejected_and_the_next_se
     assert arrived == {b"1": 1, b"2": 40}
 
 
+@CI_ONLY
 async def test_what_we_write_is_numbered_so_that_a_repeat_is_known_and_every_replica_has_it(
     kafka: KafkaServer, join: Join, users: AsyncExitStack
 ) -> None:
@@ -591,6 +598,7 @@ async def test_a_foreign_record_comes_as_it_is_and_bears_the_brokers_time(
 # Security
 
 
+@CI_ONLY
 async def test_tls_and_a_password_open_it_and_a_wrong_one_does_not(tmp_path: Path) -> None:
     secure = f"127.0.0.1:{free_port()}"
     store, authority = tmp_path / "store.p12", tmp_path / "authority.pem"

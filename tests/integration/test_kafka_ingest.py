@@ -27,6 +27,7 @@ from shared.topics import SUBMITTED
 from tests.contract.kafka_harness import empty
 from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
+from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.server
 
@@ -132,6 +133,7 @@ async def test_whatever_others_write_becomes_the_document_that_it_names(stages: 
     assert sorted(went_on) == sorted(named(path).encode() for path in kinds if path != "right-key")
 
 
+@CI_ONLY
 async def test_a_null_deletes_what_its_headers_or_its_key_name_and_nothing_else(
     stages: FirstStages, foreign: Foreign
 ) -> None:
@@ -162,6 +164,7 @@ async def test_a_null_deletes_what_its_headers_or_its_key_name_and_nothing_else(
     assert stays.accepted.outcome == "created"
 
 
+@CI_ONLY
 async def test_what_is_no_submission_is_set_aside_with_the_reason(stages: FirstStages, foreign: Foreign) -> None:
     kinds = {
         b"{not json": "undecodable",
@@ -176,6 +179,7 @@ async def test_what_is_no_submission_is_set_aside_with_the_reason(stages: FirstS
     assert {letter.value: letter.code for letter in await stages.dead_letters()} == kinds
 
 
+@CI_ONLY
 async def test_five_megabytes_are_refused_to_their_sender_or_taken_where_the_topic_takes_them(
     stages: FirstStages, foreign: Foreign, admin: AIOKafkaAdminClient
 ) -> None:
@@ -239,6 +243,7 @@ class Arrivals:
             await asyncio.sleep(0.01)
 
 
+@CI_ONLY
 async def test_partitions_are_added_under_load_and_nothing_is_lost_or_out_of_order(
     kafka_address: str, stages: FirstStages, admin: AIOKafkaAdminClient, users: AsyncExitStack
 ) -> None:

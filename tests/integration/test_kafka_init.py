@@ -96,6 +96,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
     assert (mended[0].partitions, mended[0].differences) == (8, ())
 
 
+@CI_ONLY
 async def test_what_an_operator_may_choose_is_a_remark_and_no_obstacle(
     kafka_address: str, admin: AIOKafkaAdminClient, tmp_path: Path
 ) -> None:

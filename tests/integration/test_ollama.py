@@ -20,6 +20,7 @@ from shared.embedder.served import ServedEmbedder
 from shared.errors import Rejected, Unavailable
 from shared.ollama_server import OllamaAddress
 from shared.openai_server import OpenAiAddress
+from tests.servers.cache import CI_ONLY
 from tests.servers.choice import own
 from tests.servers.ollama import CHAT_MODEL, EMBEDDING_MODEL, RECIPE, OllamaServer, call, missing
 
@@ -81,6 +82,7 @@ async def embedder(ollama_url: str) -> AsyncIterator[ServedEmbedder]:
     await started.close()
 
 
+@CI_ONLY
 async def test_a_text_that_the_estimate_lets_pass_and_the_server_does_not_is_embedded_whole(
     ollama_url: str, embedder: ServedEmbedder
 ) -> None:
@@ -130,6 +132,7 @@ async def test_a_server_killed_within_a_call_is_unavailable(ollama_server: Ollam
     await embedder.close()
 
 
+@CI_ONLY
 async def test_a_model_created_anew_under_its_name_is_noticed(tmp_path: Path) -> None:
     built = own("Ollama", RECIPE, missing())
     shutil.copytree(built / "models", tmp_path / "models")  # the shared ones stay as they are
@@ -165,6 +168,7 @@ def cpu_seconds(server: OllamaServer) -> float:
     return used
 
 
+@CI_ONLY
 @pytest.mark.parametrize("protocol", ["ollama", "openai"])
 async def test_who_leaves_an_answer_stops_the_model(ollama_server: OllamaServer, protocol: str) -> None:
     answers: Answers = OllamaAnswers(OllamaAddress(ollama_server.url, CHAT_MODEL))

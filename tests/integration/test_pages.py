@@ -15,6 +15,7 @@ from shared.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.integration.pipeline import Pipeline, running
 from tests.servers import loopback
+from tests.servers.cache import CI_ONLY
 from tests.servers.website import Answer, Website, a_page, to
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -101,6 +102,7 @@ async def test_a_page_is_created_left_alone_and_brought_up_to_date(
     assert (document["title"], document["path"], document["source"]) == ("Lantern", f"{website.url}/lantern", "url")
 
 
+@CI_ONLY
 async def test_a_page_has_the_name_it_is_given(client: httpx.AsyncClient, website: Website) -> None:
     website.pages["/"] = a_page("Named")
 
@@ -140,6 +142,7 @@ async def test_a_page_that_may_not_be_fetched_fails_with_the_reason(client: http
     assert "SLUICE_FETCH_ALLOW" in reply.json()["message"]
 
 
+@CI_ONLY
 async def test_a_page_that_is_gone_fails_and_its_last_version_goes_on_answering(
     pipeline: Pipeline, website: Website
 ) -> None:
@@ -223,6 +226,7 @@ async def test_a_crawl_brings_each_page_of_its_host_once_and_ends(pipeline: Pipe
     assert set(await submitted(pipeline, website)) == set(pages)
 
 
+@CI_ONLY
 async def test_a_crawl_brings_no_more_pages_than_it_may(pipeline: Pipeline, website: Website) -> None:
     website.pages["/"] = a_page("Start", *(f"/p{n}" for n in range(40)))
     website.pages |= {f"/p{n}": a_page(f"P{n}", *(f"/p{n}-{m}" for m in range(40))) for n in range(40)}
@@ -245,6 +249,7 @@ async def test_an_unchanged_page_s_crawl_goes_on(pipeline: Pipeline, website: We
     await ended_as(pipeline, f"{website.url}/a", "created")
 
 
+@CI_ONLY
 async def test_a_sitemap_brings_its_pages(pipeline: Pipeline, website: Website) -> None:
     listed = "".join(f"<url><loc>{website.url}/p{n}</loc></url>" for n in range(3))
     website.pages["/map.xml"] = Answer(f"<urlset>{listed}</urlset>".encode(), headers=("content-type: text/xml",))

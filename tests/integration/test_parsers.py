@@ -17,6 +17,7 @@ from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, Unavailable
+from tests.servers.cache import CI_ONLY
 from tests.simulation.parts import GENERATION
 from tests.unit.ingest_worker.files import a_pdf
 from tests.unit.verify.builders import a_version
@@ -122,7 +123,7 @@ async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: P
     assert await _process(pool) == process
 
 
-@pytest.mark.parametrize("command", ["hang", "spin"])
+@pytest.mark.parametrize("command", ["hang", pytest.param("spin", marks=CI_ONLY)])
 async def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_read(
     make_pool: Callable[..., ParserPool], command: str, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ async def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_rea
     assert await _process(pool) != process
 
 
+@CI_ONLY
 async def test_page_images_earn_time_and_memory_for_their_document_alone(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(wall_s=1.0, memory_mb=150)
     process = await _process(pool)
@@ -148,6 +150,7 @@ async def test_page_images_earn_time_and_memory_for_their_document_alone(make_po
         await _read(make_pool(memory_mb=150, image_memory_mb=170), "image")
 
 
+@CI_ONLY
 @pytest.mark.parametrize("command", ["balloon", "grab"])
 async def test_a_document_that_takes_too_much_memory_is_stopped(
     make_pool: Callable[..., ParserPool], command: str
@@ -161,12 +164,14 @@ async def test_a_document_that_takes_too_much_memory_is_stopped(
     assert await _process(pool)
 
 
+@CI_ONLY
 async def test_a_crash_is_tried_once_more_in_a_new_process(pool: ParserPool, tmp_path: Path) -> None:
     process = await _process(pool)
 
     assert int((await _read(pool, "crash-once", tmp_path / "crashed")).text) != process
 
 
+@CI_ONLY
 async def test_a_document_that_crashes_twice_is_damaged(pool: ParserPool) -> None:
     with pytest.raises(Rejected, match=r"^x\.rough is damaged: it crashed the parser \(signal 6\)$") as caught:
         await _read(pool, "crash")
@@ -184,6 +189,7 @@ async def test_what_a_library_prints_is_no_answer(pool: ParserPool) -> None:
     assert (await _read(pool, "print")).text.isdigit()
 
 
+@CI_ONLY
 async def test_others_go_on_beside_a_document_that_hangs(make_pool: Callable[..., ParserPool], tmp_path: Path) -> None:
     pool = make_pool(2)
     hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
@@ -203,6 +209,7 @@ async def _slow_turns_taken(pool: ParserPool) -> None:
             await asyncio.sleep(0.01)
 
 
+@CI_ONLY
 async def test_documents_that_hang_get_half_of_the_processes_and_the_others_the_rest(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
@@ -222,6 +229,7 @@ async def test_documents_that_hang_get_half_of_the_processes_and_the_others_the_
     await asyncio.gather(*hanging, return_exceptions=True)
 
 
+@CI_ONLY
 async def test_a_document_that_was_stopped_to_make_room_has_all_its_time_later(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
@@ -237,6 +245,7 @@ async def test_a_document_that_was_stopped_to_make_room_has_all_its_time_later(
         await hanging
 
 
+@CI_ONLY
 async def test_a_document_that_crashed_is_tried_again_beside_the_slow_ones_only(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
@@ -254,6 +263,7 @@ async def test_a_document_that_crashed_is_tried_again_beside_the_slow_ones_only(
     assert int((await crashed).text) > 0
 
 
+@CI_ONLY
 async def test_closing_tells_those_who_wait_for_room_as_well(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
@@ -269,6 +279,7 @@ async def test_closing_tells_those_who_wait_for_room_as_well(
     assert {type(outcome) for outcome in outcomes} == {Unavailable}
 
 
+@CI_ONLY
 async def test_a_cancelled_document_leaves_no_process_behind(pool: ParserPool, tmp_path: Path) -> None:
     process = await _process(pool)
     hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
@@ -354,6 +365,7 @@ asyncio.run(main())
 """
 
 
+@CI_ONLY
 @pytest.mark.parametrize("command", ["hang", "spin"])
 async def test_a_parser_ends_with_a_parent_that_is_killed_in_the_middle(command: str, tmp_path: Path) -> None:
     parent = await asyncio.create_subprocess_exec(
@@ -372,6 +384,7 @@ async def test_a_parser_ends_with_a_parent_that_is_killed_in_the_middle(command:
         await asyncio.sleep(0.01)
 
 
+@CI_ONLY
 async def test_nothing_is_left_open(tmp_path: Path) -> None:
     before, children = psutil.Process().num_fds(), psutil.Process().children()
     for _ in range(2):

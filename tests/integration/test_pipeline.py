@@ -15,6 +15,7 @@ from shared.settings import Settings
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, running
+from tests.servers.cache import CI_ONLY
 
 
 @pytest.fixture
@@ -85,6 +86,7 @@ async def test_what_cannot_be_read_fails_with_the_reason_and_comes_back_when_it_
     assert mended.last.status == "created"
 
 
+@CI_ONLY
 async def test_a_failed_edit_leaves_the_last_good_version_answering(pipeline: Pipeline) -> None:
     await pipeline.send(a_document("First."))
 
@@ -103,6 +105,7 @@ async def test_an_undecodable_record_is_set_aside_and_its_neighbours_go_on(pipel
     assert (letter.code, letter.value) == ("undecodable", b"{not json")
 
 
+@CI_ONLY
 async def test_foreign_records_find_their_document(pipeline: Pipeline) -> None:
     body = b'{"source": "s", "path": "a.md", "text": "From n8n.", "unknown": {"field": 1}}'
     created = await pipeline.send(body, key=b"some/other/key", of=a_document())
@@ -113,6 +116,7 @@ async def test_foreign_records_find_their_document(pipeline: Pipeline) -> None:
     assert await pipeline.texts(NAME) == []
 
 
+@CI_ONLY
 async def test_points_that_vanished_come_back_when_the_document_comes_again(pipeline: Pipeline) -> None:
     texts = paragraphs(1, 3)
     entry = await pipeline.send(a_document("\n\n".join(texts)))
@@ -124,6 +128,7 @@ async def test_points_that_vanished_come_back_when_the_document_comes_again(pipe
     assert await pipeline.texts(NAME) == texts
 
 
+@CI_ONLY
 async def test_the_truth_keeps_only_the_newest_version(pipeline: Pipeline) -> None:
     for n in range(3):
         last = await pipeline.send(a_document(f"Version {n}."))
@@ -135,6 +140,7 @@ async def test_the_truth_keeps_only_the_newest_version(pipeline: Pipeline) -> No
     assert len({record.partition for record in records}) == 1
 
 
+@CI_ONLY
 async def test_a_large_body_travels_by_reference(pipeline: Pipeline) -> None:
     name = document_id("default", "s", "a.md")
     text = "\n\n".join(paragraphs(1, 3)) + "\n\n" + "padding " * 60_000
@@ -147,6 +153,7 @@ async def test_a_large_body_travels_by_reference(pipeline: Pipeline) -> None:
     assert max(len(record.value or b"") for record in await pipeline.records(EXTRACTED)) < 256 * 1024
 
 
+@CI_ONLY
 async def test_an_overlap_is_shown_and_not_embedded(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", samples="off", chat="extractive:", chunk_overlap=100)
     settings.data.mkdir()
@@ -161,6 +168,7 @@ async def test_an_overlap_is_shown_and_not_embedded(tmp_path: Path) -> None:
     assert first["text"].endswith(context)
 
 
+@CI_ONLY
 async def test_a_missing_body_is_a_failure_not_an_outage(pipeline: Pipeline) -> None:
     name = document_id("default", "s", "a.md")
     ref = await pipeline.parts.blobs.put("default", name, b"soon gone")

@@ -24,6 +24,7 @@ from shared.store.edge import EdgeStore
 from shared.topics import EXTRACTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
+from tests.servers.cache import CI_ONLY
 
 NAME = document_id("default", "s", "lines")
 LINES = (
@@ -110,6 +111,7 @@ async def test_a_foreign_producer_sends_chunks_as_they_are_and_hears_of_the_bad_
     assert note == "1 of 2 chunks were left out: chunk 1 (b): text must be a string, not 5"
 
 
+@CI_ONLY
 async def test_a_document_of_many_chunks_travels_by_claim_check(pipeline: Pipeline) -> None:
     texts = paragraphs(1, 120)
     chunks = [
@@ -125,6 +127,7 @@ async def test_a_document_of_many_chunks_travels_by_claim_check(pipeline: Pipeli
     assert await _differences(pipeline) == {}
 
 
+@CI_ONLY
 async def test_sizes_are_the_versions_own(pipeline: Pipeline) -> None:
     text = "\n\n".join(paragraphs(1, 6))
     steps = []
@@ -144,6 +147,7 @@ async def test_sizes_are_the_versions_own(pipeline: Pipeline) -> None:
     assert (refused.last.status, refused.last.code) == ("failed", "chunk_size")
 
 
+@CI_ONLY
 async def test_an_index_that_an_older_chunker_began_answers_and_takes_more(tmp_path: Path) -> None:
     settings, store, model = Settings(data=tmp_path), EdgeStore(tmp_path / "store"), MiniLm()
     await store.start()

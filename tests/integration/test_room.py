@@ -97,7 +97,8 @@ class Bench:
 
     def chunking(self) -> Handler:
         chunking = Chunking(
-            generation=GENERATION,
+            ledger=self.ledger,
+            index=self.index,
             blobs=self.blobs,
             parsers=self.parsers,
             publish=self.publish,

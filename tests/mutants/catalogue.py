@@ -73,6 +73,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "[Point(id=head.document_id, payload=payload)])",
     ),
     _mutant(
+        "chunk whatever is in the truth",
+        "services/ingest_worker/chunking.py",
+        "        if await self._overtaken(document):\n",
+        "        if False:\n",
+    ),
+    _mutant(
         "whoever is late leaves its points",
         "services/embed_worker/switch.py",
         "        return Step.WITHDRAW\n",

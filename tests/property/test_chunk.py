@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from services.ingest_worker.chunk import chunks, context_before
 from shared.contracts import Chunk
 from shared.ids import text_hash
+from tests.servers.cache import CI_ONLY
 
-_EXAMPLES = settings(max_examples=100, deadline=None)
+_EXAMPLES = settings(deadline=None)
 
 
 class _Pieces:
@@ -170,6 +171,7 @@ def _document(seed: int) -> list[str]:
     ]
 
 
+@CI_ONLY
 @_EXAMPLES
 @given(st.integers(0, 10**6), st.integers(0, 59), st.sampled_from(["word", "insert", "delete"]))
 def test_one_edited_paragraph_renews_few_chunks(seed: int, at: int, edit: str) -> None:

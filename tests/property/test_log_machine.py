@@ -83,7 +83,8 @@ class Partition:
 
     def retain(self, oldest: int) -> int:
         before = len(self.records)
-        self.start = max(self.start, next((r.offset for r in self.records if r.time >= oldest), self.next))
+        young = next((r.offset for r in self.records if r.time >= oldest), self.next)
+        self.start = max(self.start, min(young, self.committed))
         self.records = [record for record in self.records if record.offset >= self.start]
         return before - len(self.records)
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.servers.cache import IN_CI
+from tests.servers.cache import CI_ONLY, IN_CI
 from tests.simulation.history import play, verdict
 from tests.simulation.plan import plan_of
 
@@ -27,6 +27,7 @@ def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
     assert not failures, "\n\n".join(failures)
 
 
+@CI_ONLY
 @pytest.mark.slow
 def test_a_seed_takes_the_same_steps_in_every_process() -> None:
     first, last = 1, 8

@@ -209,8 +209,8 @@ class World:
         self.generation = Generation(
             chunker=CHUNKER, chunk_size=150, chunk_overlap=0, model=MemoryEmbedder.model, bm25=_bm25.fingerprint
         )
-        chunks = chunks_topic(self.generation.id)
-        counts = dict.fromkeys((SUBMITTED, EXTRACTED, chunks), plan.partitions)
+        self.chunks = chunks_topic(self.generation.id)
+        counts = dict.fromkeys((SUBMITTED, EXTRACTED, self.chunks), plan.partitions)
         self.log = MemoryLog({**counts, STATUS: 1, DEAD_LETTERS: 1}, plan.skews)
         self.store = MemoryStore()
         self.blobs = MemoryBlobs()
@@ -219,7 +219,7 @@ class World:
         self.groups = {
             "ingest": Group("ingest", SUBMITTED, self.log),
             "chunk": Group("chunk", EXTRACTED, self.log),
-            "embed": Group("embed", chunks, self.log),
+            "embed": Group("embed", self.chunks, self.log),
         }
         self.watch = Watch(self.store, self.generation, lambda: self.step, calm=plan.calm)
         for group in self.groups.values():

@@ -124,7 +124,7 @@ class SqliteLog:
         return await upkeep.compact(self._storage, self._connect, topic)
 
     async def retain(self, topic: str, now: int) -> int:
-        """Return how many records went: those older than the topic's retention at `now`, ms since 1970."""
+        """Return how many records went: older than the topic's retention at `now` (ms since 1970), and read by all."""
         return await upkeep.retain(self._storage, topic, now)
 
     async def keep_up(self) -> None:

@@ -78,7 +78,8 @@ async def _delete(storage: Storage, partition: int, offsets: Sequence[int]) -> N
 async def retain(storage: Storage, topic: str, now: int) -> int:
     """Return how many records went: those older than the topic's retention at `now` (ms since 1970).
 
-    A compacted topic keeps what it keeps, whatever its age.
+    What a group that reads the topic has yet to read stays, however old it is, or seems: a clock may be weeks ahead. A
+    compacted topic keeps what it keeps, whatever its age.
     """
     known = await storage.topic(topic)
     if known.spec.cleanup == "compact" or known.spec.retention_ms is None:
@@ -98,7 +99,9 @@ def _raise_start(transaction: Transaction, partition: int, oldest: int) -> None:
     # None: all are older. The tail in the table, not this transaction's: newer records are not old.
     start = first[0] if first is not None else None
     transaction.connection.execute(
-        "UPDATE partition SET start = max(start, coalesce(?, next)) WHERE id = ?", (start, partition)
+        "UPDATE partition SET start = max(start, min(coalesce(:start, next), "
+        "coalesce((SELECT min(offset) FROM committed WHERE partition = :partition), next))) WHERE id = :partition",
+        {"start": start, "partition": partition},
     )
 
 

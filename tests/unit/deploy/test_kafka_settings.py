@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import kafka
-from tests.servers.cache import run
+from tests.servers.cache import CI_ONLY, run
 from tests.servers.choice import own
 from tests.servers.ports import free_port
 from tests.unit.deploy.files import raw_compose
@@ -22,6 +22,7 @@ def properties(environment: dict[str, str]) -> dict[str, object]:
     }
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_real_kafka_starts_with_the_settings_and_answers_both_listeners(tmp_path: Path) -> None:

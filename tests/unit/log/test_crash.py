@@ -18,6 +18,7 @@ from aiokafka import TopicPartition
 from shared.log import Record
 from shared.log.publish import publish
 from shared.log.sqlite import STEPS, SqliteLog
+from tests.servers.cache import CI_ONLY
 from tests.unit.log.crash_child import TOPICS, Entry, Order, entries
 
 Run = Callable[[Order], list[int]]
@@ -127,6 +128,7 @@ async def test_nothing_promised_is_lost_when_killed_at_any_step(tmp_path: Path, 
                 await check(folder)
 
 
+@CI_ONLY
 async def test_nothing_promised_is_lost_under_random_kills(tmp_path: Path, run: Run) -> None:
     stored = 0
     for number in range(5):
@@ -162,6 +164,7 @@ async def test_a_full_disk_is_unavailable_and_loses_nothing(tmp_path: Path, run:
     assert len(promised) > 3
 
 
+@CI_ONLY
 async def test_a_forked_child_does_not_keep_its_dead_parent_alive(tmp_path: Path, run: Run) -> None:
     assert run(order(tmp_path, "fork")) == [KILLED]
     (forked,) = entries(tmp_path / "journal")

@@ -17,7 +17,7 @@ from shared.log.sqlite.file import VERSION, WriteTurn
 from shared.log.sqlite.upkeep import TOMBSTONE_MS
 from shared.settings import ConfigurationError
 from shared.topics import Topic
-from tests.contract.logs import HANG_S
+from tests.contract.logs import HANG_S, member
 
 TRUTH = Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)
 TP = TopicPartition("truth", 0)
@@ -289,6 +289,31 @@ async def test_room_comes_back(log: SqliteLog, tmp_path: Path, clock: Clock, use
     assert full > 3_000_000
     assert (tmp_path / "log.db").stat().st_size < 200_000
     assert (tmp_path / "log.db-wal").stat().st_size == 0
+
+
+async def test_retention_spares_what_a_group_has_yet_to_read(
+    log: SqliteLog, clock: Clock, users: AsyncExitStack
+) -> None:
+    await log.ensure_topics([Topic(name="events", partitions=1, retention_ms=1000)])
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    events = TopicPartition("events", 0)
+    quick, slow = [await member(users, log, group, "events") for group in ("quick", "slow")]
+    for n in range(5):
+        await publish(broker, "events", b"%d" % n, key=b"k")
+    await quick.commit({events: 5})
+    await slow.commit({events: 3})
+
+    clock.ms += 30 * 24 * 3600 * 1000  # or it is only the clock that is a month ahead
+    await log.keep_up()
+
+    assert await log.offsets_since("events", 0) == {events: 3}
+
+    await slow.commit({events: 5})
+    await log.keep_up()
+
+    assert await log.offsets_since("events", 0) == {events: 5}
 
 
 async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:

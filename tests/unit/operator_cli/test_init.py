@@ -15,6 +15,7 @@ from shared.log.open import open_log
 from shared.settings import ConfigurationError, Settings
 from shared.store.open import open_store
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, Difference, Topic
+from tests.servers.cache import CI_ONLY
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ async def test_what_is_missing_is_made_once_and_a_dry_run_makes_nothing(settings
     assert [part.name for part in again if part.kind == "generation"] == [chunks.removeprefix("chunks.")]
 
 
+@CI_ONLY
 async def test_new_topics_get_the_partitions_asked_for_and_old_ones_keep_theirs(settings: Settings) -> None:
     await initialise(settings.model_copy(update={"partitions": 3}), dry_run=False)
 
@@ -82,6 +84,7 @@ async def test_a_store_that_another_process_runs_is_used_where_it_is(settings: S
             await store.close()
 
 
+@CI_ONLY
 async def test_an_index_that_was_built_otherwise_is_named_and_nothing_is_made(settings: Settings) -> None:
     await initialise(settings, dry_run=False)
 
@@ -113,6 +116,7 @@ def sluice(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@CI_ONLY
 async def test_the_command_prints_one_document_and_exits_by_what_it_found(settings: Settings) -> None:
     dry = sluice(settings.data, "--dry-run", "--json")
     await made_by_others(settings, Topic(name=SUBMITTED, cleanup="compact"))

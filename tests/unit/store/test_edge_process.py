@@ -26,6 +26,7 @@ from shared.errors import Unavailable
 from shared.store import EVERYTHING, Filter, Heads, Ids, Leg, Point, Range, wire
 from shared.store.checks import MAX_DEPTH
 from shared.store.edge import EdgeStore
+from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -202,6 +203,7 @@ async def test_a_second_owner_is_refused_and_the_first_unharmed(store: EdgeStore
     assert store.pid == pid
 
 
+@CI_ONLY
 async def test_an_owner_that_is_not_quite_gone_keeps_the_folder(folder: Path) -> None:
     async with opened(folder) as first:
         await first.create_collection("a", size=None, sparse=False, indexes={})
@@ -362,6 +364,7 @@ async def test_the_process_ends_with_its_parent(folder: Path) -> None:
         assert point.payload == {"by": "owner"}
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_it_ends_too_when_another_child_holds_the_pipe_open(folder: Path) -> None:
     forked = """

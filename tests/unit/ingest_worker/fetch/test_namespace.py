@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.servers.cache import CI_ONLY
 from tests.unit.ingest_worker.fetch import namespace
 from tests.unit.ingest_worker.fetch.spellings import PUBLIC, PUBLIC_6
 
@@ -36,6 +37,7 @@ def possible() -> bool:
     return all(map(shutil.which, ("unshare", "ip"))) and in_namespace("true").returncode == 0
 
 
+@CI_ONLY
 @pytest.mark.skipif(not possible(), reason="needs unshare and ip, and the right to a network namespace")
 def test_no_spelling_arrives_anywhere() -> None:
     ran = in_namespace(f"exec {sys.executable} -m {namespace.__name__}")

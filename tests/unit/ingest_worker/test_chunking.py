@@ -1,0 +1,97 @@
+"""The second stage on parts in memory: which versions it makes chunks of."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka import ConsumerRecord
+
+from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.parsers import ParserPool
+from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, Place, encode, truth_key
+from shared.ids import document_id
+from shared.index import Head, Index
+from shared.ledger import Accepted, Entry, Last, Ledger
+from shared.log import Record
+from shared.room import Room
+from shared.statuses import Statuses
+from shared.topics import EXTRACTED, chunks_topic
+from tests.simulation.parts import GENERATION, Characters, MemoryBlobs
+from tests.simulation.store import MemoryStore
+from tests.unit.verify.builders import a_version
+
+NAME = document_id(DEFAULT_TENANT, "s", "p")
+CHUNKS = chunks_topic(GENERATION.id)
+
+
+def the_head(version: int) -> Head:
+    return Head(document_id=NAME, version=version, tenant=DEFAULT_TENANT, source="s", path="p")
+
+
+def the_entry(version: int, raw_hash: str) -> Entry:
+    place = Place(partition=0, offset=version, time=version)
+    return Entry(
+        document_id=NAME,
+        tenant=DEFAULT_TENANT,
+        source="s",
+        path="p",
+        rev=1,
+        writer="",
+        accepted=Accepted(version=version, place=place, raw_hash=raw_hash),
+        last=Last(version=version, place=place, status="accepted", at=0),
+        created_at=0,
+        updated_at=0,
+    )
+
+
+def of_version(number: int, *, deleted: bool = False) -> Record:
+    """Return a record of documents.extracted; the blob of its text is gone."""
+    version = a_version(document_id=NAME, tenant=DEFAULT_TENANT, version=number, text_sha256="0" * 64, text_size=1)
+    if deleted:
+        version = msgspec.structs.replace(version, outcome="deleted", text_sha256=None, raw_hash=ERASED)
+    value = encode(DocumentExtracted(document=version, text=None if deleted or number == 2 else "A lantern."))
+    key = truth_key(NAME, number)
+    return ConsumerRecord(EXTRACTED, 0, number, number, 1, key, value, None, len(key), len(value), ())
+
+
+@pytest.mark.parametrize(
+    ("head", "entry", "version", "chunked"),
+    [
+        pytest.param(None, None, 3, True, id="the first"),
+        pytest.param(2, None, 3, True, id="newer than what answers"),
+        pytest.param(3, None, 3, True, id="what answers: its points may be gone"),
+        pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
+        pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
+        pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
+        pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
+        pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),
+    ],
+)
+async def test_a_version_is_chunked_or_struck_from_the_truth(
+    head: int | None, entry: Entry | None, version: int, *, chunked: bool
+) -> None:
+    store, sent = MemoryStore(), list[tuple[str, bytes, bool]]()
+    ledger, index = Ledger(store), Index(store, GENERATION)
+    await ledger.create()
+    await index.create()
+    if head is not None:
+        await index.switch(the_head(head))
+    if entry is not None:
+        await ledger.update(NAME, lambda _: entry)
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **options: Any) -> Any:
+        sent.append((topic, key, value is None))
+
+    chunking = Chunking(
+        ledger=ledger,
+        index=index,
+        blobs=MemoryBlobs(),
+        parsers=ParserPool(1, tokens=Characters()),
+        publish=publish,
+        statuses=Statuses(ledger, publish),
+        room=Room(),
+    )
+
+    await chunking(of_version(version, deleted=version == 4))
+
+    assert sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
