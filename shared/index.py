@@ -242,7 +242,7 @@ class Index:
 
     async def present(self, ids: Sequence[str]) -> set[str]:
         """Return those ids that have a point."""
-        return {point.id for point in await self._store.retrieve(self._chunks, ids)}
+        return {point.id for point in await self._store.retrieve(self._chunks, ids, fields=())}
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has, of every version; concurrent calls share one read."""

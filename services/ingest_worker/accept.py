@@ -46,6 +46,7 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     deleted: bool
     whole: bool  # as many points as the head says
+    chunk_count: int = 0
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -91,7 +92,8 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         status: Status = "deleted" if submission.deletes else "unchanged"
         if entry.last.place == place and entry.last.version == accepted.version:
             status = entry.last.status if entry.last.status != "accepted" else accepted.outcome
-        last = Last(version=accepted.version, place=place, status=status, at=place.time)
+        count = answering.chunk_count if answering and not answering.deleted else None
+        last = Last(version=accepted.version, place=place, status=status, at=place.time, chunk_count=count)
         return Settled(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
         last = Last(version=0, place=place, status="deleted", at=place.time)
