@@ -157,8 +157,12 @@ def _under_way(entry: Entry, version: int, place: Place) -> Last:
 
 
 def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
-    """Return the entry with the same accepted version, asked for again by the submission."""
-    moved = msgspec.structs.replace(entry, accepted=msgspec.structs.replace(entry.accepted, place=submission.place))
+    """Return the entry with the same accepted version, asked for again by the submission.
+
+    The same bytes may have come with other validators: the next request sends those.
+    """
+    accepted = msgspec.structs.replace(entry.accepted, place=submission.place, validators=submission.validators)
+    moved = msgspec.structs.replace(entry, accepted=accepted)
     if older(submission.place, entry.last.place):
         # A failure that came later stays to be seen; its submission isn't answered by an older one.
         return moved
