@@ -36,6 +36,7 @@ _ASIDE_AT_ONCE: Final = 8  # and files that tell about pages
 MOST_SITEMAPS: Final = 20  # files of one site that are read
 _FREE_BYTES: Final = 256 * 1024  # of a body, until it needs room
 _CRUMB_BYTES: Final = 1024  # smaller pieces cost more to read than they bring, and earn nothing
+_CRUMBS_AT_ONCE: Final = 64
 _BYTES_A_SECOND: Final = 200_000  # whoever sends so fast is given more time
 _MOST_PATIENCE: Final = 6  # times the usual one
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -322,11 +323,15 @@ class Fetcher:
         length = response.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise _too_large(url, most)
-        roomy = False
+        roomy, crumbs = False, 0
         with contextlib.closing(Buffer(most)) as sent:
             async for part in response.aiter_raw():
                 if len(part) >= _CRUMB_BYTES:
                     asking.patience.earn(len(part) / _BYTES_A_SECOND)
+                else:
+                    crumbs += 1
+                    if crumbs % _CRUMBS_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # one read may hold ten thousand of them: a second without the others
                 if sent.size + len(part) > most:
                     raise _too_large(url, most)
                 sent.add(part)
