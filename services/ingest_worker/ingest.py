@@ -127,11 +127,10 @@ class Ingest:
         known = accept.standing(entry, _submission(submitted, name, place, ""), answering) if asks else None
         async with self._content(submitted, name, known) as content:
             extraction = await self._follow(submitted, place, content)
-            self._check_welcome(submitted, content, extraction)
             submission = _submission(submitted, name, place, content.raw_hash, content.validators)
             decision = accept.decide(entry, submission, answering)
-            if isinstance(decision, Published) and extraction is None:
-                extraction = await self._extract(submitted, content)
+            if isinstance(decision, Published):
+                extraction = await self._extract(submitted, content, extraction)
             written = await self._write(entry, submission, answering, unread=content.unread)
             if content.unread and isinstance(written, Published):
                 return False
@@ -151,9 +150,7 @@ class Ingest:
             case Joined(entry):
                 log.info("submission_joined", document_id=name, version=entry.accepted.version)
             case Published(entry):
-                if extraction is None:
-                    extraction = await self._extract(submitted, content)
-                await self._publish_version(entry, submitted, extraction)
+                await self._publish_version(entry, submitted, await self._extract(submitted, content, extraction))
 
     @staticmethod
     def owner(record: Record) -> Owner | None:
@@ -285,16 +282,18 @@ class Ingest:
         said = [*page.robots, *(extraction.robots if extraction else ())]
         return robots.directives(said) if self._bounds.robots else frozenset()
 
-    def _check_welcome(self, submitted: DocumentSubmitted, content: Content, extraction: Extraction | None) -> None:
-        """Raise Rejected where a page must not be indexed. One that somebody has named is not for robots to refuse."""
+    async def _extract(
+        self, submitted: DocumentSubmitted, content: Content, known: Extraction | None
+    ) -> Extraction | None:
+        """Return what the body says, which may be `known`; None where there is none to be read.
+
+        Raises:
+            Rejected: it can't be read; or a crawl has found the page, and it asks robots not to index it.
+        """
+        extraction = known or await self._read(submitted, content)
         page = content.page
         if page is not None and submitted.found and "noindex" in self._asked(page, extraction):
             raise Rejected(f"{page.url} asks robots not to index it, and nobody but a crawl has named it", "noindex")
-
-    async def _extract(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
-        """Return what the body says, None where there is none to be read. Raises Rejected, if it isn't for us."""
-        extraction = await self._read(submitted, content)
-        self._check_welcome(submitted, content, extraction)
         return extraction
 
     async def _read(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
