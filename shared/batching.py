@@ -1,6 +1,7 @@
 """Many single look-ups of one loop turn become one call."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -18,19 +19,18 @@ class Batcher(Generic[K, V]):
     def __init__(self, load: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], most: int = 256) -> None:
         self._load = load
         self._most = most
-        self._waiting: dict[K, asyncio.Future[V | None]] = {}
+        self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     async def get(self, key: K) -> V | None:
         """Return the key's value, or None where `load` gave none; raises what `load` raised."""
-        future = self._waiting.get(key)
-        if future is None:
-            loop = asyncio.get_running_loop()
-            if not self._waiting:
-                loop.call_soon(self._send)
-            future = self._waiting[key] = loop.create_future()
-        # Shielded: one caller's cancellation must not cancel another's look-up.
-        return await asyncio.shield(future)
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._send)
+        # Each caller's own: a cancelled one must not cancel another's look-up, and a shield costs twice as much.
+        future: asyncio.Future[V | None] = loop.create_future()
+        self._waiting.setdefault(key, []).append(future)
+        return await future
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -41,17 +41,17 @@ class Batcher(Generic[K, V]):
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _answer(self, part: dict[K, asyncio.Future[V | None]]) -> None:
+    async def _answer(self, part: dict[K, list[asyncio.Future[V | None]]]) -> None:
         try:
             found = await self._load(list(part))
         except BaseException as error:
-            for future in part.values():
+            for future in itertools.chain.from_iterable(part.values()):
                 if not future.done():
                     future.set_exception(error)
-                    future.exception()  # a caller that was cancelled won't fetch it
             if not isinstance(error, Exception):
                 raise
             return
-        for key, future in part.items():
-            if not future.done():
-                future.set_result(found.get(key))
+        for key, futures in part.items():
+            for future in futures:
+                if not future.done():
+                    future.set_result(found.get(key))

@@ -59,6 +59,11 @@ class Crawl(Message, frozen=True):
     since: Natural = 0  # of a page that was found: when its crawl began, in the log's ms since 1970
     pages: Natural | None = None  # how many documents it may bring; None: as many as the worker's setting says
 
+    @property
+    def goes_on(self) -> bool:
+        """Return whether the page brings others, so that its body is needed whatever is known of it."""
+        return self.sitemap or self.depth > 0
+
 
 class DocumentSubmitted(Message, frozen=True):
     """documents.submitted: what a door took in. Key: the document's id.
@@ -75,7 +80,7 @@ class DocumentSubmitted(Message, frozen=True):
     content: bytes | None = None  # a small body, base64 in JSON
     blob: BlobRef | None = None  # a large body
     url: str | None = None  # where the worker gets the body, if there is none here
-    crawl: Crawl | None = None  # with `url` only
+    crawl: Crawl | None = None  # with `url` only; of a page that was found, even where it brings no others
     media_type: str | None = None  # as the sender declared it
     filename: str | None = None
     title: str | None = None
@@ -102,6 +107,16 @@ class DocumentSubmitted(Message, frozen=True):
             and not self.deleted
             and not (self.text is not None or self.content is not None or self.blob is not None)
         )
+
+    @property
+    def leads_on(self) -> bool:
+        """Return whether its page brings others."""
+        return self.crawl is not None and self.crawl.goes_on
+
+    @property
+    def found(self) -> bool:
+        """Return whether a crawl has come upon its page, and nobody named it."""
+        return self.crawl is not None and self.crawl.host is not None
 
 
 def erasure(tenant: str, document_id: str) -> DocumentSubmitted:

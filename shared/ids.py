@@ -5,6 +5,7 @@ and nothing is normalised, so two names are equal only where their characters ar
 """
 
 import unicodedata
+from functools import lru_cache
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -22,6 +23,7 @@ def _name(kind: str, *parts: str) -> str:
     return str(uuid5(_NAMESPACE, tuple_.hex()))
 
 
+@lru_cache(4096)  # each step on the way of a document asks for it
 def document_id(tenant: str, source: str, path: str) -> str:
     """Return the document's UUID: the same for the same (tenant, source, path), for ever."""
     return _name("document", tenant, source, path)

@@ -4,6 +4,7 @@ A point belongs to one version of one document and never changes; a head says wh
 A point counts when its version is its document's head (CORRECTNESS 3 and 4).
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -53,6 +54,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.chunkOrder": "integer",
 }
 HASH_BATCH = 256
+_COUNTED = 32  # documents of one facet: its time grows with their square, to 0.3 s for 500
 _EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 EMBEDDED = "embeddingText"  # in a payload: the text that the vector is of, where it isn't the one that is shown
 
@@ -245,7 +247,7 @@ class Index:
 
     async def present(self, ids: Sequence[str]) -> set[str]:
         """Return those ids that have a point."""
-        return {point.id for point in await self._store.retrieve(self._chunks, ids)}
+        return {point.id for point in await self._store.retrieve(self._chunks, ids, fields=())}
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has, of every version; concurrent calls share one read."""
@@ -253,7 +255,12 @@ class Index:
 
     async def point_counts(self, ids: Sequence[str]) -> Mapping[str, int]:
         """Return how many points those documents have that have any, of every version."""
-        where = Filter(must=(Match("metadata.documentId", tuple(ids)),))
+        parts = [tuple(ids[start : start + _COUNTED]) for start in range(0, len(ids), _COUNTED)]
+        counts = await asyncio.gather(*map(self._counts, parts))
+        return {name: count for part in counts for name, count in part.items()}
+
+    async def _counts(self, ids: tuple[str, ...]) -> Mapping[str, int]:
+        where = Filter(must=(Match("metadata.documentId", ids),))
         return await self._store.facet(self._chunks, "metadata.documentId", where, limit=len(ids))
 
     async def version_points(self, document_id: str, version: int) -> int:

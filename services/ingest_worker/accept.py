@@ -46,6 +46,7 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     deleted: bool
     whole: bool  # as many points as the head says
+    chunk_count: int = 0
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -91,7 +92,8 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         status: Status = "deleted" if submission.deletes else "unchanged"
         if entry.last.place == place and entry.last.version == accepted.version:
             status = entry.last.status if entry.last.status != "accepted" else accepted.outcome
-        last = Last(version=accepted.version, place=place, status=status, at=place.time)
+        count = answering.chunk_count if answering and not answering.deleted else None
+        last = Last(version=accepted.version, place=place, status=status, at=place.time, chunk_count=count)
         return Settled(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
         last = Last(version=0, place=place, status="deleted", at=place.time)
@@ -155,8 +157,12 @@ def _under_way(entry: Entry, version: int, place: Place) -> Last:
 
 
 def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
-    """Return the entry with the same accepted version, asked for again by the submission."""
-    moved = msgspec.structs.replace(entry, accepted=msgspec.structs.replace(entry.accepted, place=submission.place))
+    """Return the entry with the same accepted version, asked for again by the submission.
+
+    The same bytes may have come with other validators: the next request sends those.
+    """
+    accepted = msgspec.structs.replace(entry.accepted, place=submission.place, validators=submission.validators)
+    moved = msgspec.structs.replace(entry, accepted=accepted)
     if older(submission.place, entry.last.place):
         # A failure that came later stays to be seen; its submission isn't answered by an older one.
         return moved

@@ -52,7 +52,7 @@ async def opened(base: Foundation, settings: Settings, stack: AsyncExitStack) ->
         blobs=base.blobs,
         parsers=parsers,
         fetch=fetcher,
-        bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages),
+        bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages, robots=settings.fetch_robots == "on"),
     )
 
 

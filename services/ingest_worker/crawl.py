@@ -27,6 +27,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
     depth: int = 3
     pages: int = 1000
+    robots: bool = True  # False: also what a page asks robots not to do
 
 
 def begun(asked: Crawl, place: Place, final_url: str, bounds: Bounds) -> Crawl:
@@ -78,5 +79,5 @@ def submissions(parent: DocumentSubmitted, crawl: Crawl, depths: Mapping[str, in
     ]
 
 
-def _further(crawl: Crawl, depth: int, pages: int) -> Crawl | None:
-    return Crawl(depth=depth, host=crawl.host, since=crawl.since, pages=pages) if depth and pages else None
+def _further(crawl: Crawl, depth: int, pages: int) -> Crawl:
+    return Crawl(depth=depth if pages else 0, host=crawl.host, since=crawl.since, pages=pages)

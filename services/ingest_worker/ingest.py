@@ -17,7 +17,7 @@ from services.ingest_worker import accept, crawl
 from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
 from services.ingest_worker.extract import EXTRACTOR, Extraction
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.fetch import Busy, Fetch, Page, sitemap
+from services.ingest_worker.fetch import Busy, Fetch, Page, robots, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
@@ -123,15 +123,15 @@ class Ingest:
             return True
         answering = await self._answering(name)
         # The links of a page are in its body.
-        asks = submitted.fetched and submitted.crawl is None and not anew
+        asks = submitted.fetched and not submitted.leads_on and not anew
         known = accept.standing(entry, _submission(submitted, name, place, ""), answering) if asks else None
         async with self._content(submitted, name, known) as content:
             extraction = await self._follow(submitted, place, content)
             submission = _submission(submitted, name, place, content.raw_hash, content.validators)
             decision = accept.decide(entry, submission, answering)
-            if isinstance(decision, Published) and extraction is None:
-                extraction = await self._extract(submitted, content)
-            written = await self._write(submission, answering, unread=content.unread)
+            if isinstance(decision, Published):
+                extraction = await self._extract(submitted, content, extraction)
+            written = await self._write(entry, submission, answering, unread=content.unread)
             if content.unread and isinstance(written, Published):
                 return False
             await self._announce(submitted, content, written, extraction)
@@ -150,9 +150,7 @@ class Ingest:
             case Joined(entry):
                 log.info("submission_joined", document_id=name, version=entry.accepted.version)
             case Published(entry):
-                if extraction is None:
-                    extraction = await self._extract(submitted, content)
-                await self._publish_version(entry, submitted, extraction)
+                await self._publish_version(entry, submitted, await self._extract(submitted, content, extraction))
 
     @staticmethod
     def owner(record: Record) -> Owner | None:
@@ -243,15 +241,15 @@ class Ingest:
     async def _follow(self, submitted: DocumentSubmitted, place: Place, content: Content) -> Extraction | None:
         """Submit what the page brings besides itself, and return what it says; None where it brings nothing."""
         page = content.page
-        if page is None or submitted.crawl is None:
+        if page is None or submitted.crawl is None or not submitted.leads_on:
             return None
         goes_on = crawl.begun(submitted.crawl, place, page.url, self._bounds)
-        extraction = await self._extract(submitted, content)
+        extraction = await self._read(submitted, content)
         depths: dict[str, int] = {}
         if goes_on.sitemap:
             listed = await self._fetch.listed(page, goes_on.pages or 0)
             depths = dict.fromkeys(crawl.addresses(listed, page.url, goes_on), goes_on.depth)
-        if goes_on.depth and extraction is not None:
+        if goes_on.depth and extraction is not None and "nofollow" not in self._asked(page, extraction):
             for address in crawl.addresses(extraction.links, page.url, goes_on):
                 depths.setdefault(address, goes_on.depth - 1)
         for itself in (page.url, submitted.path, canonical(submitted.url or page.url)):
@@ -277,14 +275,32 @@ class Ingest:
         if head is None:
             return None
         whole = head.deleted or await self._index.points(name) == head.chunk_count
-        return Answering(version=head.version, deleted=head.deleted, whole=whole)
+        return Answering(version=head.version, deleted=head.deleted, whole=whole, chunk_count=head.chunk_count)
 
-    async def _extract(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
-        """Return what the body says, None where there is none to be read."""
+    def _asked(self, page: Page, extraction: Extraction | None) -> frozenset[str]:
+        """Return what the page asks of robots, as far as we know it."""
+        said = [*page.robots, *(extraction.robots if extraction else ())]
+        return robots.directives(said) if self._bounds.robots else frozenset()
+
+    async def _extract(
+        self, submitted: DocumentSubmitted, content: Content, known: Extraction | None
+    ) -> Extraction | None:
+        """Return what the body says, which may be `known`; None where there is none to be read.
+
+        Raises:
+            Rejected: it can't be read; or a crawl has found the page, and it asks robots not to index it.
+        """
+        extraction = known or await self._read(submitted, content)
+        page = content.page
+        if page is not None and submitted.found and "noindex" in self._asked(page, extraction):
+            raise Rejected(f"{page.url} asks robots not to index it, and nobody but a crawl has named it", "noindex")
+        return extraction
+
+    async def _read(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
         if content.body is None:
             return None
         page = content.page
-        if page is not None and submitted.crawl is not None and (site := sitemap.read(page.body)) is not None:
+        if page is not None and submitted.leads_on and (site := sitemap.read(page.body)) is not None:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
             return Extraction(text=text, document_type="xml", title=page.url)
         sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
@@ -293,11 +309,16 @@ class Ingest:
             filename=submitted.filename or (submitted.path if page is None else page.url.partition("?")[0]),
             media_type=submitted.media_type or sent_as,
             title_hint=submitted.title,
-            links=submitted.crawl is not None,
+            links=submitted.leads_on,
         )
 
-    async def _write(self, submission: Submission, answering: Answering | None, *, unread: bool = False) -> Decision:
-        """Return what was decided and written; nothing is where it takes a body that was not read."""
+    async def _write(
+        self, entry: Entry | None, submission: Submission, answering: Answering | None, *, unread: bool = False
+    ) -> Decision:
+        """Return what was decided and written; nothing is where it takes a body that was not read.
+
+        `entry` is the document's as it was read before: what has been late then, is late now.
+        """
         decision: Decision = Superseded()
 
         def transition(seen: Entry | None) -> Entry | None:
@@ -307,7 +328,7 @@ class Ingest:
                 return None
             return decision.entry
 
-        await self._ledger.update(submission.document_id, transition)
+        await self._ledger.update_seen(submission.document_id, entry, transition)
         return decision
 
     async def _publish_version(self, entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> None:

@@ -135,7 +135,8 @@ class Door:
             )
 
         try:
-            await self._ledger.update(id_, first)
+            if not await self._ledger.known(id_):
+                await self._ledger.update_seen(id_, None, first)
         except Unavailable as error:
             log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=error.sentence)
 

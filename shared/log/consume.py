@@ -108,13 +108,19 @@ def consume(
 async def readable_headers(raw: tuple[Record, ...], original: Callable[[Any], Awaitable[Any]]) -> Any:
     """Return FastStream's message of a batch whose records keep all their headers as they were."""
     # FastStream decodes every header, and one that is null or no UTF-8 would lose it the whole batch.
-    message = await original(tuple(replace(record, headers=tuple(_readable(record))) for record in raw))
+    message = await original(tuple(map(_readable, raw)))
     message.raw_message = raw
     return message
 
 
-def _readable(record: Record) -> Iterable[tuple[str, bytes]]:
-    return ((name, (value or b"").decode(errors="replace").encode()) for name, value in record.headers)
+def _readable(record: Record) -> Record:
+    try:
+        for _, value in record.headers:
+            value.decode()
+    except (AttributeError, UnicodeDecodeError):  # rare: a copy of each record would cost more than reading it
+        headers = tuple((name, (value or b"").decode(errors="replace").encode()) for name, value in record.headers)
+        return replace(record, headers=headers)
+    return record
 
 
 async def raw_records(message: Any) -> list[Record]:

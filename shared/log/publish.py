@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from aiokafka.partitioner import DefaultPartitioner
@@ -63,6 +64,7 @@ async def partition_for(broker: KafkaBroker, topic: str, route: bytes) -> int:
     return partition_of(route, await partitions_of(broker, topic))
 
 
+@lru_cache(4096)  # murmur2 in Python; each record is asked for more than once
 def partition_of(route: bytes, count: int) -> int:
     """Return the one of `count` partitions in which records with this key or route belong."""
     numbers = range(count)

@@ -148,8 +148,10 @@ class Store(Protocol):
         """Merge the top-level keys of `payload` into every matching point."""
         ...
 
-    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
-        """Return those of the points that exist, in no particular order."""
+    async def retrieve(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        """Return those of the points that exist, in no particular order; `fields` as in `scroll`."""
         ...
 
     async def scroll(

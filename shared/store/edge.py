@@ -138,11 +138,14 @@ class EdgeStore:
         check_payload(payload, f"payload for {name}")
         await self._ask(wire.SetPayload(check_name(name), payload, where), _nothing)
 
-    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+    async def retrieve(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> list[Point]:
         check_name(name)
+        keep = None if fields is None else list(fields)
         found: list[Point] = []
         for some in _slices(ids, _READ_SLICE):
-            found += await self._ask(wire.Retrieve(name, list(some), vectors), _points)
+            found += await self._ask(wire.Retrieve(name, list(some), vectors, keep), _points)
         return found
 
     async def scroll(

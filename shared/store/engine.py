@@ -281,7 +281,8 @@ class Engine:
                 return self._change(request.name, request.where, _update.set_payload_by_filter, request.payload)
             case wire.Retrieve():
                 ids: list[Any] = [identifier for identifier in request.ids if is_id(identifier)]
-                return _points(self._at(request.name).shard.retrieve(ids, True, request.vectors), request.vectors)
+                found = self._at(request.name).shard.retrieve(ids, _shown(request.fields), request.vectors)
+                return _points(found, request.vectors)
             case wire.Scroll():
                 return self._scroll(request)
             case wire.Ordered():
@@ -412,13 +413,12 @@ class Engine:
 
     def _scroll(self, request: wire.Scroll) -> Page:
         collection = self._at(request.name)
-        payload = True if request.fields is None else _only(request.fields)
         records, after = collection.shard.scroll(
             qdrant.ScrollRequest(
                 offset=request.after,
                 limit=request.limit,
                 filter=collection.filter(request.where),
-                with_payload=payload,
+                with_payload=_shown(request.fields),
                 with_vector=request.vectors,
             )
         )
@@ -500,6 +500,10 @@ def _index(field: str, kind: IndexKind) -> Any:
         "tenant": qdrant.KeywordIndexParams(is_tenant=True),
     }[kind]
     return _update.create_field_index(json_path(field), schema)
+
+
+def _shown(fields: Sequence[str] | None) -> Any:
+    return True if fields is None else _only(fields)
 
 
 def _only(fields: Sequence[str]) -> Any:

@@ -68,6 +68,7 @@ class Retrieve(Request, frozen=True):
     name: str
     ids: list[str]
     vectors: bool
+    fields: list[str] | None
 
 
 class Scroll(Request, frozen=True):

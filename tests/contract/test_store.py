@@ -497,6 +497,16 @@ async def test_a_page_can_hold_some_fields_only(store: Store, library: str) -> N
     assert [point.payload for point in bare.points] == [{}]
 
 
+async def test_points_can_be_had_with_some_fields_only(store: Store, library: str) -> None:
+    [page] = (await store.scroll(library, limit=1)).points
+
+    [some] = await store.retrieve(library, [page.id], fields=["metadata.tags"])
+    [bare] = await store.retrieve(library, [page.id], fields=[])
+
+    assert (some.payload, bare.payload) == ({"metadata": {"tags": page.payload["metadata"]["tags"]}}, {})
+    assert bare.id == page.id
+
+
 async def test_pages_must_have_a_size_and_a_start_that_was_given(store: Store, library: str) -> None:
     with pytest.raises(ValueError, match="limit 0"):
         await store.scroll(library, limit=0)

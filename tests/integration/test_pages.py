@@ -172,6 +172,45 @@ async def test_a_page_whose_host_fails_can_be_sent_again(pipeline: Pipeline, web
     assert website.asked.count("/page") == 3
 
 
+async def redriven(client: httpx.AsyncClient, entry: Entry) -> list[str]:
+    """Return what became of the document's dead letters."""
+    reply = await client.post("/ops/dead-letters/redrive", json={"documentId": entry.document_id})
+    assert reply.status_code == 200, reply.text
+    return [item["outcome"] for item in reply.json()["items"]]
+
+
+async def test_a_page_whose_host_is_up_again_is_brought_in_by_a_redrive(
+    client: httpx.AsyncClient, pipeline: Pipeline, website: Website
+) -> None:
+    url = f"{website.url}/page"
+    website.pages["/page"] = Answer(b"", 500)
+    failed = await send(pipeline, url)
+    website.pages["/page"] = a_page("Page")
+
+    outcomes = await redriven(client, failed)
+    created = await ended_as(pipeline, url, "created")
+
+    assert outcomes == ["redriven"]
+    assert created.accepted.place == failed.last.place, "it is still the submission that it was"
+    assert "Page is a page" in (await pipeline.texts(created.document_id))[0]
+    assert await redriven(client, failed) == []
+
+
+async def test_a_page_that_came_by_a_newer_submission_is_not_fetched_for_an_older_one(
+    client: httpx.AsyncClient, pipeline: Pipeline, website: Website
+) -> None:
+    url = f"{website.url}/page"
+    website.pages["/page"] = Answer(b"", 500)
+    failed = await send(pipeline, url)
+    website.pages["/page"] = a_page("Page")
+    newer = await send(pipeline, url)
+    asked = len(website.asked)
+
+    assert await redriven(client, failed) == ["superseded"]
+    assert await entry_of(pipeline, url) == newer
+    assert len(website.asked) == asked
+
+
 async def test_what_a_body_says_follows_from_its_type_too(pipeline: Pipeline, website: Website) -> None:
     text = "Gruß vom Leuchtturm, der schöner ist als der andere. ".encode("latin-1") * 3
     website.pages["/page"] = Answer(text, headers=("content-type: text/plain; charset=iso-8859-5",))
@@ -201,6 +240,58 @@ async def test_validators_are_believed_only_while_the_index_holds_the_version(
         False,
         True,
     ]
+
+
+async def test_the_same_page_under_another_etag_is_unchanged_and_asked_for_by_that_one(
+    pipeline: Pipeline, website: Website
+) -> None:
+    url = f"{website.url}/page"
+
+    async def sent(etag: str) -> tuple[Entry, str | None]:
+        website.pages["/page"] = a_page("Page")._replace(headers=("content-type: text/html", f'etag: "{etag}"'))
+        entry = await send(pipeline, url)
+        return entry, website.sent[-1].get("if-none-match")
+
+    (created, _), (unchanged, asked), (again, asked_again) = [await sent(etag) for etag in ("v1", "v2", "v2")]
+
+    assert [each.last.status for each in (created, unchanged, again)] == ["created", "unchanged", "unchanged"]
+    assert (asked, asked_again) == ('"v1"', '"v2"')
+    assert unchanged.accepted.version == again.accepted.version == created.accepted.version
+
+
+NOT_WANTED = '<meta name="Robots" content="NOINDEX">'
+
+
+async def test_a_crawl_leaves_out_what_asks_for_it_and_says_so(pipeline: Pipeline, website: Website) -> None:
+    def with_head(page: Answer, head: str) -> Answer:
+        return page._replace(body=page.body.replace(b"<head>", b"<head>" + head.encode()))
+
+    def with_header(page: Answer, said: str) -> Answer:
+        return page._replace(headers=(*page.headers, f"x-robots-tag: {said}"))
+
+    website.pages |= {
+        # named by somebody, so it comes; its links are followed
+        "/": with_head(a_page("Start", "/meta", "/header", "/other", "/list", "/end"), NOT_WANTED),
+        "/meta": with_head(a_page("Meta"), NOT_WANTED),
+        "/header": with_header(a_page("Header"), "Sluice: none"),
+        "/other": with_header(a_page("Other"), "otherbot: noindex"),
+        "/list": with_head(a_page("List", "/deep"), NOT_WANTED),
+        "/end": with_header(a_page("End", "/hidden"), "nofollow"),
+        "/deep": a_page("Deep"),
+    }
+    pages = {path: f"{website.url}{path}" for path in website.pages}
+
+    await send(pipeline, pages["/"], crawl=Crawl(depth=2))
+    ends = await ended(pipeline, *pages.values())
+
+    failed = {path for path, url in pages.items() if ends[url] == "failed"}
+    assert failed == {"/meta", "/header", "/list"}
+    for path in failed:
+        entry = await entry_of(pipeline, pages[path])
+        assert entry is not None
+        assert (entry.last.code, "asks robots not to index it" in (entry.last.error or "")) == ("noindex", True)
+    assert "/hidden" not in website.asked
+    assert (await send(pipeline, pages["/meta"])).last.status == "created", "now somebody has named it"
 
 
 async def test_a_crawl_brings_each_page_of_its_host_once_and_ends(pipeline: Pipeline, website: Website) -> None:

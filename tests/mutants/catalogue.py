@@ -185,8 +185,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "the ledger's last writer wins",
         "shared/ledger.py",
-        "await self._store.upsert(COLLECTION, [point], only_if=unseen)",
-        "await self._store.upsert(COLLECTION, [point])",
+        "await self._store.upsert(COLLECTION, [*points.values()], only_if=unseen)",
+        "await self._store.upsert(COLLECTION, [*points.values()])",
     ),
     _mutant(
         "any version's end is the document's",

@@ -122,9 +122,11 @@ class MemoryStore:
 
     # Reads
 
-    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+    async def retrieve(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> list[Point]:
         points = self._collection(name).points
-        return [_shown(points[id_], vectors=vectors) for id_ in dict.fromkeys(ids) if id_ in points]
+        return [_shown(points[id_], vectors=vectors, fields=fields) for id_ in dict.fromkeys(ids) if id_ in points]
 
     async def scroll(
         self,

@@ -60,6 +60,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     modified: str | None = None
     note: str | None = None  # what could not be read, for people
     links: tuple[str, ...] = ()  # as the document has them, where they are wanted
+    robots: tuple[str, ...] = ()  # what its meta tags ask of robots
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,8 @@ AT_ONCE: Final = 32  # pages of one process
 _ASIDE_AT_ONCE: Final = 8  # and files that tell about pages
 MOST_SITEMAPS: Final = 20  # files of one site that are read
 _FREE_BYTES: Final = 256 * 1024  # of a body, until it needs room
-_PIECE_BYTES: Final = 64 * 1024  # a body in pieces of a byte each costs no more than another
+_CRUMB_BYTES: Final = 1024  # smaller pieces cost more to read than they bring, and earn nothing
+_CRUMBS_AT_ONCE: Final = 64
 _BYTES_A_SECOND: Final = 200_000  # whoever sends so fast is given more time
 _MOST_PATIENCE: Final = 6  # times the usual one
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -51,6 +52,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     media_type: str | None
     validators: Validators | None
+    robots: tuple[str, ...] = ()  # its X-Robots-Tag headers
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +308,13 @@ class Fetcher:
             raise Rejected(words, f"http_{status}")
         body = await self._body(url, response, asking)
         media_type = headers.get("content-type")
-        return Page(url=url, body=body, media_type=media_type, validators=_validators(url, headers))
+        return Page(
+            url=url,
+            body=body,
+            media_type=media_type,
+            validators=_validators(url, headers),
+            robots=tuple(headers.get_list("x-robots-tag")),
+        )
 
     async def _body(self, url: str, response: httpx.Response, asking: _Asking) -> bytes:
         """Return the bytes, unpacked, no more than allowed, with room for them and for what they unpack to."""
@@ -315,10 +323,15 @@ class Fetcher:
         length = response.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise _too_large(url, most)
-        roomy = False
+        roomy, crumbs = False, 0
         with contextlib.closing(Buffer(most)) as sent:
-            async for part in response.aiter_raw(_PIECE_BYTES):
-                asking.patience.earn(len(part) / _BYTES_A_SECOND)
+            async for part in response.aiter_raw():
+                if len(part) >= _CRUMB_BYTES:
+                    asking.patience.earn(len(part) / _BYTES_A_SECOND)
+                else:
+                    crumbs += 1
+                    if crumbs % _CRUMBS_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # one read may hold ten thousand of them: a second without the others
                 if sent.size + len(part) > most:
                     raise _too_large(url, most)
                 sent.add(part)

@@ -1,8 +1,9 @@
-"""What a host asks of robots: RFC 9309, read by protego."""
+"""What a host asks of robots: RFC 9309, read by protego; and what a page does."""
 
 import asyncio
+import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -19,6 +20,24 @@ _MOST_RULES: Final = 500_000  # lines times groups: what the parser may have to 
 _FRESH_S: Final = 3600.0
 _FAILED_S: Final = 15.0
 _MANY: Final = 1000
+_OF_AGENT: Final = re.compile(r"\s*+([\w-]++)\s*+:(.*)", re.DOTALL)
+_WITH_VALUE: Final = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+def directives(said: Iterable[str]) -> frozenset[str]:
+    """Return what is asked of us in X-Robots-Tag headers and robots meta tags, such as `noindex`, in lower case.
+
+    A header may be for one robot: `otherbot: noindex`. `none` is noindex and nofollow.
+    """
+    found: set[str] = set()
+    for line in said:
+        named = _OF_AGENT.fullmatch(line)
+        if named is not None and named[1].lower() not in _WITH_VALUE:
+            if named[1].lower() != PRODUCT.lower():
+                continue
+            line = named[2]  # noqa: PLW2901 - the rest of it
+        found.update(word.strip().lower() for word in line.split(","))
+    return frozenset(found | {"noindex", "nofollow"} if "none" in found else found)
 
 
 class Rules(msgspec.Struct, frozen=True):

@@ -209,20 +209,16 @@ class QdrantStore:
             self._patiently(lambda: self._client.set_payload(full, payload, matching, wait=True, ordering=ordering))
         )
 
-    async def retrieve(self, name: str, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
-        return await self._retrieve(name, ids, payload=True, vectors=vectors)
-
-    async def _retrieve(
-        self, name: str, ids: Sequence[str], *, payload: bool | list[str], vectors: bool = False
+    async def retrieve(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
     ) -> list[Point]:
         full, consistency = self._full(name), (await self._shape(name)).consistency
+        payload = payload_selector(fields)
         wanted = list(dict.fromkeys(identifier for identifier in ids if is_id(identifier)))
         found: list[Point] = []
         for at in range(0, len(wanted), _READ_SLICE):
             some = wanted[at : at + _READ_SLICE]
-            records = await self._ask(
-                self._client.retrieve(full, some, with_payload=payload, with_vectors=vectors, consistency=consistency)
-            )
+            records = await self._ask(self._client.retrieve(full, some, payload, vectors, consistency=consistency))
             found += [our_point(record) for record in records]
         return found
 
@@ -315,7 +311,7 @@ class QdrantStore:
 
     async def _current(self, heads: Heads, documents: set[str]) -> dict[str, int]:
         """Return the current version of each document that has one, read now: heads move while we search."""
-        points = await self._retrieve(heads.collection, sorted(documents), payload=["version", "deleted"])
+        points = await self.retrieve(heads.collection, sorted(documents), fields=("version", "deleted"))
         return {
             point.id: point.payload["version"]
             for point in points

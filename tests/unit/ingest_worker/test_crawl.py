@@ -49,7 +49,11 @@ def test_what_is_found_inherits_what_is_said_of_the_whole_and_shares_what_is_lef
 
     assert [each.path for each in found] == [each.url for each in found] == [f"{START}{n}" for n in (0, 1, 2, "leaf")]
     goes_on = Crawl(depth=1, host="example.org", since=3, pages=1)  # (10 - 4) // 4
-    assert [each.crawl for each in found] == [goes_on, goes_on, goes_on, None]
+    leaf = Crawl(depth=0, host="example.org", since=3, pages=1)
+    assert [each.crawl for each in found] == [goes_on, goes_on, goes_on, leaf]
+    assert [each.leads_on for each in found] == [True, True, True, False]
+    assert all(each.found for each in found)
+    assert not parent.found
     assert {(each.source, each.tenant, each.title, each.tags, each.hash) for each in found} == {
         ("web", "t", None, ("a",), None)
     }
@@ -60,6 +64,6 @@ def test_a_crawl_brings_no_more_pages_than_it_may_whatever_each_page_links_to(li
     def brought(begun: Crawl, level: int) -> int:
         parent = DocumentSubmitted(source="web", path="p", url=START)
         found = crawl.submissions(parent, begun, {f"{START}{level}-{n}": begun.depth - 1 for n in range(links)})
-        return len(found) + sum(brought(each.crawl, level + 1) for each in found if each.crawl is not None)
+        return len(found) + sum(brought(each.crawl, level + 1) for each in found if each.crawl and each.leads_on)
 
     assert 1 <= brought(Crawl(depth=6, host="example.org", pages=100), 0) <= 100

@@ -179,9 +179,9 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
         (ENTRY | {"tenant": "thief"}, {}, "I8 the ledger's entry is thief's"),
         (ENTRY | {"path": "elsewhere"}, {}, "I3 the ledger's entry is of s/elsewhere"),
         (
-            ENTRY | {"accepted": ENTRY["accepted"] | {"validators": {"url": "x"}}},
+            ENTRY | {"accepted": ENTRY["accepted"] | {"extractor": "x"}},
             {},
-            "I3 the ledger's version 5: validators is",
+            "I3 the ledger's version 5: extractor is",
         ),
         (ENTRY | {"accepted": ENTRY["accepted"] | {"version": 6}}, {}, "I3 the ledger accepted version 6"),
         (entry("accepted"), {}, "I3 version 5 has not ended"),
@@ -209,6 +209,8 @@ def test_an_entry_that_is_not_as_the_log_says_is_named_and_made_anew(
     ("payload", "more"),
     [
         (entry("unchanged"), {}),
+        # The same bytes came with another ETag.
+        (entry("unchanged") | {"accepted": ENTRY["accepted"] | {"validators": {"url": "x"}}}, {}),
         (entry("failed"), {"failure": LETTER}),
         (entry("failed", version=9, place=payload_of(LATER)), {"submitted": LATER}),  # rejected before an event
     ],

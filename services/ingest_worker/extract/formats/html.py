@@ -23,6 +23,7 @@ _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+
 _ENOUGH = 2_000  # characters that precision finds, which are taken without a second look
 _SHARE = 0.4  # of what the bolder look finds; precision that finds less has missed the text
 _MOST_LINKS = 10_000
+_ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
 _SHORT = 250  # characters; a main text below is held against the page
 
 
@@ -41,6 +42,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     language = _first(tree, "/html/@lang")
     links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
+    robots = _all(tree, _ROBOTS)
     text = _text(source, tree)
     if cut:  # it ends where the parser gave up; without structure there is no depth
         text = max(text, cleaned(flat_text(source)), key=len)
@@ -53,6 +55,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
         note="its elements are nested too deeply; the text is without structure" if cut else None,
         links=links,
+        robots=robots,
     )
 
 
@@ -62,8 +65,12 @@ def _declared(data: bytes) -> str | None:
 
 
 def _first(tree: "HtmlElement", path: str) -> str | None:
+    return next((item for item in _all(tree, path) if item.strip()), None)
+
+
+def _all(tree: "HtmlElement", path: str) -> tuple[str, ...]:
     found = tree.xpath(path)
-    return next((str(item) for item in found if str(item).strip()), None) if isinstance(found, list) else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def _links(tree: "HtmlElement") -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import cramjam
 import pytest
 
-from services.ingest_worker.fetch import Busy, Fetcher, Limits, Page
+from services.ingest_worker.fetch import Busy, Fetcher, Limits, Page, robots
 from services.ingest_worker.fetch.guard import Guard
 from shared.contracts import Validators
 from shared.errors import Rejected
@@ -341,3 +341,26 @@ async def test_sitemaps_without_end_end(website: Website) -> None:
 
     assert await listed(a_fetcher(), website.url) == []
     assert len([path for path in website.asked if path.endswith(".xml")]) <= 20
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ([], set()),
+        (["NoIndex , nofollow"], {"noindex", "nofollow"}),
+        (["none"], {"none", "noindex", "nofollow"}),
+        (["otherbot: noindex", "Sluice: nofollow"], {"nofollow"}),
+        (["unavailable_after: 25 Jun 2030 15:00:00 PST", "noarchive"], {"noarchive"}),
+        (["max-snippet:-1, noindex"], {"noindex"}),
+    ],
+)
+async def test_what_a_page_asks_of_robots_counts_where_we_are_meant(
+    website: Website, said: list[str], asked: set[str]
+) -> None:
+    website.pages["/"] = Answer(HERONS, headers=tuple(f"x-robots-tag: {each}" for each in said))
+
+    page = await got(a_fetcher(), website.url)
+
+    assert page is not None
+    known = {"noindex", "nofollow", "none", "noarchive"}
+    assert robots.directives(page.robots) & known == asked
