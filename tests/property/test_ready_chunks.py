@@ -1,4 +1,4 @@
-"""Ready-made chunks: what is shown and what is embedded come out as they went in, and stand in their document's text."""
+"""Ready-made chunks: what is shown and what is embedded come out as they went in, and stand in the document's text."""
 
 from collections.abc import Sequence
 
