@@ -56,7 +56,7 @@ class Apply:
                     head = (await self._index.switch(head_of(document, count))).version
                 case Step.FORGET:
                     await self._forget(document, older)
-                case Step.DELETE:
+                case Step.DELETE if older:  # most documents are new, and to look is cheaper than to delete
                     await self._index.delete_below(document.document_id, document.version)
                 case Step.FINISH:
                     await self._statuses.end(document, document.outcome, chunk_count=count)
