@@ -84,7 +84,7 @@ def raw_embedding(texts: Sequence[str]) -> float:
 def cpu_seconds(server: Server) -> float:
     """Return what the server has used with its children."""
     times = [process.cpu_times() for process in server.family()]
-    return sum(time.user + time.system for time in times)
+    return float(sum(time.user + time.system for time in times))
 
 
 class Searches:

@@ -25,7 +25,7 @@ class _Characters:
 
 
 def _chunks(*spans: tuple[int, int], **fields: Any) -> tuple[Chunk, ...]:
-    given = {"section": "Tea", "type": "section", "semantic_score": 0.5} | fields
+    given: dict[str, Any] = {"section": "Tea", "type": "section", "semantic_score": 0.5} | fields
     return tuple(
         Chunk(order=n, text=TEXT[a:b], hash=text_hash(TEXT[a:b]), start=a, end=b, tokens=b - a, **given)
         for n, (a, b) in enumerate(spans)
