@@ -59,8 +59,8 @@ chaos: $(DEV) ## make faults: make chaos FAULT=kill N=20 SEED=1; alone, list the
 mutants: $(DEV) ## break the code on purpose, and show which check notices
 	@exec $(PY) -m tests.mutants
 
-bench: $(DEV) ## measure, and print the figures beside their bars
-	@exec $(PY) -m tests.bench
+bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, standalone or distributed
+	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY))
 
 eval: $(DEV) ## score retrieval: make eval DATA=folder
 	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements"; exit 2; }

@@ -7,12 +7,13 @@ from services.embed_worker.switch import Step, advance
 from services.embed_worker.vectors import Vectors
 from shared.contracts import Chunk, DocumentVersion
 from shared.ids import point_id
-from shared.index import Index
+from shared.index import Head, Index
 from shared.log import Publish
 from shared.statuses import Statuses
 from shared.store.bm25 import Bm25
 from shared.truth import strike
 
+Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # gives a version's chunks
 SLICE = 64  # chunks embedded and written at a time: a crash keeps what was written
 
 
@@ -34,13 +35,14 @@ class Apply:
         self._publish = publish
         self._statuses = statuses
 
-    async def __call__(self, document: DocumentVersion, load: Callable[[], Awaitable[tuple[Chunk, ...]]]) -> None:
+    async def __call__(self, document: DocumentVersion, load: Load) -> None:
         """Make the version answer, or see that a newer one does: then `load`, which gives its chunks, isn't called.
 
         Raises:
             Unavailable: a part is away; call again.
         """
-        step, head, older, chunks = Step.FENCE, None, set[int](), tuple[Chunk, ...]()
+        standing: Head | None = None
+        step, head, older, count = Step.FENCE, None, set[int](), 0
         while step is not Step.END:
             match step:
                 case Step.FENCE:
@@ -49,22 +51,28 @@ class Apply:
                     if standing and standing.version < document.version:
                         older.add(standing.version)
                 case Step.PUT:
-                    chunks = await load()
-                    await self._put(document, chunks)
+                    count = await self._put(document, standing, load)
                 case Step.SWITCH:
-                    head = (await self._index.switch(head_of(document, len(chunks)))).version
+                    head = (await self._index.switch(head_of(document, count))).version
                 case Step.FORGET:
                     await self._forget(document, older)
-                case Step.DELETE:
+                case Step.DELETE if older:  # most documents are new, and to look is cheaper than to delete
                     await self._index.delete_below(document.document_id, document.version)
                 case Step.FINISH:
-                    await self._statuses.end(document, document.outcome, chunk_count=len(chunks))
+                    await self._statuses.end(document, document.outcome, chunk_count=count)
                 case Step.WITHDRAW:
                     await self._index.delete_version(document.document_id, document.version)
                     await strike(self._publish, document.document_id, document.version)
             step = advance(step, document.version, head)
 
-    async def _put(self, document: DocumentVersion, chunks: tuple[Chunk, ...]) -> None:
+    async def _put(self, document: DocumentVersion, standing: Head | None, load: Load) -> int:
+        """Write what isn't there, and return how many points the version has."""
+        # Sent again after an upgrade it may be cut otherwise, and points of two cuts would make neither.
+        if standing is not None and standing.version == document.version:
+            there = await self._index.version_points(document.document_id, document.version)
+            if there == standing.chunk_count:
+                return there
+        chunks = await load()
         for start in range(0, len(chunks), SLICE):
             slice_ = slice(start, start + SLICE)
             part = chunks[slice_]
@@ -75,6 +83,7 @@ class Apply:
             sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
                 await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))
+        return len(chunks)
 
     async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
         # After a crash the head no longer tells what it replaced; points that are left do.

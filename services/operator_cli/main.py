@@ -401,6 +401,9 @@ def erase(
 def verify(
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Publish what differs again, once it is counted.")] = False,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="With --repair: cut anew what an older chunker has cut, too.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only say what would be done.")] = False,
     embed: Annotated[
         str, typer.Option(help="How many chunks are embedded anew and compared, chosen by chance; or all.")
@@ -414,10 +417,12 @@ def verify(
 
     if dry_run and not repair:
         _fail("--dry-run says what --repair would do: give both", 2)
+    if renew and not repair:
+        _fail("--renew is a repair: give --repair, too", 2)
     if embed != "all" and not (embed.isascii() and embed.isdigit()):
         _fail(f"--embed {embed} must be a number, or all", 2)
     sample = None if embed == "all" else int(embed)
-    outcome = verify_here(repair=repair, dry_run=dry_run, sample=sample, patience_s=patience)
+    outcome = verify_here(repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience)
     if as_json:
         print_json(as_dict(outcome))
     else:

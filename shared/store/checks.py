@@ -6,6 +6,7 @@ read back, so that the collection doesn't open again. All of it is refused here,
 the point and of the key. Ids asked for in reads are not refused: what is no UUID just isn't there.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -167,7 +168,7 @@ def _flaw(value: Any, depth: int) -> tuple[list[str], str] | None:
     if kind is int:
         return None if _SMALLEST <= value <= _LARGEST else ([], f"is {value}, which doesn't fit 64 bits")
     if kind is float:
-        return None if np.isfinite(value) else ([], f"is {value}, which JSON can't write")
+        return None if math.isfinite(value) else ([], f"is {value}, which JSON can't write")
     if kind is dict:
         return _flaw_within(value.items(), depth)
     if kind in {list, tuple}:

@@ -1,4 +1,4 @@
-"""`make bench`: figures of both sizes, each beside what it is compared with in the same run.
+"""`make bench`: figures of the chunker and of both sizes, each beside what it is compared with in the same run.
 
 Prints; judges nothing: two shared cores are no laboratory.
 """
@@ -10,14 +10,14 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import cluster, standalone
+from tests.bench import chunking, cluster, standalone
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--only", choices=("standalone", "distributed"), help="one of the two sizes")
+    parser.add_argument("--only", choices=("chunks", "standalone", "distributed"), help="one part")
     chosen = parser.parse_args()
     rows: list[tuple[str, str, str]] = []
     console = Console(stderr=True)
@@ -26,9 +26,11 @@ def main() -> int:
         rows.append((what, seen, bar))
         console.print(f"[dim]{what}: {seen}")
 
-    if chosen.only != "distributed":
+    if chosen.only in (None, "chunks"):
+        chunking.measure(row, quick=chosen.quick)
+    if chosen.only in (None, "standalone"):
         standalone.measure(row, quick=chosen.quick)
-    if chosen.only != "standalone":
+    if chosen.only in (None, "distributed"):
         cluster.measure(row, cluster.QUICK if chosen.quick else cluster.Size())
 
     if chosen.json:

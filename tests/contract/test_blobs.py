@@ -67,7 +67,7 @@ def kept(adapter: tuple[Blobs, Kept]) -> Kept:
 
 
 @given(data=st.binary(max_size=5000))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_put_comes_back(blobs: Blobs, data: bytes) -> None:
     async def round_trip() -> bytes:
         ref = await blobs.put("acme", DOCUMENT, data)

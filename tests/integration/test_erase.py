@@ -23,8 +23,7 @@ from shared.log.integrity import check_intact
 from shared.places import PLACE_HEADER, place_header, place_of
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
-from tests.integration.pipeline import records_of
-from tests.integration.test_verify import Quiet
+from tests.integration.pipeline import Quiet, records_of
 from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

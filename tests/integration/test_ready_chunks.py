@@ -13,17 +13,12 @@ from services.query_api.metrics import Metrics
 from services.query_api.search import Mode, Retriever
 from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DocumentExtracted, DocumentSubmitted, decode
-from shared.embedder.minilm import MiniLm
-from shared.foundation import wanted_generation
 from shared.ids import document_id
-from shared.index import serving
 from shared.ready_chunks import body_of
-from shared.settings import Settings
 from shared.store import Payload
-from shared.store.edge import EdgeStore
 from shared.topics import EXTRACTED
 from tests.e2e.text import paragraphs
-from tests.integration.pipeline import Pipeline, running
+from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.servers.cache import CI_ONLY
 
 NAME = document_id("default", "s", "lines")
@@ -49,17 +44,9 @@ async def _payloads(pipeline: Pipeline) -> list[Payload]:
     return await pipeline.parts.index.chunks_page(NAME, head.version, start=0, limit=1000)
 
 
-class _Quiet:
-    def begin(self, what: str, total: int) -> None:
-        """Do nothing."""
-
-    def step(self, count: int) -> None:
-        """Do nothing."""
-
-
 async def _differences(pipeline: Pipeline) -> Any:
     async with opened(pipeline.settings) as parts:
-        outcome = await command.verify(parts, _Quiet(), repair=False, dry_run=False, sample=None, patience_s=20)
+        outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=None, patience_s=20)
     return outcome.report.first
 
 
@@ -145,19 +132,3 @@ async def test_sizes_are_the_versions_own(pipeline: Pipeline) -> None:
     refused = await pipeline.send(DocumentSubmitted(source="s", path="lines", text=text, chunk_size=99))
 
     assert (refused.last.status, refused.last.code) == ("failed", "chunk_size")
-
-
-@CI_ONLY
-async def test_an_index_that_an_older_chunker_began_answers_and_takes_more(tmp_path: Path) -> None:
-    settings, store, model = Settings(data=tmp_path), EdgeStore(tmp_path / "store"), MiniLm()
-    await store.start()
-    await model.start()
-    older = await serving(store, wanted_generation(settings, "0", model.model))
-    await store.close()
-    await model.close()
-
-    async with running(tmp_path) as pipeline:
-        entry = await pipeline.send(DocumentSubmitted(source="s", path="lines", text="Made after."))
-
-        assert pipeline.parts.index.generation == older
-        assert (entry.last.status, await pipeline.texts(NAME)) == ("created", ["Made after."])

@@ -32,23 +32,13 @@ from shared.store.edge import EdgeStore
 from shared.topics import SUBMITTED
 from tests.e2e.harness import served
 from tests.e2e.text import paragraph, paragraphs
-from tests.integration.pipeline import Pipeline
+from tests.integration.pipeline import Pipeline, Quiet
 from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SHARED = paragraph(99, 0, 0, of=1)  # stands in two documents and two tenants
 A, B = document_id("default", "s", "a.md"), document_id("default", "s", "b.md")
-
-
-class Quiet:
-    """A watch that nobody looks at."""
-
-    def begin(self, what: str, total: int) -> None:
-        """Do nothing."""
-
-    def step(self, count: int) -> None:
-        """Do nothing."""
 
 
 @dataclass

@@ -16,6 +16,7 @@ import xxhash
 
 from services.ingest_worker.chunk.blocks import STRUCTURED, Kind, blocks
 from services.ingest_worker.chunk.score import semantic_score
+from services.ingest_worker.chunk.words import Words
 from shared.chunk_sizes import checked_sizes
 from shared.contracts import Chunk, ChunkType
 from shared.embedder import TokenCounter
@@ -24,11 +25,8 @@ from shared.ids import text_hash
 CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives other chunks
 
 _LEAST = 100  # characters; a shorter chunk is made only where nothing else is left
-_SIGHT = 400  # characters before and behind a border whose words tell how much it parts
 _AHEAD = 64  # characters behind a border that decide its hash
 _WEIGHED = 8  # borders whose words are compared; where there are more, their hashes choose
-_WORDS = re.compile(r"[^\W\d_]{4,}")
-_STEM = 6  # letters
 
 
 class _Cut(NamedTuple):
@@ -164,7 +162,7 @@ def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Un
 
 def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: bool = False) -> Iterator[_Span]:
     """Yield chunks of `least` to `size` characters; with `even`, each as long as it can be."""
-    source = _fitting(text, units, size)
+    source, words = _fitting(text, units, size), Words(text)
     before: list[_Unit] = []  # the chunk last closed, kept back for a tiny tail
     ahead: list[_Unit] = []
     while True:
@@ -174,7 +172,7 @@ def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: b
             break
         start = ahead[0].start
         fits = sum(unit.end - start <= size for unit in ahead)
-        end = _end(text, ahead, fits, least, even=even)
+        end = _end(text, words, ahead, fits, least, even=even)
         if end is None:
             room = start + size - ahead[fits].start
             if room > 0:
@@ -204,7 +202,7 @@ def _fitting(text: str, units: Iterable[_Unit], size: int) -> Iterator[_Unit]:
             yield unit
 
 
-def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
+def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
     """Return how many of the units, of which so many fit, make the next chunk; None where those are too few."""
     start = ahead[0].start
     borders = [
@@ -223,11 +221,12 @@ def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool
     borders = [at for at in borders if at in roomy] or borders
     grain = min(ahead[at].grain for at in borders)
     # The last one first, and so of equals: text that repeats itself shall fill its chunks.
-    hashes = {at: _hash(text, ahead[at].start) for at in reversed(borders) if ahead[at].grain == grain}
-    some = heapq.nsmallest(_WEIGHED, hashes, key=hashes.__getitem__)
-    if len(some) == 1:
-        return some[0]
-    return min(some, key=lambda at: (_cohesion(text, ahead[at].start), hashes[at]))
+    borders = [at for at in reversed(borders) if ahead[at].grain == grain]
+    if len(borders) == 1:
+        return borders[0]
+    hashes = {at: _hash(text, ahead[at].start) for at in borders}
+    some = heapq.nsmallest(_WEIGHED, borders, key=hashes.__getitem__) if len(borders) > _WEIGHED else borders
+    return min(some, key=lambda at: (words.cohesion(ahead[at].start), hashes[at]))
 
 
 def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
@@ -242,16 +241,6 @@ def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
     return roomy
 
 
-def _cohesion(text: str, at: int) -> float:
-    """Return how alike the words before and behind are, 0..1: the square of their cosine (Hearst, TextTiling, 1997)."""
-    before, behind = (
-        {word[:_STEM] for word in _WORDS.findall(side.lower())}
-        for side in (text[max(0, at - _SIGHT) : at], text[at : at + _SIGHT])
-    )
-    shared = len(before & behind)
-    return shared * shared / (len(before) * len(behind)) if shared else 0.0
-
-
 def _hash(text: str, at: int) -> int:
     return xxhash.xxh3_64_intdigest(text[at : at + _AHEAD].encode("utf-8", "surrogatepass"))
 
@@ -262,15 +251,14 @@ def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
     for depth in range(unit.depth, len(cuts)):
         cut = cuts[depth]
         parts: list[_Unit] = []
-        start, opens = unit.start, unit.opens
+        start, opens, grain = unit.start, unit.opens, unit.grain
         for end, following in [
             *((m.start() + len(m[0].rstrip()), m.end()) for m in cut.border.finditer(text, unit.start, unit.end)),
             (unit.end, unit.end),
         ]:
-            if text[start:end].strip():
-                grain = max(unit.grain, cut.grain) if parts else unit.grain
-                parts.append(unit._replace(start=start, end=end, opens=opens, grain=grain, depth=depth + 1))
-                opens = False
+            if start < end and not text[start:end].isspace():
+                parts.append(_Unit(start, end, unit.kind, unit.section, opens, grain, depth + 1))
+                opens, grain = False, max(unit.grain, cut.grain)
             start = following
         if len(parts) > 1:
             return parts

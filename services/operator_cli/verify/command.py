@@ -44,7 +44,7 @@ class Outcome(Message, frozen=True):
         return {"right": 0, "wrong": 1, "unsettled": 2}[self.report.verdict]
 
 
-def verify_here(*, repair: bool, dry_run: bool, sample: int | None, patience_s: float) -> Outcome:
+def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float) -> Outcome:
     """Return what was found, and mended.
 
     Raises:
@@ -57,28 +57,39 @@ def verify_here(*, repair: bool, dry_run: bool, sample: int | None, patience_s: 
     async def run() -> Outcome:
         async with opened(settings) as parts:
             with progress() as watch:
-                return await verify(parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s)
+                return await verify(
+                    parts, watch, repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience_s
+                )
 
     return asyncio.run(run())
 
 
 async def verify(
-    parts: Parts, watch: Watch, *, repair: bool, dry_run: bool, sample: int | None, patience_s: float
+    parts: Parts,
+    watch: Watch,
+    *,
+    repair: bool,
+    dry_run: bool,
+    sample: int | None,
+    patience_s: float,
+    renew: bool = False,
 ) -> Outcome:
     """Return what was found, and mended; the verdict stands where readiness reads it.
+
+    With `renew`, what an older chunker cut counts as different.
 
     Raises:
         ConfigurationError: the log has nothing to repair from.
         Unavailable: a part is away.
     """
-    verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
+    verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew)
     report = await verifier.verify()
     outcome = Outcome(report=report, dry_run=dry_run)
     if repair and report.differences:
         await _keep(parts.store, report)
         repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
         if not dry_run:
-            report = await Verifier(parts, watch, sample=sample, patience_s=patience_s).verify()
+            report = await Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew).verify()
         outcome = Outcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
     await _keep(parts.store, report)
     return outcome
@@ -182,6 +193,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
 
 def _report(report: Report) -> Iterator[str]:
     yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded anew"
+    if report.older_chunker:
+        yield f"{report.older_chunker} of them are cut as an older chunker did; --repair --renew cuts them anew"
     for name in INVARIANTS:
         count = report.counts.get(name, 0)
         verdict_ = f"{count} differ" if count else "–" if name in ("I6", "I7") else "ok"

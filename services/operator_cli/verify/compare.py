@@ -125,7 +125,7 @@ def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, s
         faults.append(
             ("I1", "the vector doesn't fit its vectorHash" if point.dense is not None else "it has no vector")
         )
-    if not _alike(point.sparse, wanted.sparse):
+    if not alike(point.sparse, wanted.sparse):
         faults.append(("I1", "the sparse vector isn't its text's"))
     return faults
 
@@ -151,7 +151,8 @@ def _surplus(point: Point, version: int) -> str:
     return f"of version {found} is {'stale' if found < version else 'ahead'}: version {version} answers"
 
 
-def _alike(a: Sparse | None, b: Sparse | None) -> bool:
+def alike(a: Sparse | None, b: Sparse | None) -> bool:
+    """Return whether two sparse vectors are equal, whatever the order of their terms."""
     return _weights(a) == _weights(b)
 
 

@@ -66,6 +66,7 @@ class Report(Message, frozen=True):
     lag: dict[str, int]  # records by topic that its stage hasn't finished
     wrong: tuple[str, ...] = ()  # documents that differ
     strays: tuple[str, ...] = ()  # points that name no document
+    older_chunker: int = 0  # documents that are right, and cut as an older chunker did
 
     @property
     def differences(self) -> int:

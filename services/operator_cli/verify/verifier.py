@@ -8,12 +8,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
 import numpy as np
 import xxhash
 from aiokafka import TopicPartition
 
-from services.ingest_worker.chunk import ready_made, version_chunks
-from services.operator_cli.verify import compare
+from services.ingest_worker.chunk import CHUNKER, ready_made, version_chunks
+from services.operator_cli.verify import compare, recut
 from services.operator_cli.verify.findings import Difference, Judged, Remedy, Report, Tally
 from services.operator_cli.verify.oracle import Expected, expected, misnamed, texts
 from services.operator_cli.verify.reading import Cut, cut, records
@@ -78,6 +79,7 @@ class Seen:
     name: str
     judged: Judged
     record: Record | None  # of the version that answers
+    older_chunker: bool = False  # nothing is wrong with it, and the chunker of today would cut it otherwise
 
 
 class Verifier:
@@ -85,14 +87,18 @@ class Verifier:
 
     `sample` is how many points are embedded anew, None for all of them. A document that differs while records of it
     are on their way is looked at again, for up to `patience_s`; so nothing is called wrong that is only late.
+    A document that an older chunker cut, in an index that one began, counts as different only with `renew`.
     """
 
-    def __init__(self, parts: Parts, watch: Watch, *, sample: int | None = 32, patience_s: float = 30.0) -> None:
+    def __init__(
+        self, parts: Parts, watch: Watch, *, sample: int | None = 32, patience_s: float = 30.0, renew: bool = False
+    ) -> None:
         self._parts = parts
         self._watch = watch
         self._sample = sample
         self._patience_s = patience_s
         generation = parts.generation
+        self._recut = generation.chunker != CHUNKER and not renew
         self._groups = readers(generation.id)
         self.truth = Truth(generation.id)
         self.cut = Cut(committed={}, ends={})
@@ -100,6 +106,7 @@ class Verifier:
         self._rate = 2**64
         self._salt = time.time_ns()
         self._points = self._embedded = 0
+        self._older: set[str] = set()  # documents that an older chunker cut
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -139,6 +146,7 @@ class Verifier:
             lag={topic: lag for topic, lag in self.cut.lag().items() if lag},
             wrong=tuple(tally.wrong),
             strays=tuple(tally.strays),
+            older_chunker=len(self._older),
         )
 
     async def _compare(self, names: set[str], what: str, tally: Tally) -> set[str]:
@@ -151,8 +159,11 @@ class Verifier:
         found: dict[str, tuple[Difference, ...]] = {}
         async with aclosing(self.look(names, what)) as seen:
             async for each in seen:
+                self._older.discard(each.name)
                 if each.judged.differences:
                     found[each.name] = each.judged.differences
+                elif each.older_chunker:
+                    self._older.add(each.name)
         changing = busy | await self.read_on()
         for name in sorted(found.keys() - changing):
             for difference in found[name]:
@@ -374,17 +385,22 @@ class Verifier:
             lettered=lettered,
         )
         try:
-            wanted = None if answers is None else await self._expected(events[answers])
+            answering = None if answers is None else events[answers]
+            wanted = None if answering is None else await self._expected(answering)
         except Rejected as error:
             fault = Difference(
                 invariant="I1", sentence=f"what version {answers} must hold can't be told: {error}", document_id=name
             )
             return Seen(name=name, judged=Judged((*in_ledger.differences, fault)), record=None)
         in_index = compare.index_judged(name, wanted, head, points)
+        record = None if answers is None else subject.records[answers]
+        # What the ledger lacks is mended by publishing the version again, and then it is cut anew.
+        if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
+            return Seen(name=name, judged=Judged(), record=record, older_chunker=True)
         judged = _both(in_index, in_ledger)
         if wanted is not None:
             judged = _both(judged, await self._embedded_alike(wanted, points))
-        return Seen(name=name, judged=judged, record=None if answers is None else subject.records[answers])
+        return Seen(name=name, judged=judged, record=record)
 
     def _failure(
         self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
@@ -404,12 +420,30 @@ class Verifier:
             ready = await ready_chunks_of(event, self._parts.blobs)
             made = await asyncio.to_thread(ready_made, ready, self._parts.embedder.tokens)
         elif not document.deleted:
-            text = event.text
-            if text is None:
-                ref = BlobRef(sha256=document.text_sha256 or "", size=document.text_size)
-                text = (await self._parts.blobs.get(document.tenant, document.document_id, ref)).decode()
-            made = await asyncio.to_thread(self._chunks, text, event)
+            made = await asyncio.to_thread(self._chunks, await self._text(event), event)
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
+
+    async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
+        """Return whether the index holds the version rightly, if an older chunker cut it as its points say."""
+        if not self._recut or event is None or event.ready_made or event.document.deleted:
+            return False
+        document, text, tokens = event.document, await self._text(event), self._parts.embedder.tokens
+        made = await asyncio.to_thread(recut.read_back, points, text, event.pages, tokens)
+        if made is None:
+            return False
+        bare = texts(document, [msgspec.structs.replace(chunk, section=None) for chunk in made])
+        sparse, older = [await self._parts.bm25.documents(lines) for lines in (texts(document, made), bare)]
+        wanted = recut.as_it_was_written(expected(document, made, sparse), points, older)
+        if compare.index_judged(document.document_id, wanted, head, points).differences:
+            return False
+        return not (await self._embedded_alike(wanted, points)).differences
+
+    async def _text(self, event: DocumentExtracted) -> str:
+        if event.text is not None:
+            return event.text
+        document = event.document
+        ref = BlobRef(sha256=document.text_sha256 or "", size=document.text_size)
+        return (await self._parts.blobs.get(document.tenant, document.document_id, ref)).decode()
 
     def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
         return version_chunks(

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shared.embedder import build_minilm_graph as graph
 from shared.embedder.minilm import GRAPH, MiniLm, package_folder, tensors
@@ -78,6 +80,25 @@ def test_counts_are_those_of_the_tokenizer_without_special_tokens(minilm: MiniLm
 
     assert counts == [len(minilm.tokens.ids(text)) - 2 for text in texts]
     assert counts[-3:] == [0, 4, 1]
+
+
+_PIECES = st.text(st.characters(max_codepoint=127), max_size=12) | st.sampled_from(
+    ["[CLS]", "[SEP", "[MASK]", "[unk]", "[UNK]x", "don't", "naïve", "東京", "\x7f", "e\u0301", "w" * 101, "Harbour's"]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(_PIECES, max_size=8).map("".join), min_size=1, max_size=3))
+def test_whatever_the_text_its_count_is_the_tokenizers(minilm: MiniLm, texts: list[str]) -> None:
+    assert minilm.tokens.count(texts) == [len(minilm.tokens.ids(text)) - 2 for text in texts]
+
+
+def test_words_beyond_those_that_are_kept_are_counted_alike(minilm: MiniLm) -> None:
+    texts = [" ".join(f"{word}harbour{n}" for word in range(1000)) for n in range(25)]
+
+    first, *others = minilm.tokens.count(texts)
+
+    assert minilm.tokens.count(texts) == [first, *others] == [len(minilm.tokens.ids(text)) - 2 for text in texts]
 
 
 def test_the_graph_is_what_its_script_builds() -> None:

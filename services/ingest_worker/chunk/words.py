@@ -1,0 +1,59 @@
+"""How much a border parts: the words before it and behind it."""
+
+import re
+
+from shared.chunk_sizes import LARGEST
+
+_SIGHT = 400  # characters before and behind a border whose words tell how much it parts
+_LEAST = 4  # letters; shorter words say little
+_STEM = 6  # letters
+_PIECE = 16_384  # characters that are made ready at once
+_OTHER = re.compile(r"[\W\d_]")
+_ASCII = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
+_FEW = 100  # kinds of characters that are replaced faster one after the other than all at once
+
+
+class Words:
+    """The words of a text around any place, asked for mostly in reading order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._begin = self._end = 0  # of the piece that is ready
+        self._letters: str | None = None  # the piece, all but letters blanked; None where that would change lengths
+        self._found: dict[int, float] = {}  # in the piece
+
+    def cohesion(self, at: int) -> float:
+        """Return how alike words before and behind are, 0..1: the square of their cosine (Hearst, TextTiling, 1997)."""
+        start, end = max(0, at - _SIGHT), min(len(self._text), at + _SIGHT)
+        if not self._begin <= start <= end <= self._end:
+            self._begin = max(0, start - LARGEST)  # the borders that end one chunk are asked for in any order
+            self._end = min(len(self._text), start + _PIECE)
+            piece = self._text[self._begin : self._end]
+            # Small letters of these depend on their place, or are more.
+            self._letters = None if "Σ" in piece or "İ" in piece else _letters(piece)
+            self._found.clear()
+        if at not in self._found:
+            before, behind = self._stems(start, at), self._stems(at, end)
+            shared = len(before & behind)
+            self._found[at] = shared * shared / (len(before) * len(behind)) if shared else 0.0
+        return self._found[at]
+
+    def _stems(self, start: int, end: int) -> set[str]:
+        if self._letters is None:
+            letters = _letters(self._text[start:end])
+        else:
+            letters = self._letters[start - self._begin : end - self._begin]
+        return {word[:_STEM] for word in letters.split() if len(word) >= _LEAST}
+
+
+def _letters(text: str) -> str:
+    """Return the text in small letters, and blanks for everything else."""
+    letters = text.lower()
+    if letters.isascii():
+        return letters.translate(_ASCII)
+    others = [character for character in set(letters) if _OTHER.match(character)]
+    if len(others) > _FEW:
+        return _OTHER.sub(" ", letters)
+    for other in others:
+        letters = letters.replace(other, " ")
+    return letters

@@ -1,0 +1,49 @@
+"""Ready-made chunks: what is shown and what is embedded come out as they went in, and stand in the document's text."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.embed_worker.points import chunk_points
+from services.ingest_worker.chunk import ready_made
+from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.clean import cleaned
+from shared.ids import text_hash
+from shared.index import EMBEDDED
+from shared.ready_chunks import body_of
+from shared.store import Sparse
+from tests.unit.verify.builders import a_version
+
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=80).map(cleaned).filter(bool)
+
+
+class _Characters:
+    max_tokens = 10**6
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(_TEXTS, st.none() | _TEXTS), min_size=1, max_size=8))
+def test_shown_and_embedded_text_survive_the_way_to_the_index(given_: list[tuple[str, str | None]]) -> None:
+    body = body_of([{"text": text} | ({"embeddingText": other} if other else {}) for text, other in given_])
+
+    read = extract(body, Hints())
+    made = ready_made(read.chunks, _Characters())
+    points = chunk_points(
+        a_version(),
+        made,
+        slice(0, len(made)),
+        [np.array([1], np.float32)] * len(made),
+        [Sparse([], [])] * len(made),
+    )
+
+    assert [read.text[chunk.start : chunk.end] for chunk in made] == [text for text, _ in given_]
+    assert [chunk.embedded for chunk in made] == [other or text for text, other in given_]
+    for (text, other), point in zip(given_, points, strict=True):
+        assert point.payload["text"] == text
+        assert point.payload.get(EMBEDDED, text) == (other or text)
+        assert point.payload["metadata"]["chunkHash"] == text_hash(other or text)
