@@ -123,5 +123,5 @@ FORMAT = Format(
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
     warm=imports("trafilatura"),
-    libraries=("charset-normalizer", "lxml", "trafilatura"),
+    libraries=("chardet", "lxml", "trafilatura"),
 )

@@ -25,5 +25,5 @@ FORMAT = Format(
     sniff=lambda _: False,  # what nothing else claims
     read=read,
     light=True,
-    libraries=("charset-normalizer",),
+    libraries=("chardet",),
 )
