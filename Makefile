@@ -28,7 +28,7 @@ help: ## list the targets
 run: $(BASE) ## set up, start Sluice, and load the sample library once
 	@exec $(PY) -m services.operator_cli serve
 
-extras: $(EXTRAS) ## add what reads Word, old PowerPoint and Outlook files, and images: 300 MB
+extras: $(EXTRAS) ## add what reads old Word and PowerPoint and Outlook files, and images: 300 MB
 
 demo: $(BASE) ## load, search, ask, change, delete: the whole system on a temporary folder
 	@exec $(PY) -m services.operator_cli demo

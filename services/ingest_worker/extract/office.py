@@ -1,9 +1,9 @@
-"""Word's and PowerPoint's files by kreuzberg, of the extra `office`: a Rust library that reads old and new ones."""
+"""Word's, PowerPoint's and Outlook's files of old by kreuzberg, of the extra `office`, a Rust library."""
 
 import importlib.util
 import re
 
-from services.ingest_worker.extract.archive import Properties, declared
+from services.ingest_worker.extract.archive import declared
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Hints
 from shared.errors import Rejected
@@ -20,10 +20,8 @@ def is_ole(data: bytes, stream: str) -> bool:
     return data.startswith(_OLE) and stream.encode("utf-16-le") in data
 
 
-def read_as(
-    document_type: str, media_type: str, data: bytes, hints: Hints, says: Properties | None = None
-) -> Extraction:
-    """Return the text as Markdown. `says` is what is known of the document already.
+def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> Extraction:
+    """Return the text as Markdown.
 
     Raises:
         Rejected: code `unsupported` without the extra, `password` or `damaged`.
@@ -42,17 +40,13 @@ def read_as(
         if _LOCKED.search(str(error)):
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
         raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
-    about, says = result.metadata, says or {}
-    found = {
-        "title": says.get("title") or _string(about.get("title")) or _string(about.get("subject")),
-        "created": says.get("created") or _string(about.get("created_at")),
-        "modified": says.get("modified") or _string(about.get("modified_at")),
+    about, text = result.metadata, _text(result.content)
+    says = {
+        "title": _string(about.get("title")) or _string(about.get("subject")),
+        "created": _string(about.get("created_at")),
+        "modified": _string(about.get("modified_at")),
     }
-    return Extraction(
-        text=_text(result.content),
-        document_type=document_type,
-        **declared({**says, **found}),
-    )
+    return Extraction(text=text, document_type=document_type, **declared(says, text))
 
 
 def _text(markdown: str) -> str:
