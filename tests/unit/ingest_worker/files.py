@@ -161,7 +161,9 @@ _OPEN = "urn:oasis:names:tc:opendocument:xmlns"
 def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
     """Return an OpenDocument file of a kind (text, presentation, spreadsheet) with the body's XML."""
     out = io.BytesIO()
-    spaces = " ".join(f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta"))
+    spaces = " ".join(
+        f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta", "presentation")
+    )
     spaces += f' xmlns:draw="{_OPEN}:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
     content = f"""<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body>
  </office:document-content>"""
