@@ -81,3 +81,34 @@ def test_binary_as_text_is_unsupported(data: bytes) -> None:
         _text(data)
 
     assert caught.value.code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1", "an image of the HEIF kind"),
+        (b"\0\0\0\x18ftypmp42\0\0\0\0", "a film or a recording"),
+        (b"\x1f\x8b\x08\0abc", "an archive that is no ZIP"),
+        (b"SQLite format 3\0", "a database"),
+    ],
+)
+def test_what_is_known_but_not_read_is_called_by_its_kind(data: bytes, kind: str) -> None:
+    with pytest.raises(Rejected, match=rf"^a\.txt is {kind}, which is not read$") as caught:
+        _text(data)
+
+    assert caught.value.code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("filename", "text"),
+    [
+        ("a.rst", ".. _label:\n\n=====\nTides\n=====\n\nPart\n----\nText."),
+        ("a.rst", "Tides\n~~~~~\nText."),
+        ("a.adoc", "// by Ann\n= Tides\n\n== Part"),
+        ("a.org", "#+title: Tides\n* Part"),
+        ("a.tex", r"\documentclass{article}\title{Tides}"),
+    ],
+)
+def test_markup_that_names_its_title_has_one(filename: str, text: str) -> None:
+    assert extract(text.encode(), Hints(filename=filename)).title == "Tides"
+    assert extract(text.encode(), Hints(filename="notes.txt")).title == "notes"
