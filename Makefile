@@ -58,8 +58,8 @@ mutants: $(DEV) ## break the code on purpose, and show which check notices
 bench: $(DEV) ## measure, and print the figures beside their bars
 	@exec $(PY) -m tests.bench
 
-eval: $(DEV) ## score retrieval: make eval DATA=folder
-	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements"; exit 2; }
+eval: $(DEV) ## score retrieval, or what is read of files: make eval DATA=folder
+	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }
 	@exec $(PY) -m tests.bench.eval "$(DATA)"
 
 lock: ## pin everything anew from pyproject.toml (the only target that needs uv)
