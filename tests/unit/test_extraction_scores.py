@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.bench.extraction import documents, passages, shingles
@@ -6,7 +8,7 @@ _TIDE = "It rose at noon and fell at night"
 
 
 def test_phrases_and_outcomes_are_shares_of_files_and_what_falls_short_is_named() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"file": "a", "outcome": "text", "must_contain": ["the  *Ebb*", "the flow"]},
         {"file": "b", "outcome": "password"},
         {"file": "c", "outcome": "damaged"},

@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.extract import Extraction, Hints, detect, extract
+from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from shared.errors import Rejected
 from tests.unit.ingest_worker.files import a_docx, a_docx_of, a_zip
 
@@ -113,6 +113,16 @@ def test_a_frame_is_no_table_and_a_table_in_a_cell_is_its_words() -> None:
 
     assert _read(a_docx(rows(_p("Alone") + _p("framed")))).text == "Alone\n\nframed"
     assert _read(a_docx(rows(_p("Port"), rows(_p("a|b"), _p("c"))))).text == "| Port | a\\|b c |\n| --- | --- |"
+
+
+def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter((False, False, True))
+    monkeypatch.setattr(limits, "spent", lambda: next(looks))
+
+    read = _read(a_docx_of(*["x"] * 2_500))
+
+    assert read.text.count("x") == 2_000
+    assert read.note == f"only the first 2000 paragraphs were read in {limits.seconds()}"
 
 
 def test_without_a_title_the_heading_it_begins_with_is_one() -> None:

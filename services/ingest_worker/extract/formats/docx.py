@@ -2,11 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
-from services.ingest_worker.extract import office
+from services.ingest_worker.extract import limits, office
 from services.ingest_worker.extract.archive import declared, names, opened, part, properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
@@ -27,6 +27,7 @@ _UNSEEN = frozenset({"del", "moveFrom", "rPr", "instrText", "delText", "Fallback
 _BETWEEN = {"den": "/", "sup": "^"}  # of formulas
 _BREAKS = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-"}
 _OFF = frozenset({"0", "false", "off", "none"})
+_OFTEN = 1_000  # paragraphs, after which to look at the clock
 _LEVELS = 9  # of a list
 _DEPTH = 20  # of styles based on styles
 
@@ -57,7 +58,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown, with title, description, language and dates.
 
     Raises:
-        Rejected: code `password`, `damaged` or `too_large`.
+        Rejected: code `password`, `damaged`, `timeout` or `too_large`.
     """
     if office.is_ole(data, "EncryptedPackage"):
         raise Rejected(f"{hints.name} is locked by a password", "password")
@@ -67,11 +68,20 @@ def read(data: bytes, hints: Hints) -> Extraction:
         body = None if root is None else root.find("{*}body")
         if body is None:
             raise Rejected(f"{hints.name} is damaged: its text can't be parsed", "damaged")
-        text = cleaned(_laid_out(_Document(archive, hints).blocks(body)))
-    return Extraction(text=text, document_type="docx", **declared(says, text))
+        blocks: list[_Block] = []
+        note = None
+        for block in _Document(archive, hints).blocks(body):
+            if len(blocks) % _OFTEN == 0 and limits.spent():
+                note = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
+                break
+            blocks.append(block)
+    if note and not blocks:
+        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
+    text = cleaned(_laid_out(blocks))
+    return Extraction(text=text, document_type="docx", note=note, **declared(says, text))
 
 
-def _laid_out(blocks: Iterator[_Block]) -> str:
+def _laid_out(blocks: Iterable[_Block]) -> str:
     parts: list[str] = []
     before = ""
     for text, kind in blocks:
