@@ -32,7 +32,7 @@ help: ## list the targets
 run: $(BASE) ## set up, start Sluice, and load the sample library once
 	@exec $(PY) -m services.operator_cli serve
 
-extras: $(EXTRAS) ## add what reads Word, old PowerPoint and Outlook files, and images: 300 MB
+extras: $(EXTRAS) ## add what reads old Word and PowerPoint and Outlook files, and images: 300 MB
 
 demo: $(BASE) ## load, search, ask, change, delete: the whole system on a temporary folder
 	@exec $(PY) -m services.operator_cli demo
@@ -62,8 +62,8 @@ mutants: $(DEV) ## break the code on purpose, and show which check notices
 bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, standalone or distributed
 	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY))
 
-eval: $(DEV) ## score retrieval: make eval DATA=folder
-	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements"; exit 2; }
+eval: $(DEV) ## score retrieval, or what is read of files: make eval DATA=folder
+	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }
 	@exec $(PY) -m tests.bench.eval "$(DATA)"
 
 lock: ## pin everything anew from pyproject.toml (the only target that needs uv)

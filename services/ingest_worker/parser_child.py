@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, detect, extract, limits
+from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
 from shared.errors import Rejected
 
 LENGTH_BYTES = 4
@@ -92,7 +92,6 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     while True:
         job = jobs.get()
         limits.begin(job.wall_s, partial(_announce, out))
-        limits.earn(pages=_pages(job))
         _send(out, _reply(job))
 
 
@@ -100,13 +99,6 @@ def _announce(out: BinaryIO, pages: int, scans: int) -> None:
     if scans:
         _allow_all_memory()
     _send(out, Begun(pages, scans))
-
-
-def _pages(job: Job) -> int:
-    try:
-        return detect(job.data, job.hints).pages(job.data)
-    except Exception:  # noqa: BLE001 - reading meets it again and says what it means
-        return 0
 
 
 def _reply(job: Job) -> Reply:

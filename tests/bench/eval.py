@@ -1,7 +1,7 @@
-"""`make eval DATA=…`: retrieval quality of the standalone default on a judged collection.
+"""`make eval DATA=…`: retrieval quality of the standalone default on a judged collection, or what is read of files.
 
 DATA holds corpus.jsonl[.gz] {"id", "title", "text"}, queries.jsonl {"id", "text"} and qrels.tsv (query, document,
-grade, with a header): the BEIR layout. A document scores as its best passage.
+grade, with a header): the BEIR layout. A document scores as its best passage. For files see `extraction`.
 """
 
 import gzip
@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.progress import track
 
+from tests.bench import extraction
 from tests.e2e.harness import Server
 
 DEPTH = 10
@@ -50,7 +51,12 @@ def main() -> int:
     if len(sys.argv) < 2:
         print("usage: make eval DATA=folder [MODE=hybrid]", file=sys.stderr)
         return 2
-    data, mode = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "hybrid"
+    data = Path(sys.argv[1])
+    if any((data / name).exists() for name in ("manifest.jsonl", "gold.jsonl")):
+        for line in extraction.measure(data):
+            print(line)
+        return 0
+    mode = sys.argv[2] if len(sys.argv) > 2 else "hybrid"
     grades = judgments(data / "qrels.tsv")
     corpus = list(lines(data / "corpus.jsonl"))
     with tempfile.TemporaryDirectory() as folder:

@@ -6,13 +6,14 @@ import time
 from pathlib import Path
 
 from services.ingest_worker import extract, parser_child
-from services.ingest_worker.extract import Extraction, Format, Hints, ocr
+from services.ingest_worker.extract import Extraction, Format, Hints, limits, ocr
 
 MARK = b"ROUGH"
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    _, command, argument, *_ = data.decode().split(" ")
+    _, command, argument, pages, *_ = data.decode().split(" ")
+    limits.earn(pages=int(pages))
     match command:
         case "hang":
             Path(argument).touch()
@@ -58,7 +59,6 @@ ROUGH = Format(
     suffixes=frozenset(),
     sniff=lambda data: data.startswith(MARK),
     read=read,
-    pages=lambda data: int(data.split(b" ")[3]) if data.startswith(MARK) else 0,
 )
 
 if __name__ == "__main__":

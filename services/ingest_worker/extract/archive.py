@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from services.ingest_worker.extract.clean import one_line
+from services.ingest_worker.extract.clean import one_line, opening_heading, own_title
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from shared.errors import Rejected
@@ -33,10 +33,13 @@ class Declared(TypedDict):
     modified: str | None
 
 
-def declared(says: Mapping[str, str | None]) -> Declared:
-    """Return a document's properties, each in one line of bounded length."""
+def declared(says: Mapping[str, str | None], text: str = "") -> Declared:
+    """Return a document's properties, each in one line of bounded length.
+
+    Without a title of its own it is the heading with which `text` begins.
+    """
     return Declared(
-        title=one_line(says.get("title")),
+        title=own_title(says.get("title")) or opening_heading(text),
         description=one_line(says.get("description"), 2000),
         language=one_line(says.get("language"), 35),
         created=one_line(says.get("created"), 35),

@@ -4,7 +4,7 @@ import codecs
 import re
 import unicodedata
 
-from charset_normalizer import from_bytes
+import chardet
 
 from services.ingest_worker.extract.format import Hints
 from shared.errors import Rejected
@@ -18,12 +18,20 @@ _BOMS = (
 )
 # What pages declare and what their authors' programs wrote: https://encoding.spec.whatwg.org/#names-and-labels
 _MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
+_NO_CHARACTERS = frozenset({"Cn", "Co", "Cs"})  # unassigned, private, surrogates: half of what random bytes give
 _STATEFUL = frozenset({"iso2022_jp", "iso2022_kr", "hz"})  # seven bits, so they pass for UTF-8
 _NOT_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
+_ISO_2022_JP = re.compile(rb"\x1b\$[@B]")  # seven bits, too; nothing else has these in a text
 _STRAY = 8  # control characters; a text may hold a few, an image or a program has one in three
 _SAMPLE = 64 * 1024  # bytes; guessing an encoding costs time by the byte
 
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_OPENING = re.compile("#{1,6} ([^\n]+)")
+_TOOL = re.compile("^Microsoft \\w+ - ")
+_NO_TITLE = re.compile(
+    r"(?i)\(?(?:untitled|unspecified|anonymous|unbenannt|sans titre|document|presentation|slide|folie|book|workbook)\)?"
+    r"(?: ?\d+)?|(?:\w+ (?:de )?)?powerpoint[ -]?\w*|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|graffle|pdf|qxd|pmd)"
+)
 _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
 # Control characters, soft hyphens, bidirectional overrides, byte order marks, surrogates, non-characters.
 _DROPPED = re.compile(
@@ -45,6 +53,18 @@ def one_line(text: str | None, limit: int = 500) -> str | None:
     return " ".join(cleaned(text or "").split())[:limit].rstrip() or None
 
 
+def own_title(text: str | None) -> str | None:
+    """Return a title as `one_line`, None where a program wrote its own there: "untitled", a file's name."""
+    line = _TOOL.sub("", one_line(text) or "")
+    return None if _NO_TITLE.fullmatch(line) else line or None
+
+
+def opening_heading(markdown: str) -> str | None:
+    """Return the heading with which a cleaned text begins: where nothing else is one, it is the title."""
+    heading = _OPENING.match(markdown)
+    return own_title(heading[1]) if heading else None
+
+
 def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
     """Return the characters: by byte order mark, as UTF-8, as declared, or by a guess from the content.
 
@@ -60,7 +80,7 @@ def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
     if charsets and charsets[0] in _STATEFUL and b"\x1b" in data:
         return data.decode(charsets[0], "replace")
     text = _wide(data) if b"\0" in data[:_SAMPLE] else _narrow(data, charsets)
-    if text is None or len(_CONTROLS.findall(text, 0, _SAMPLE)) > max(_STRAY, min(len(text), _SAMPLE) // 20):
+    if text is None or _is_binary(text):
         raise Rejected(f"{hints.name} is neither text nor in a format that can be read", "unsupported")
     return text
 
@@ -78,16 +98,26 @@ def _known(name: str | None) -> str | None:
 
 
 def _wide(data: bytes) -> str | None:
-    """Return UTF-16 without its mark; every second byte of Latin text is zero then."""
-    sample = data[:_SAMPLE]
+    """Return UTF-16 without its mark: a space, and each Latin letter, has a zero byte then, on the same side."""
+    sample = data[: _SAMPLE - _SAMPLE % 2]
     if not sample.strip(b"\0"):
         return ""
+    plain = _utf8(data)
+    if plain is not None and not _is_binary(plain):
+        return plain  # a stray zero byte is dropped later
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     for encoding, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if zeros * 5 > len(sample) and others * 20 < zeros:
+        if others * 20 < zeros and (zeros * 5 > len(sample) or _is_text(sample.decode(encoding, "replace"))):
             return data.decode(encoding, "replace")
-    # A stray zero byte in plain text is dropped later.
-    return _utf8(data) if sample.count(0) <= max(_STRAY, len(sample) // 200) else None
+    return None
+
+
+def _is_text(text: str) -> bool:
+    return sum(unicodedata.category(character) in _NO_CHARACTERS for character in text) * 100 <= len(text)
+
+
+def _is_binary(text: str) -> bool:
+    return len(_CONTROLS.findall(text, 0, _SAMPLE)) > max(_STRAY, min(len(text), _SAMPLE) // 20)
 
 
 def _utf8(data: bytes) -> str | None:
@@ -99,6 +129,8 @@ def _utf8(data: bytes) -> str | None:
 
 def _narrow(data: bytes, charsets: list[str]) -> str | None:
     text = _utf8(data)
+    if text is not None and _ISO_2022_JP.search(data, 0, _SAMPLE):
+        return data.decode("iso2022_jp", "replace")
     if text is not None:
         return text
     for name in charsets:
@@ -110,5 +142,5 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
     # Broken UTF-8 is UTF-8: replaced bytes are few beside the sequences that are right.
     if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
         return data.decode("utf-8", "replace")
-    guess = from_bytes(data[:_SAMPLE]).best()
-    return None if guess is None else data.decode(_MEANT.get(guess.encoding, guess.encoding), "replace")
+    guess = _known(chardet.detect(data[:_SAMPLE])["encoding"])
+    return None if guess is None else data.decode(guess, "replace")

@@ -72,7 +72,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     sniff: Callable[[bytes], bool]  # sure of it from the content alone
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
     warm: Callable[[], None] = lambda: None  # imports what reading needs
-    pages: Callable[[bytes], int] = lambda _: 0  # each earns the reader more time
     light: bool = False  # cheap and safe enough to be read in the calling process
     libraries: tuple[str, ...] = ()  # distributions whose version decides the text
     extra: str | None = None  # what must be installed for it, beyond the base

@@ -45,7 +45,9 @@ def _engine() -> Any:
     threads = {f"EngineConfig.onnxruntime.{kind}_op_num_threads": 1 for kind in ("intra", "inter")}
     # Lines are found on a smaller picture, and a small one isn't blown up; they are read as sharp as they are.
     found_on = {"Det.limit_type": "max", "Det.limit_side_len": _SIDE}
-    return RapidOCR(params={"Global.log_level": "critical", **threads, **found_on})
+    # Line by line: in a batch each is made as wide as the widest, which takes a fifth more.
+    read_as = {"Rec.rec_batch_num": 1}
+    return RapidOCR(params={"Global.log_level": "critical", **threads, **found_on, **read_as})
 
 
 def begin(images: int) -> None:

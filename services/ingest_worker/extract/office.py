@@ -1,17 +1,21 @@
-"""Word's and PowerPoint's files by kreuzberg, of the extra `office`: a Rust library that reads old and new ones."""
+"""Word's, PowerPoint's and Outlook's files of old by kreuzberg, of the extra `office`, a Rust library."""
 
 import importlib.util
 import re
+from html import unescape
 
-from services.ingest_worker.extract.archive import Properties, declared
+from services.ingest_worker.extract.archive import declared
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.format import Extraction, Hints
+from services.ingest_worker.extract.format import Extraction, Hints, laid_out
+from services.ingest_worker.extract.parts import note
 from shared.errors import Rejected
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # stands before each
 _PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
 _BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # it takes Word's outline level 10, "body text", for a sixth heading
+_ENTITY = re.compile(r"&(?:#\d{1,6}|amp|lt|gt|quot|nbsp);")  # a tab comes as &#9;
 _LOCKED = re.compile(r"(?i)encrypt|password|protected")
 
 
@@ -20,10 +24,8 @@ def is_ole(data: bytes, stream: str) -> bool:
     return data.startswith(_OLE) and stream.encode("utf-16-le") in data
 
 
-def read_as(
-    document_type: str, media_type: str, data: bytes, hints: Hints, says: Properties | None = None
-) -> Extraction:
-    """Return the text as Markdown. `says` is what is known of the document already.
+def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> Extraction:
+    """Return the text as Markdown.
 
     Raises:
         Rejected: code `unsupported` without the extra, `password` or `damaged`.
@@ -42,23 +44,32 @@ def read_as(
         if _LOCKED.search(str(error)):
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
         raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
-    about, says = result.metadata, says or {}
-    found = {
-        "title": says.get("title") or _string(about.get("title")) or _string(about.get("subject")),
-        "created": says.get("created") or _string(about.get("created_at")),
-        "modified": says.get("modified") or _string(about.get("modified_at")),
+    about = result.metadata
+    says = {
+        "title": _string(about.get("title")) or _string(about.get("subject")),
+        "created": _string(about.get("created_at")),
+        "modified": _string(about.get("modified_at")),
     }
+    slides = [_text(slide) for slide in _SLIDE.split(result.content)[1:]] if document_type == "ppt" else []
+    read = {child["path"]: _text(child["result"].content) for child in result.children or ()}
+    attached = [f"# {' '.join(name.split())}\n\n{words}" for name, words in read.items() if words]
+    text, pages = laid_out(slides or ["\n\n".join([_text(result.content), *attached])])
+    names = about.get("attachments")
+    unread = [f"{name} could not be read" for name in names if not read.get(name)] if isinstance(names, list) else []
     return Extraction(
-        text=_text(result.content),
+        text=text,
         document_type=document_type,
-        **declared({**says, **found}),
+        pages=pages if slides else (),
+        note=note(unread),
+        **declared(says, text),
     )
 
 
 def _text(markdown: str) -> str:
     """Return the Markdown without links to pictures inside the file, and without escapes, as other formats' is."""
     text = _PICTURE.sub(lambda picture: picture[1] if picture[1] != "image" else "", markdown)
-    return cleaned(_BODY_TEXT.sub("", _ESCAPED.sub(r"\1", text)))
+    text = _ENTITY.sub(lambda entity: unescape(entity[0]), _ESCAPED.sub(r"\1", text))
+    return cleaned(_BODY_TEXT.sub("", text))
 
 
 def _string(value: object) -> str | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import Properties, declared, named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.format import Extraction, Hints
+from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.rows import table
 from shared.errors import Rejected
@@ -22,6 +22,7 @@ _PROPERTIES = {
     "creation-date": "created",
     "date": "modified",
 }
+_CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; more is a trap
 
 
@@ -47,7 +48,9 @@ def described(data: bytes, hints: Hints) -> Properties:
 
 
 def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
-    """Return the paragraphs, headings, lists and tables in reading order; slides under headings of their own.
+    """Return the paragraphs, headings, lists and tables in reading order; notes and boxes after their paragraph.
+
+    Slides are pages.
 
     Raises:
         Rejected: code `damaged`, `password` or `too_large`.
@@ -58,32 +61,53 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     body = None if root is None else root.find("{*}body")
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
+    slides = list(body.iter("{*}page"))
+    text, pages = laid_out([cleaned("\n\n".join(filter(None, _blocks(part)))) for part in slides or [body]])
     return Extraction(
-        text=cleaned("\n\n".join(filter(None, _blocks(body)))),
+        text=text,
         document_type=document_type,
-        **declared(says),
+        pages=pages if slides else (),
+        **declared(says, text),
     )
 
 
 def _blocks(element: "_Element") -> Iterator[str]:
     for child in element:
         match tag(child):
-            case "h":
-                level = child.get(f"{{{child.nsmap.get(child.prefix)}}}outline-level", "1")
-                yield f"{'#' * min(int(level) if level.isdigit() else 1, 6)} {_line(child)}"
-            case "p":
-                yield _line(child)
+            case "h" | "p":
+                yield _mark(child) + _line(child)
+                yield from _beside(child)
             case "list":
                 yield "\n".join(_items(child, ""))
+                for paragraph in child.iter("{*}p", "{*}h"):
+                    yield from _beside(paragraph)
             case "table":
                 yield table([[_cell(cell) for cell in row if tag(cell)] for row in _rows(child)])
-            case "page":
-                yield f"# {child.get(f'{{{child.nsmap.get(child.prefix)}}}name', '').strip()}"
-                yield from _blocks(child)
-            case "tracked-changes" | "forms" | "annotation" | "":
-                continue  # what was deleted, what is filled in, remarks
+            case "frame" if child.get(_CLASS) == "title":
+                yield f"# {' '.join(filter(None, map(_line, child.iter('{*}p'))))}".rstrip("# ")
+            case "notes":
+                spoken = list(filter(None, _blocks(child)))
+                yield "\n\n".join(["Notes:", *spoken] if spoken else [])
+            case "tracked-changes" | "forms" | "annotation" | "page-thumbnail" | "note-citation" | "":
+                continue  # what was deleted, what is filled in, remarks, numbers of notes
             case _:
                 yield from _blocks(child)
+
+
+def _mark(element: "_Element") -> str:
+    if tag(element) == "p":
+        return ""
+    level = element.get(f"{{{element.nsmap.get(element.prefix)}}}outline-level", "1")
+    return "#" * min(int(level) if level.isdigit() else 1, 6) + " "
+
+
+def _beside(paragraph: "_Element") -> Iterator[str]:
+    """Yield the blocks of a paragraph's own notes and boxes."""
+    for child in paragraph:
+        if tag(child) in ("note", "frame", "custom-shape"):
+            yield from _blocks(child)
+        elif tag(child) != "annotation":
+            yield from _beside(child)
 
 
 def _items(element: "_Element", indent: str) -> Iterator[str]:
@@ -125,7 +149,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
                 parts.append(" " * min(int(count) if count.isdigit() else 1, _REPEATED))
             case "tab" | "line-break":
                 parts.append(" ")
-            case "annotation" | "":
+            case "annotation" | "note" | "frame" | "custom-shape" | "":
                 pass
             case _:
                 _gather(child, parts)  # libxml2 has bounded the depth

@@ -1,7 +1,10 @@
 """A whole web page in blocks, as Markdown: where there is no main text to look for, or none is found."""
 
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
+
+from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -9,7 +12,12 @@ if TYPE_CHECKING:
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
 )
+_BREAK = "\v"  # a line's end that is meant; those of the source are white space
+_BREAKS = {"br": _BREAK, "td": " | ", "th": " | "}
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
+_BLOCKS = frozenset(
+    {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "section", "article", "blockquote", "form"}
+)
 # fmt: off
 _INLINE = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
@@ -17,7 +25,6 @@ _INLINE = frozenset({
     "td", "th", "time", "tt", "u", "var", "wbr",
 })
 # fmt: on
-_PREFIXES = {"td": " | ", "th": " | ", "br": " "}
 
 
 def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
@@ -82,10 +89,13 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
         elif tag == "pre":
             page.add_code("".join(element.itertext()))
             walk.skip_subtree()
+        elif tag == "table" and (rows := _rows(element)):
+            page.add_block(table(rows))
+            walk.skip_subtree()
         else:
             if tag not in _INLINE:
                 page.open(tag)
-            page.add(_PREFIXES.get(tag))
+            page.add(_BREAKS.get(tag))
             page.add(element.text)
     return page.text()
 
@@ -103,9 +113,12 @@ class _Page:
             self._words.append(words)
 
     def add_code(self, code: str) -> None:
+        self.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
+
+    def add_block(self, block: str) -> None:
         self.close()
-        if code.strip():
-            self._blocks.append("\n\n```\n" + code.strip("\n") + "\n```")
+        if block:
+            self._blocks.append("\n\n" + block)
 
     def open(self, tag: str) -> None:
         # A paragraph that begins a list item is that item.
@@ -115,7 +128,8 @@ class _Page:
         self._mark = "#" * int(tag[1]) + " " if heading else "- " if item else ""
 
     def close(self) -> None:
-        line = " ".join("".join(self._words).split())
+        lines = [" ".join(line.split()) for line in "".join(self._words).split(_BREAK)]
+        line = ("\n" if not self._mark else " ").join(filter(None, lines))
         if line:
             tight = self._mark == "- " and bool(self._blocks) and self._blocks[-1].lstrip("\n").startswith("- ")
             self._blocks.append(("\n" if tight else "\n\n") + self._mark + line)
@@ -125,6 +139,22 @@ class _Page:
     def text(self) -> str:
         self.close()
         return "".join(self._blocks)
+
+
+def _rows(element: "HtmlElement") -> list[list[str]]:
+    """Return a table's cells, [] where it lays out a page: blocks or tables are in its cells, or each row is one."""
+    if next(element.iterfind(".//table"), None) is not None or any(map(_BLOCKS.__contains__, _tags(element))):
+        return []
+    rows = [
+        [" ".join("".join(cell.itertext()).split()) for cell in row if cell.tag in ("td", "th")]
+        for row in element.iter("tr")
+        if not _hidden(row)
+    ]
+    return rows if max(map(len, rows), default=0) > 1 else []
+
+
+def _tags(element: "HtmlElement") -> Iterator[str]:
+    return (each.tag for each in element.iter() if isinstance(each.tag, str))
 
 
 def _hidden(element: "HtmlElement") -> bool:

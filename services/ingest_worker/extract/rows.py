@@ -2,44 +2,68 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, tee, zip_longest
 
+_HEADER_ROWS = 5
+_COLUMNS = 256
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _FIGURES = re.compile(r"[\d\s.,:/%$€£+()-]*")
 
 
 def told(rows: Iterable[Sequence[str]]) -> str:
     """Return a paragraph per row: `header: value; header: value`, or its values alone where there is no header.
 
-    The header is the first row of two or more names, none of them twice. What is above stands as it is; blank cells
-    and rows are left out.
+    The header is the first row of two or more names, none of them twice; after blank rows a row of names above one
+    with figures is the next table's. What is above a header stands as it is; blank cells and rows are left out.
     """
-    return "\n\n".join(_told(rows))
+    return "\n\n".join(_told([" ".join(cell.split()) for cell in row] for row in rows))
 
 
-def _told(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _told(rows: Iterable[list[str]]) -> Iterator[str]:
     header: list[str] | None = None
     seen = 0
-    for row in rows:
-        cells = [" ".join(cell.split()) for cell in row]
+    gap = False
+    for cells, following in _pairs(rows):
         filled = [cell for cell in cells if cell]
         if not filled:
+            gap = True
             continue
+        if gap and header is not None and _names(filled) and not _names([cell for cell in following if cell]):
+            header, seen = None, 0
+        gap = False
         if header is None:
             seen += 1
             # A table without a header in its first rows has none.
-            if seen <= 5 and _names(filled):
+            if seen <= _HEADER_ROWS and _names(filled):
                 header = cells
             yield " | ".join(filled)
             continue
+        # Hundreds of columns are a matrix; their names would be most of the text.
+        names = header if len(filled) <= _COLUMNS else []
         yield "; ".join(
-            f"{header[at]}: {cell}" if at < len(header) and header[at] else cell
-            for at, cell in enumerate(cells)
-            if cell
+            f"{names[at]}: {cell}" if at < len(names) and names[at] else cell for at, cell in enumerate(cells) if cell
         )
 
 
+def _pairs(rows: Iterable[list[str]]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each row with the next one."""
+    ahead, following = tee(rows)
+    next(following, None)
+    return zip_longest(ahead, following, fillvalue=[])
+
+
 def _names(filled: Sequence[str]) -> bool:
-    figures = sum(map(bool, map(_FIGURES.fullmatch, filled)))  # a few name years, or an index
-    return len(filled) > 1 and len(set(filled)) == len(filled) and figures <= len(filled) // 8
+    if len(filled) < 2 or len(set(filled)) < len(filled):
+        return False
+    figures = [cell for cell in filled if _FIGURES.fullmatch(cell)]
+    # A few of many are an index; all but the first may be years, each the same step from the last.
+    return len(figures) <= len(filled) // 8 or (len(figures) == len(filled) - 1 > 1 and _years(figures))
+
+
+def _years(figures: Sequence[str]) -> bool:
+    if not all(map(_YEAR.fullmatch, figures)):
+        return False
+    return len({int(after) - int(before) for before, after in pairwise(figures)}) == 1
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -65,22 +65,32 @@ _CORE = f"""<cp:coreProperties xmlns:cp="{_OFFICE}/package/2006/metadata/core-pr
  <dcterms:modified>2024-06-01T10:00:00Z</dcterms:modified></cp:coreProperties>"""
 
 
-def _package(main: str, kind: str, parts: Mapping[str, bytes | str]) -> bytes:
+def _package(main: str, kind: str, parts: Mapping[str, bytes | str], *, title: str = "The tide") -> bytes:
     types = f"""<Types xmlns="{_OFFICE}/package/2006/content-types">
  <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
  <Default Extension="xml" ContentType="application/xml"/>
  <Override PartName="/{main}" ContentType="application/vnd.openxmlformats-officedocument.{kind}.main+xml"/></Types>"""
     rels = f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships"><Relationship Id="r1" Target="{main}"
  Type="{_OFFICE}/officeDocument/2006/relationships/officeDocument"/></Relationships>"""
-    return a_zip({"[Content_Types].xml": types, "_rels/.rels": rels, "docProps/core.xml": _CORE, **parts})
-
-
-def a_docx(body: str, *, prolog: str = "") -> bytes:
-    """Return a Word file with the body's XML (prefix w)."""
-    document = (
-        f'{prolog}<w:document xmlns:w="{_OFFICE}/wordprocessingml/2006/main"><w:body>{body}</w:body></w:document>'
+    return a_zip(
+        {
+            "[Content_Types].xml": types,
+            "_rels/.rels": rels,
+            "docProps/core.xml": _CORE.replace("The tide", title),
+            **parts,
+        }
     )
-    return _package("word/document.xml", "wordprocessingml.document", {"word/document.xml": document})
+
+
+def a_docx(body: str, *, prolog: str = "", title: str = "The tide", **others: str) -> bytes:
+    """Return a Word file with the body's XML (prefix w), and that of its `styles`, `numbering` or `footnotes`."""
+    space = f'xmlns:w="{_OFFICE}/wordprocessingml/2006/main"'
+    parts: dict[str, bytes | str] = {
+        "word/document.xml": f"{prolog}<w:document {space}><w:body>{body}</w:body></w:document>"
+    }
+    for name, content in others.items():
+        parts[f"word/{name}.xml"] = f"<w:{name} {space}>{content}</w:{name}>"
+    return _package("word/document.xml", "wordprocessingml.document", parts, title=title)
 
 
 def a_docx_of(*paragraphs: str) -> bytes:
@@ -151,7 +161,9 @@ _OPEN = "urn:oasis:names:tc:opendocument:xmlns"
 def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
     """Return an OpenDocument file of a kind (text, presentation, spreadsheet) with the body's XML."""
     out = io.BytesIO()
-    spaces = " ".join(f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta"))
+    spaces = " ".join(
+        f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta", "presentation")
+    )
     spaces += f' xmlns:draw="{_OPEN}:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
     content = f"""<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body>
  </office:document-content>"""

@@ -59,5 +59,5 @@ def test_no_two_formats_claim_the_same_type_or_suffix() -> None:
 
 
 def test_the_fingerprint_names_every_library_that_decides_a_text() -> None:
-    for library in ("trafilatura=", "lxml=", "pypdfium2=", "pypdf=", "charset-normalizer=", "unicode="):
+    for library in ("trafilatura=", "lxml=", "pypdfium2=", "pypdf=", "chardet=", "unicode="):
         assert library in EXTRACTOR

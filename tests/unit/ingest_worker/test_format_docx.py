@@ -1,8 +1,6 @@
-import importlib.util
-
 import pytest
 
-from services.ingest_worker.extract import Extraction, Hints, detect, extract
+from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from shared.errors import Rejected
 from tests.unit.ingest_worker.files import a_docx, a_docx_of, a_zip
 
@@ -47,10 +45,88 @@ def test_a_broken_file_is_damaged(data: bytes) -> None:
     assert caught.value.code == "damaged"
 
 
-def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+_STYLES = """<w:style w:type="paragraph" w:default="1" w:styleId="N"><w:name w:val="Normal"/></w:style>
+ <w:style w:type="paragraph" w:styleId="T"><w:name w:val="Title"/></w:style>
+ <w:style w:type="paragraph" w:styleId="H"><w:name w:val="heading 2"/></w:style>
+ <w:style w:type="paragraph" w:styleId="Own"><w:name w:val="Ours"/><w:basedOn w:val="H"/></w:style>
+ <w:style w:type="paragraph" w:styleId="Code"><w:name w:val="Source Code"/></w:style>"""
+_LISTS = """<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/></w:lvl></w:abstractNum>
+ <w:abstractNum w:abstractNumId="1">
+  <w:lvl w:ilvl="0"><w:start w:val="3"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>
+  <w:lvl w:ilvl="1"><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>
+ <w:num w:numId="7"><w:abstractNumId w:val="0"/></w:num><w:num w:numId="8"><w:abstractNumId w:val="1"/></w:num>"""
 
-    with pytest.raises(Rejected, match=r"^report\.docx is not read without the office extra: make extras$") as caught:
-        _read(a_docx_of("x"))
 
-    assert caught.value.code == "unsupported"
+def _p(text: str, style: str = "", *, of: int = 0, level: int = 0) -> str:
+    numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{of}"/></w:numPr>' if of else ""
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/>{numbering}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+
+
+def test_headings_lists_and_code_are_marked_as_their_styles_say() -> None:
+    body = [
+        _p("The ebb", "T"),
+        _p("Of water", "Own"),
+        _p("One", of=7),
+        _p("Two", of=7),
+        _p("Three", of=8),
+        _p("Inner", of=8, level=1),
+        _p("Inner too", of=8, level=1),
+        _p("Four", of=8),
+        _p("a = 1", "Code"),
+        _p("b = 2", "Code"),
+        _p("The end.", "Unknown"),
+    ]
+
+    read = _read(a_docx("".join(body), styles=_STYLES, numbering=_LISTS))
+
+    assert read.text == (
+        "# The ebb\n\n## Of water\n\n- One\n- Two\nIII. Three\n  III.a) Inner\n  III.b) Inner too\nIV. Four"
+        "\n\n```\na = 1\nb = 2\n```\n\nThe end."
+    )
+
+
+def test_what_is_deleted_hidden_or_told_twice_is_left_out_and_words_stay_apart() -> None:
+    run = "<w:r>{}</w:r>".format
+    body = (
+        "<w:p>"
+        + run("<w:t>Name:</w:t><w:tab/><w:t>Ann</w:t><w:br/><w:t>Port: </w:t>")
+        + f"<w:ins>{run('<w:t>Hull</w:t>')}</w:ins><w:del>{run('<w:delText>Dover</w:delText>')}</w:del>"
+        + run("<w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t>")
+        + run("<w:rPr><w:vanish w:val='0'/></w:rPr><w:t> &lt;b&gt; 2*3</w:t>")
+        + "<w:x><w:AlternateContent><w:Choice><w:txbxContent><w:p><w:r><w:t>Box</w:t></w:r></w:p></w:txbxContent>"
+        + "</w:Choice><w:Fallback><w:r><w:t>Old</w:t></w:r></w:Fallback></w:AlternateContent></w:x></w:p>"
+    )
+
+    assert _read(a_docx(body)).text == "Name: Ann\nPort: Hull <b> 2*3\n\nBox"
+
+
+def test_a_note_follows_its_paragraph() -> None:
+    notes = '<w:footnote w:id="2"><w:p><w:r><w:t>At Hull.</w:t></w:r></w:p></w:footnote>'
+    body = '<w:p><w:r><w:t>It rose</w:t><w:footnoteReference w:id="2"/><w:t>.</w:t></w:r></w:p><w:p/>'
+
+    assert _read(a_docx(body, footnotes=notes)).text == "It rose.\n\nAt Hull."
+
+
+def test_a_frame_is_no_table_and_a_table_in_a_cell_is_its_words() -> None:
+    def rows(*cells: str) -> str:
+        return f"<w:tbl><w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr></w:tbl>"
+
+    assert _read(a_docx(rows(_p("Alone") + _p("framed")))).text == "Alone\n\nframed"
+    assert _read(a_docx(rows(_p("Port"), rows(_p("a|b"), _p("c"))))).text == "| Port | a\\|b c |\n| --- | --- |"
+
+
+def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter((False, False, True))
+    monkeypatch.setattr(limits, "spent", lambda: next(looks))
+
+    read = _read(a_docx_of(*["x"] * 2_500))
+
+    assert read.text.count("x") == 2_000
+    assert read.note == f"only the first 2000 paragraphs were read in {limits.seconds()}"
+
+
+def test_without_a_title_the_heading_it_begins_with_is_one() -> None:
+    untitled = a_docx(_p("Of tides", "T") + _p("Text."), styles=_STYLES, title="")
+
+    assert _read(untitled).title == "Of tides"
+    assert _read(a_docx(_p("Text."), title="Document1")).title == "report"

@@ -39,6 +39,27 @@ def test_plain_text_is_taken_before_html_and_html_is_read_where_there_is_no_othe
     assert _read(only).text.endswith("\n\n# Low\n\nIt fell.")
 
 
+def test_a_charset_is_what_was_meant_or_what_it_looks_like() -> None:
+    french = "L'été dernier, nous avons passé nos vacances à la mer, où la forêt était pleine de cèpes."
+    silent = b"From: a@b\nTo: c@d\n\n" + french.encode("cp1252")
+    narrow = b"From: a@b\nTo: c@d\nContent-Type: text/plain; charset=gb2312\n\n" + "朱镕基".encode("gb18030")
+
+    assert extract(silent, Hints(filename="m.eml")).text.endswith(f"\n\n{french}")
+    assert extract(narrow, Hints(filename="m.eml")).text.endswith("\n\n朱镕基")
+
+
+def test_tables_are_tables_lines_are_lines_and_layout_is_neither() -> None:
+    mail = a_mail()
+    rows = "<tr><th>Port</th><th>Tide</th></tr><tr hidden><td>x</td><td>y</td></tr><tr><td>Hull</td><td>4 m</td></tr>"
+    frame = f"<table><tr><td><p>Dear Ann,<br>dear\nBob</p><table>{rows}</table></td><td>aside</td></tr></table>"
+    mail.set_content(frame, subtype="html")
+
+    text = _read(mail).text
+
+    assert "\n\nDear Ann,\ndear Bob\n\n| Port | Tide |\n| --- | --- |\n| Hull | 4 m |\n\n" in text
+    assert text.endswith("aside")
+
+
 def test_attachments_are_sections_and_what_cannot_be_read_is_said() -> None:
     mail, inner = a_mail(), a_mail("Inner")
     mail.add_attachment(a_pdf("High tide."), maintype="application", subtype="pdf", filename="tide.pdf")

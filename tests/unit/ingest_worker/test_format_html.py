@@ -110,3 +110,16 @@ def test_broken_pages_do_not_crash(page: str) -> None:
         assert _read(page).text
     except Rejected as error:
         assert error.code == "empty"  # noqa: PT017 - either end is right, a crash isn't
+
+
+def test_a_short_page_is_read_whole() -> None:
+    cards = "".join(f"<div><h3>{name}</h3><p>{value}</p></div>" for name, value in (("Ebb", "4 m"), ("Flow", "6 m")))
+    points = "<h2>News</h2><ul><li>The new quay is open for all ships</li><li>The old quay is closed</li></ul>"
+
+    read = extract(
+        f"<html><body><h1>Port</h1>{cards}<div>{points}</div></body></html>".encode(), Hints(filename="a.html")
+    )
+
+    assert all(
+        words in read.text for words in ("# Port", "Ebb", "4 m", "Flow", "6 m", "# News", "- The old quay is closed")
+    )

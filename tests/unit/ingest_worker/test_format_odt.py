@@ -26,12 +26,28 @@ def test_headings_paragraphs_lists_and_tables_come_as_markdown() -> None:
     assert read.document_type == "odt"
 
 
-def test_slides_have_headings() -> None:
+def test_notes_and_boxes_follow_their_paragraph() -> None:
+    body = "<text:note-body><text:p>Seen.</text:p></text:note-body>"
+    note = f"<text:note><text:note-citation>1</text:note-citation>{body}</text:note>"
+    box = "<draw:frame><draw:text-box><text:p>Box one</text:p><text:p>Box two</text:p></draw:text-box></draw:frame>"
+
+    assert _read(f"<text:p>It rose{note} twice{box}.</text:p>").text == "It rose twice.\n\nSeen.\n\nBox one\n\nBox two"
+
+
+def test_slides_are_pages_with_titles_and_notes() -> None:
+    box = "<draw:frame {}><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>".format
+    title = 'presentation:class="title"'
+    notes = f"<presentation:notes><draw:page-thumbnail/>{box('', 'Slowly.')}</presentation:notes>"
+
     read = _read(
-        '<draw:page draw:name="Start"><draw:frame><text:p>Hello</text:p></draw:frame></draw:page>', "presentation"
+        f'<draw:page draw:name="page1">{box(title, "Ebb")}{box("", "It falls.")}{notes}</draw:page>'
+        f'<draw:page draw:name="page2">{box(title, "Flow")}</draw:page>',
+        "presentation",
     )
 
-    assert (read.text, read.document_type) == ("# Start\n\nHello", "odp")
+    assert read.text == "# Ebb\n\nIt falls.\n\nNotes:\n\nSlowly.\n\n# Flow"
+    assert read.text[read.pages[1] :] == "# Flow"
+    assert read.document_type == "odp"
 
 
 def test_a_locked_file_is_refused_as_such() -> None:

@@ -39,8 +39,21 @@ def test_a_charset_that_is_none_is_ignored(charset: str) -> None:
     assert "caf" in _text(b"caf\xe9 au lait, s'il vous pla\xeet", f"text/plain; charset={charset}")
 
 
-def test_without_any_word_the_encoding_is_guessed() -> None:
-    assert _text(_RUSSIAN.encode("cp1251")) == _RUSSIAN.strip()
+@pytest.mark.parametrize(
+    ("text", "encodings"),
+    [
+        (_RUSSIAN, ["cp1251", "koi8-r", "utf-16-le", "utf-16-be"]),
+        ("L'été dernier, nous avons passé nos vacances à la mer, où la forêt était pleine de cèpes.", ["cp1252"]),
+        (
+            "Zażółć gęślą jaźń. Wisła jest najdłuższą rzeką w Polsce, a Łódź leży w środku kraju.",
+            ["cp1250", "iso8859-2"],
+        ),
+        ("北京是中华人民共和国的首都，是全国的政治中心、文化中心。人口超过两千万。", ["gb18030"]),
+        ("東京は日本の首都であり、世界でも有数の大都市です。カタカナも使います。", ["cp932", "euc_jp", "iso2022_jp"]),
+    ],
+)
+def test_without_any_word_the_encoding_is_guessed(text: str, encodings: list[str]) -> None:
+    assert {encoding: _text(text.encode(encoding)) for encoding in encodings} == dict.fromkeys(encodings, text.strip())
 
 
 def test_broken_utf8_stays_utf8() -> None:
@@ -59,6 +72,7 @@ def test_lines_end_in_line_feeds_and_text_is_nfc_without_control_characters() ->
         b"PK\x03\x04" + bytes(range(256)) * 20,
         b"\x7fELF" + bytes(range(256)) * 20,
         bytes([7, 3, 1, 65]) * 500,
+        b"".join(number.to_bytes(2, "little") for number in range(0, 60_000, 7)),
         b"%!PS-Adobe-3.0\n",
     ],
 )
@@ -67,3 +81,34 @@ def test_binary_as_text_is_unsupported(data: bytes) -> None:
         _text(data)
 
     assert caught.value.code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1", "an image of the HEIF kind"),
+        (b"\0\0\0\x18ftypmp42\0\0\0\0", "a film or a recording"),
+        (b"\x1f\x8b\x08\0abc", "an archive that is no ZIP"),
+        (b"SQLite format 3\0", "a database"),
+    ],
+)
+def test_what_is_known_but_not_read_is_called_by_its_kind(data: bytes, kind: str) -> None:
+    with pytest.raises(Rejected, match=rf"^a\.txt is {kind}, which is not read$") as caught:
+        _text(data)
+
+    assert caught.value.code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("filename", "text"),
+    [
+        ("a.rst", ".. _label:\n\n=====\nTides\n=====\n\nPart\n----\nText."),
+        ("a.rst", "Tides\n~~~~~\nText."),
+        ("a.adoc", "// by Ann\n= Tides\n\n== Part"),
+        ("a.org", "#+title: Tides\n* Part"),
+        ("a.tex", r"\documentclass{article}\title{Tides}"),
+    ],
+)
+def test_markup_that_names_its_title_has_one(filename: str, text: str) -> None:
+    assert extract(text.encode(), Hints(filename=filename)).title == "Tides"
+    assert extract(text.encode(), Hints(filename="notes.txt")).title == "notes"

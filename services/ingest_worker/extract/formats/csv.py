@@ -36,5 +36,5 @@ FORMAT = Format(
     sniff=lambda _: False,  # any text is CSV
     read=read,
     light=True,
-    libraries=("charset-normalizer",),
+    libraries=("chardet",),
 )

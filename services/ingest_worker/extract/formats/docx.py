@@ -1,21 +1,340 @@
-"""Word, since 2007."""
+"""Word, since 2007: text as Markdown, with its headings, lists, tables and notes where they stand."""
 
-from services.ingest_worker.extract import office
-from services.ingest_worker.extract.archive import checked, names
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from zipfile import ZipFile
+
+from services.ingest_worker.extract import limits, office
+from services.ingest_worker.extract.archive import declared, names, opened, part, properties
+from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.rows import table
+from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _DOCUMENT = "word/document.xml"
+_NOTES = {"footnoteReference": "word/footnotes.xml", "endnoteReference": "word/endnotes.xml"}
 _TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_HEADING = re.compile(r"(?i)heading (\d)|(title)")
+_CODE = re.compile(r"(?i)\b(?:code|source|preformatted|listing)")
+_SYMBOLS = range(0xF000, 0xF100)  # of fonts like Wingdings; no character says what they show
+_UNSEEN = frozenset({"del", "moveFrom", "rPr", "instrText", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
+_BETWEEN = {"den": "/", "sup": "^"}  # of formulas
+_BREAKS = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-"}
+_OFF = frozenset({"0", "false", "off", "none"})
+_OFTEN = 1_000  # paragraphs, after which to look at the clock
+_LEVELS = 9  # of a list
+_DEPTH = 20  # of styles based on styles
+
+
+class _Style(NamedTuple):
+    """What a paragraph's style says of it."""
+
+    heading: int | None = None  # 1 to 6
+    numbering: str | None = None  # of its list
+    level: int = 0  # in that list
+    code: bool = False
+
+
+class _Level(NamedTuple):
+    """How a list numbers its points of one level."""
+
+    kind: str = "bullet"
+    pattern: str = ""  # e.g. %1.%2.
+    start: int = 1
+
+
+class _Block(NamedTuple):
+    text: str
+    kind: str = ""  # blocks of one kind that follow each other are one: list, code
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown, with title, description, language and dates.
 
     Raises:
-        Rejected: code `unsupported` without the office extra, `password`, `damaged` or `too_large`.
+        Rejected: code `password`, `damaged`, `timeout` or `too_large`.
     """
-    says = {} if office.is_ole(data, "EncryptedPackage") else checked(data, _DOCUMENT, hints)
-    return office.read_as("docx", _TYPE, data, hints, says)
+    if office.is_ole(data, "EncryptedPackage"):
+        raise Rejected(f"{hints.name} is locked by a password", "password")
+    with opened(data, hints) as archive:
+        says = properties(archive, hints)
+        root = parsed(part(archive, _DOCUMENT, hints))
+        body = None if root is None else root.find("{*}body")
+        if body is None:
+            raise Rejected(f"{hints.name} is damaged: its text can't be parsed", "damaged")
+        blocks: list[_Block] = []
+        note = None
+        for block in _Document(archive, hints).blocks(body):
+            if len(blocks) % _OFTEN == 0 and limits.spent():
+                note = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
+                break
+            blocks.append(block)
+    if note and not blocks:
+        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
+    text = cleaned(_laid_out(blocks))
+    return Extraction(text=text, document_type="docx", note=note, **declared(says, text))
+
+
+def _laid_out(blocks: Iterable[_Block]) -> str:
+    parts: list[str] = []
+    before = ""
+    for text, kind in blocks:
+        if kind == "code":
+            if before == "code":
+                parts[-1] = parts[-1].removesuffix("\n```")
+            parts.append(("\n" if before == "code" else "\n\n```\n") + text + "\n```")
+        else:
+            parts.append(("\n" if kind == before == "list" else "\n\n") + text)
+        before = kind
+    return "".join(parts)
+
+
+def _value(element: "_Element | None", name: str = "val") -> str:
+    """Return an attribute by its local name, '' where there is none."""
+    found = () if element is None else element.attrib.items()
+    return next((str(value) for key, value in found if str(key).rpartition("}")[2] == name), "")
+
+
+def _number(text: str, default: int = 0) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else default
+
+
+class _Document:
+    """The parts of a Word file that say what its paragraphs are, and how far its lists have counted."""
+
+    def __init__(self, archive: ZipFile, hints: Hints) -> None:
+        listed = frozenset(archive.namelist())
+
+        def root(name: str) -> "_Element | None":
+            return parsed(part(archive, name, hints)) if name in listed else None
+
+        self._styles = _styles(root("word/styles.xml"))
+        self._lists = _lists(root("word/numbering.xml"))
+        self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
+        self._in_table = False
+        self._notes = {
+            kind: {} if notes is None else {_value(note, "id"): note for note in notes}
+            for kind, notes in ((kind, root(name)) for kind, name in _NOTES.items())
+        }
+
+    def blocks(self, parent: "_Element") -> Iterator[_Block]:
+        """Yield what stands in a body, a cell, a note or a box."""
+        for element in parent:
+            match tag(element):
+                case "p":
+                    yield from self._paragraph(element)
+                case "tbl":
+                    yield from self._table(element)
+                case name if name not in _UNSEEN:
+                    yield from self.blocks(element)
+
+    def _paragraph(self, paragraph: "_Element") -> Iterator[_Block]:
+        words: list[str] = []
+        beside: list[_Element] = []  # boxes and notes
+        self._gather(paragraph, words, beside)
+        lines = "".join(words).strip("\n")
+        line = " ".join(lines.split())
+        style = self._style(paragraph)
+        if line:
+            mark = self._mark(style)
+            if style.heading:
+                yield _Block(f"{'#' * style.heading} {mark}{line}")
+            elif style.code:
+                yield _Block(lines.rstrip(), "code")
+            elif mark:
+                yield _Block(f"{'  ' * min(style.level, _LEVELS)}{mark}{line}", "list")
+            else:
+                yield _Block("\n".join(" ".join(each.split()) for each in lines.split("\n")))
+        for element in beside:
+            yield from self.blocks(element)
+
+    def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
+        for child in element:
+            name = tag(child)
+            if name == "t":
+                words.append(child.text or "")
+            elif name in _BREAKS:
+                words.append(_BREAKS[name])
+            elif name in _NOTES:
+                note = self._notes[name].get(_value(child, "id"))
+                beside.extend([] if note is None else [note])
+            elif name == "txbxContent":
+                beside.append(child)
+            elif name == "sym":
+                code = int(_value(child, "char") or "0", 16)
+                words.append("" if code in _SYMBOLS or not code else chr(code))
+            elif name == "AlternateContent":
+                chosen = next(iter(child.iterfind("{*}Choice")), None)
+                self._gather(child if chosen is None else chosen, words, beside)
+            elif name in _BETWEEN:
+                words.append(_BETWEEN[name])
+                self._gather(child, words, beside)
+            elif name and name not in _UNSEEN and not (name == "r" and _hidden(child)):
+                self._gather(child, words, beside)
+
+    def _table(self, element: "_Element") -> Iterator[_Block]:
+        rows = list(_rows(element))
+        if all(len(row) < 2 for row in rows):  # a frame around text
+            for row in rows:
+                for cell in row:
+                    yield from self.blocks(cell)
+            return
+        within, self._in_table = self._in_table, True
+        cells = [list(self._texts(row)) for row in rows]
+        self._in_table = within
+        yield _Block(" ".join(" ".join(row) for row in cells) if within else table(cells))
+
+    def _texts(self, row: "list[_Element]") -> Iterator[str]:
+        for cell in row:
+            yield " ".join(block.text for block in self.blocks(cell))
+            # The cells that it covers, so that columns stay columns.
+            yield from [""] * min(_number(_value(cell.find("{*}tcPr/{*}gridSpan")), 1) - 1, 100)
+
+    def _style(self, paragraph: "_Element") -> _Style:
+        says = paragraph.find("{*}pPr")
+        if says is None:
+            return self._styles.get("", _Style())
+        style = self._styles.get(_value(says.find("{*}pStyle"))) or self._styles.get("", _Style())
+        return _own(says, style)
+
+    def _mark(self, style: _Style) -> str:
+        """Return the point's mark or number, counted, with a space; '' outside of lists."""
+        levels = self._lists.get(style.numbering or "")
+        if not levels:
+            return ""
+        at = min(style.level, _LEVELS - 1)
+        level = levels.get(at, _Level())
+        counts = self._counts[style.numbering or ""]
+        counts[at] = counts[at] + 1 if counts[at] else level.start
+        counts[at + 1 :] = [0] * (_LEVELS - at - 1)
+        if level.kind == "none":
+            return ""
+        if level.kind == "bullet":
+            return "" if style.heading else "- "
+
+        def shown(place: re.Match[str]) -> str:
+            of = int(place[1]) - 1
+            other = levels.get(of, _Level())
+            return _counted(counts[of] or other.start, other.kind)
+
+        return f"{re.sub(r'%([1-9])', shown, level.pattern)} "
+
+
+def _hidden(run: "_Element") -> bool:
+    vanish = run.find("{*}rPr/{*}vanish")
+    return vanish is not None and _value(vanish) not in _OFF
+
+
+def _rows(element: "_Element") -> "Iterator[list[_Element]]":
+    for child in element:
+        if tag(child) == "tr":
+            yield list(_cells(child))
+        elif tag(child) in ("sdt", "sdtContent", "ins"):
+            yield from _rows(child)
+
+
+def _cells(row: "_Element") -> "Iterator[_Element]":
+    for child in row:
+        if tag(child) == "tc":
+            yield child
+        elif tag(child) in ("sdt", "sdtContent", "ins"):
+            yield from _cells(child)
+
+
+def _own(says: "_Element", style: _Style) -> _Style:
+    """Return the style with what a paragraph, or a style based on it, says itself."""
+    outline = _value(says.find("{*}outlineLvl"))
+    if outline:
+        level = _number(outline, 9)
+        style = style._replace(heading=min(level + 1, 6) if level < _LEVELS else None)  # 9 is body text
+    numbering = says.find("{*}numPr/{*}numId")
+    if numbering is not None:
+        of = _value(numbering)
+        style = style._replace(numbering=None if of == "0" else of)
+    level_of = says.find("{*}numPr/{*}ilvl")
+    return style if level_of is None else style._replace(level=_number(_value(level_of)))
+
+
+def _styles(root: "_Element | None") -> dict[str, _Style]:
+    """Return the paragraph styles by their ids, the default one also under ''."""
+    listed = {} if root is None else {_value(each, "styleId"): each for each in root.iterfind("{*}style")}
+    found: dict[str, _Style] = {}
+
+    def style(name: str, depth: int = 0) -> _Style:
+        if name in found or name not in listed or depth > _DEPTH:
+            return found.get(name, _Style())
+        element = listed[name]
+        based = style(_value(element.find("{*}basedOn")), depth + 1)
+        called = _value(element.find("{*}name"))
+        heading = _HEADING.fullmatch(called)
+        if heading:
+            based = based._replace(heading=min(_number(heading[1] or "1", 1), 6) or 1)
+        based = based._replace(code=based.code or bool(_CODE.search(called)))
+        says = element.find("{*}pPr")
+        found[name] = based if says is None else _own(says, based)
+        return found[name]
+
+    for name, element in listed.items():
+        if _value(element, "type") == "paragraph" and _value(element, "default") in ("1", "true"):
+            found[""] = style(name)
+        style(name)
+    return found
+
+
+def _lists(root: "_Element | None") -> dict[str, dict[int, _Level]]:
+    """Return each list's levels."""
+    if root is None:
+        return {}
+    kinds = {_value(each, "abstractNumId"): _levels(each) for each in root.iterfind("{*}abstractNum")}
+    found: dict[str, dict[int, _Level]] = {}
+    for each in root.iterfind("{*}num"):
+        levels = dict(kinds.get(_value(each.find("{*}abstractNumId")), {}))
+        for override in each.iterfind("{*}lvlOverride"):
+            at = _number(_value(override, "ilvl"))
+            start = override.find("{*}startOverride")
+            levels.update(_levels(override))
+            if start is not None:
+                levels[at] = levels.get(at, _Level())._replace(start=_number(_value(start), 1))
+        found[_value(each, "numId")] = levels
+    return found
+
+
+def _levels(element: "_Element") -> dict[int, _Level]:
+    return {
+        _number(_value(level, "ilvl")): _Level(
+            _value(level.find("{*}numFmt")) or "decimal",
+            _value(level.find("{*}lvlText")),
+            _number(_value(level.find("{*}start")), 1),
+        )
+        for level in element.iterfind("{*}lvl")
+    }
+
+
+def _counted(number: int, kind: str) -> str:
+    if kind in ("lowerLetter", "upperLetter"):
+        letter = "abcdefghijklmnopqrstuvwxyz"[(number - 1) % 26] * min((number - 1) // 26 + 1, 9)
+        return letter if kind == "lowerLetter" else letter.upper()
+    if kind in ("lowerRoman", "upperRoman"):
+        roman = _roman(number)
+        return roman.lower() if kind == "lowerRoman" else roman
+    return f"{number:02}" if kind == "decimalZero" else str(number)
+
+
+def _roman(number: int) -> str:
+    hundreds, tens, ones = number // 100 % 10, number // 10 % 10, number % 10
+    digits = ("", "{0}", "{0}{0}", "{0}{0}{0}", "{0}{1}", "{1}", "{1}{0}", "{1}{0}{0}", "{1}{0}{0}{0}", "{0}{2}")
+    return (
+        "M" * (number // 1000 % 10)
+        + digits[hundreds].format("C", "D", "M")
+        + digits[tens].format("X", "L", "C")
+        + digits[ones].format("I", "V", "X")
+    )
 
 
 FORMAT = Format(
@@ -24,6 +343,6 @@ FORMAT = Format(
     suffixes=frozenset({".docx", ".docm", ".dotx", ".dotm"}),
     sniff=lambda data: _DOCUMENT in names(data),
     read=read,
-    libraries=("kreuzberg",),
-    extra="office",
+    warm=imports("lxml.etree"),
+    libraries=("lxml",),
 )

@@ -5,10 +5,11 @@ from email import policy
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import page_text, tree_of
 from services.ingest_worker.extract.parts import note, told
+from shared.errors import Rejected
 
 _HEADERS = ("From", "To", "Cc", "Date")
 _MESSAGE = re.compile(
@@ -35,7 +36,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     ]
     texts, unread = told(attached, hints) if attached else ([], [])
     return Extraction(
-        text=cleaned("\n\n".join(["\n".join(heads), _body(body), *texts])),
+        text=cleaned("\n\n".join(["\n".join(heads), _body(body, hints), *texts])),
         document_type="eml",
         title=_header(message, "Subject"),
         created=_date(message),
@@ -57,17 +58,16 @@ def _date(message: EmailMessage) -> str | None:
         return None
 
 
-def _body(part: MIMEPart | None) -> str:
+def _body(part: MIMEPart | None, hints: Hints) -> str:
     if part is None:
         return ""
+    data = _bytes(part)
     try:
-        content = str(part.get_content())
-    except (LookupError, ValueError):  # an unknown charset
-        content = _bytes(part).decode("utf-8", "replace")
-    if part.get_content_subtype() != "html":
-        return content
-    tree, _ = tree_of(content.encode("utf-8", "replace"))
-    return page_text(tree)
+        # Without a word on its charset, or a wrong one, it is whatever it looks like.
+        text = decoded(data, hints, declared=part.get_content_charset())
+    except Rejected:
+        text = data.decode("utf-8", "replace")
+    return page_text(tree_of(text.encode("utf-8", "replace"))[0]) if part.get_content_subtype() == "html" else text
 
 
 def _bytes(part: MIMEPart) -> bytes:

@@ -24,6 +24,7 @@ _ENOUGH = 2_000  # characters that precision finds, which are taken without a se
 _SHARE = 0.4  # of what the bolder look finds; precision that finds less has missed the text
 _MOST_LINKS = 10_000
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
+_SHORT_PAGE = 1_000  # characters, without what says itself that it is navigation
 _SHORT = 250  # characters; a main text below is held against the page
 
 
@@ -39,7 +40,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     title = one_line(tree.findtext(".//title")) or one_line(_first(tree, "//h1//text()"))
     url = _first(tree, "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href")
-    language = _first(tree, "/html/@lang")
+    language = _first(tree, "/html/@lang | /html/@*[local-name() = 'xml:lang']")
+    created = _first(tree, "//meta[@property='article:published_time' or @itemprop='datePublished']/@content")
+    modified = _first(tree, "//meta[@property='article:modified_time' or @itemprop='dateModified']/@content")
     links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     robots = _all(tree, _ROBOTS)
@@ -52,6 +55,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         title=title,
         description=one_line(description, 2000),
         language=one_line(language, 35),
+        created=one_line(created, 35),
+        modified=one_line(modified, 35),
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
         note="its elements are nested too deeply; the text is without structure" if cut else None,
         links=links,
@@ -102,8 +107,8 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
     if len(main) >= _SHORT:
         return main
     page = cleaned(page_text(tree_of(source)[0]))
-    # A short article in a small frame is what it is; a few words of a long page are a miss.
-    return page if len(page) > max(3 * len(main), _SHORT) or not main else main
+    # A short article in a small frame is what it is; of a page that is short itself nothing is a frame.
+    return page if len(page) < _SHORT_PAGE or len(page) > 3 * len(main) or not main else main
 
 
 def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
@@ -130,5 +135,5 @@ FORMAT = Format(
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
     warm=imports("trafilatura"),
-    libraries=("charset-normalizer", "lxml", "trafilatura"),
+    libraries=("chardet", "lxml", "trafilatura"),
 )

@@ -37,5 +37,5 @@ FORMAT = Format(
     sniff=lambda _: False,
     read=read,
     light=True,
-    libraries=("charset-normalizer",),
+    libraries=("chardet",),
 )

@@ -62,5 +62,5 @@ FORMAT = Format(
     sniff=lambda _: False,  # any text is Markdown
     read=read,
     light=True,
-    libraries=("charset-normalizer", "pyyaml"),
+    libraries=("chardet", "pyyaml"),
 )

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.clean import cleaned, one_line, own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from shared.errors import Rejected
 
@@ -22,8 +22,8 @@ _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 _HEADINGS = 2_000  # of an outline; more is no outline
 _HEADING_LINES = 3
 _SCALE = 150 / 72  # pixels a point: at 200 dots an inch recognition finds no more, and takes longer
-_TOOL_IN_TITLE = re.compile(r"^Microsoft \w+ - ")
-_NO_TITLE = re.compile(r"(?i)untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|graffle|pdf|qxd|pmd)")
+_LANGUAGE_BYTES = 200
+_FEW = 200  # characters: a page with no more, and a picture over half of it, is a scan with a stamp or a number
 
 
 class _Heading(NamedTuple):
@@ -88,8 +88,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
     return Extraction(
         text=text,
         document_type="pdf",
-        title=_title(found.says.get("Title")),
-        description=one_line(found.says.get("Subject"), 2000),
+        title=own_title(found.says.get("Title")),
+        description=own_title(one_line(found.says.get("Subject"), 2000)),
+        language=one_line(found.says.get("Lang"), 35),
         pages=starts,
         created=_date(found.says.get("CreationDate")),
         modified=_date(found.says.get("ModDate")),
@@ -137,18 +138,13 @@ def _date(stamp: str | None) -> str | None:
 def _joined(page: str) -> str:
     if "\ufffe" in page:
         page = _BROKEN.sub(_hyphen, page)
-    return _LIGATURES.sub(lambda form: unicodedata.normalize("NFKC", form[0]), page)
+    return page if page.isascii() else _LIGATURES.sub(lambda form: unicodedata.normalize("NFKC", form[0]), page)
 
 
 def _hyphen(match: re.Match[str]) -> str:
     before, rest = match[1], match[2]
     belongs = before.isdigit() or not rest or not rest[0].islower() or "-" in rest.rstrip("-\ufffe")
     return "-" if belongs else ""
-
-
-def _title(title: str | None) -> str | None:
-    line = _TOOL_IN_TITLE.sub("", one_line(title) or "")
-    return None if _NO_TITLE.fullmatch(line) else line or None
 
 
 def _by_pdfium(data: bytes) -> _Read:
@@ -163,17 +159,20 @@ def _by_pdfium(data: bytes) -> _Read:
         pages: list[str | None] = []
         images = []
         late = 0
+        limits.earn(pages=len(document))
+        filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
         for number in range(len(document)):
             if limits.spent():
                 late = len(document) - number
                 pages += [None] * late
                 break
-            text, is_image = _page(document, number)
+            text, is_image = _page(document, number, filled=filled)
             pages.append(text)
             if is_image:
                 images.append(number)
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
-        return _Read(pages, document.get_metadata_dict(), _outline(document), len(images), unseen, late)
+        says = document.get_metadata_dict() | {"Lang": _language(document)}
+        return _Read(pages, says, _outline(document), len(images), unseen, late)
     finally:
         document.close()
 
@@ -201,27 +200,56 @@ def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) ->
         try:
             width, height = page.get_size()
             scale = min(_SCALE, (ocr.PIXELS / max(width * height, 1)) ** 0.5)
-            pages[number] = ocr.text_of(page.render(scale=scale, rev_byteorder=True).to_numpy()[:, :, :3])
+            seen = ocr.text_of(page.render(scale=scale, rev_byteorder=True).to_numpy()[:, :, :3])
+            pages[number] = max(seen, pages[number] or "", key=len)
         finally:
             page.close()
     return 0
 
 
-def _page(document: Any, number: int) -> tuple[str | None, bool]:
-    """Return the page's text, None where it can't be read, and whether it only shows something."""
+def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool]:
+    """Return the page's text, None where it can't be read, and whether it only shows something.
+
+    What is `filled` into a form is text as well.
+    """
     import pypdfium2  # noqa: PLC0415 - as above
-    import pypdfium2.raw  # noqa: PLC0415
+    import pypdfium2.raw as pdfium  # noqa: PLC0415
 
     try:
         page = document[number]
         try:
+            if filled and pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS:
+                page.close()
+                page = document[number]
             text: str = page.get_textpage().get_text_range()
-            shows = not text.strip() and pypdfium2.raw.FPDFPage_CountObjects(page) > 0
+            shows = len(text) < _FEW and _shows(page, blank=not text.strip())
         finally:
             page.close()  # its text page with it
     except pypdfium2.PdfiumError:
         return None, False
     return text, shows
+
+
+def _shows(page: Any, *, blank: bool) -> bool:
+    """Return whether anything is on a blank page, or a picture covers half of one that isn't."""
+    import pypdfium2.raw as pdfium  # noqa: PLC0415 - as above
+
+    if blank:
+        return bool(pdfium.FPDFPage_CountObjects(page) > 0)
+    width, height = page.get_size()
+    pictures = (each.get_bounds() for each in page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=2))
+    return any(2 * (right - left) * (top - bottom) > width * height for left, bottom, right, top in pictures)
+
+
+def _language(document: Any) -> str:
+    import pypdfium2.raw as pdfium  # noqa: PLC0415 - as above
+
+    size = pdfium.FPDFCatalog_GetLanguage(document, None, 0)
+    if not 0 < size <= _LANGUAGE_BYTES:
+        return ""
+    buffer = (pdfium.FPDF_WCHAR * (size // 2))()
+    pdfium.FPDFCatalog_GetLanguage(document, buffer, size)
+    return bytes(buffer).decode("utf-16-le", "replace").rstrip("\0")
 
 
 def _by_pypdf(data: bytes, hints: Hints) -> _Read:
@@ -246,19 +274,6 @@ def _attempt(give: Callable[[], str | None]) -> str | None:
         return None
 
 
-def _count(data: bytes) -> int:
-    import pypdfium2  # noqa: PLC0415 - as above
-
-    try:
-        document = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError:
-        return 0
-    try:
-        return len(document)
-    finally:
-        document.close()
-
-
 FORMAT = Format(
     document_type="pdf",
     media_types=frozenset({"application/pdf", "application/x-pdf"}),
@@ -266,6 +281,5 @@ FORMAT = Format(
     sniff=lambda data: b"%PDF-" in data[:1024],
     read=read,
     warm=imports("pypdf", "pypdfium2"),
-    pages=_count,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
 )

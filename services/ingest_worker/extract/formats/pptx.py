@@ -48,7 +48,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         text=text,
         document_type="pptx",
         pages=starts,
-        **declared(says),
+        **declared(says, text),
         note=note(unread),
     )
 

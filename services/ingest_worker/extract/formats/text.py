@@ -1,21 +1,42 @@
 """Plain text in any usual encoding; source code, reStructuredText, AsciiDoc, Org and the like are text as well."""
 
-from services.ingest_worker.extract.clean import cleaned, decoded
+import re
+
+from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # characters, but nothing to retrieve
+_KINDS = {
+    "an image of the HEIF kind": re.compile(rb"....ftyp(?:hei|hev|mif1|msf1|avi[fs])", re.DOTALL),
+    "a film or a recording": re.compile(rb"....ftyp|ID3|OggS|fLaC|\x1aE\xdf\xa3|RIFF....(?:WAVE|AVI )", re.DOTALL),
+    "an archive that is no ZIP": re.compile(rb"\x1f\x8b\x08|7z\xbc\xaf|Rar!\x1a|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd"),
+    "a database": re.compile(rb"SQLite format 3\0|\0\x01\0\0Standard (?:Jet|ACE) DB"),
+}
+_HEAD = 16 * 1024  # characters in which a text names itself
+_TITLES = {
+    ".rst": re.compile(r"^[ \t]?(?P<title>\w[^\n]*)\n(?:={3,}|-{3,}|~{3,}|#{3,}|\*{3,}|\^{3,}|\+{3,})$", re.MULTILINE),
+    ".adoc": re.compile(r"^= (?P<title>\S[^\n]*)$", re.MULTILINE),
+    ".asciidoc": re.compile(r"^= (?P<title>\S[^\n]*)$", re.MULTILINE),
+    ".org": re.compile(r"^#\+title:[ \t]*(?P<title>\S[^\n]*)$", re.MULTILINE | re.IGNORECASE),
+    ".tex": re.compile(r"\\title\{(?P<title>[^{}]{1,500})\}"),
+}
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text as it stands.
+    """Return the text as it stands; markup that names its title by a sign of its own gives one.
 
     Raises:
         Rejected: code `unsupported`, when it is no text.
     """
     if data.startswith(_MARKUP_FOR_MACHINES):
         raise Rejected(f"{hints.name} is neither plain text nor in a format that can be read", "unsupported")
-    return Extraction(text=cleaned(decoded(data, hints)), document_type="txt")
+    for kind, sign in _KINDS.items():
+        if sign.match(data):
+            raise Rejected(f"{hints.name} is {kind}, which is not read", "unsupported")
+    text = cleaned(decoded(data, hints))
+    named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
+    return Extraction(text=text, document_type="txt", title=one_line(named["title"]) if named else None)
 
 
 FORMAT = Format(
@@ -25,5 +46,5 @@ FORMAT = Format(
     sniff=lambda _: False,  # what nothing else claims
     read=read,
     light=True,
-    libraries=("charset-normalizer",),
+    libraries=("chardet",),
 )

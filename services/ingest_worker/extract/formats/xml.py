@@ -67,5 +67,5 @@ FORMAT = Format(
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked before
     read=read,
     warm=imports("lxml.etree"),
-    libraries=("charset-normalizer", "lxml"),
+    libraries=("chardet", "lxml"),
 )
