@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
     fetch_allow: str = ""  # hosts and networks to fetch from though they are private: wiki.internal,10.1.0.0/16
     fetch_contact: str = Field(default="", pattern=_CONTACT)  # an address or a page, told to the hosts fetched from
-    fetch_robots: Literal["on", "off"] = "on"  # off: fetch what a host's robots.txt forbids
+    fetch_robots: Literal["on", "off"] = "on"  # off: take what robots.txt forbids, and what says noindex
     fetch_timeout: float = Field(default=10.0, ge=1.0, le=120.0)  # seconds for one page, all tries together
     fetch_max_bytes: int = Field(default=25 * 1024 * 1024, ge=1024, le=100 * 1024 * 1024)  # of one page
     fetch_at_once: int = Field(default=2, ge=1, le=16)  # requests to one host
