@@ -109,7 +109,7 @@ def kinds(folder: Path) -> dict[str, Callable[[str], Poison]]:
         ),
         "an archive": lambda path: Poison(file(f"{path}.zip", zipped("a.xml")), "empty"),
         "a gzip": lambda path: Poison(file(f"{path}.gz", gzip.compress(b"x" * 9_000)), "unsupported"),
-        "a word processor's": lambda path: Poison(file(f"{path}.docx", zipped("word/document.xml")), "empty"),
+        "a word processor's": lambda path: Poison(file(f"{path}.docx", zipped("word/document.xml")), "damaged"),
         "a PDF's head alone": lambda path: Poison(file(f"{path}.pdf", b"%PDF-1.7\n" + b"x" * 900), "damaged"),
         "a PDF's garbage": lambda path: Poison(
             file(f"{path}.pdf", b"%PDF-1.7\n" + random.Random(3).randbytes(9_000)), "damaged"
