@@ -3,10 +3,8 @@
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import TypedDict
+from collections.abc import Iterable
 
-from services.ingest_worker.extract.clean import one_line, opening_heading, own_title
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from shared.errors import Rejected
@@ -17,34 +15,8 @@ _UNSUSPECTED = 64 << 20  # bytes unpacked, up to which nobody asks how well they
 _RATIO = 100  # XML packs 5 to 30 times; deflate's utmost is 1,032
 _PROPERTIES = "docProps/core.xml"
 
-_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, KeyError)
-
-
 Properties = dict[str, str]
-
-
-class Declared(TypedDict):
-    """What a document says of itself, as fields of an `Extraction`."""
-
-    title: str | None
-    description: str | None
-    language: str | None
-    created: str | None
-    modified: str | None
-
-
-def declared(says: Mapping[str, str | None], text: str = "") -> Declared:
-    """Return a document's properties, each in one line of bounded length.
-
-    Without a title of its own it is the heading with which `text` begins.
-    """
-    return Declared(
-        title=own_title(says.get("title")) or opening_heading(text),
-        description=one_line(says.get("description"), 2000),
-        language=one_line(says.get("language"), 35),
-        created=one_line(says.get("created"), 35),
-        modified=one_line(says.get("modified"), 35),
-    )
+_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, KeyError)
 
 
 def names(data: bytes) -> frozenset[str]:

@@ -26,12 +26,6 @@ _STRAY = 8  # control characters; a text may hold a few, an image or a program h
 _SAMPLE = 64 * 1024  # bytes; guessing an encoding costs time by the byte
 
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-_OPENING = re.compile("#{1,6} ([^\n]+)")
-_TOOL = re.compile("^Microsoft \\w+ - ")
-_NO_TITLE = re.compile(
-    r"(?i)\(?(?:untitled|unspecified|anonymous|unbenannt|sans titre|document|presentation|slide|folie|book|workbook)\)?"
-    r"(?: ?\d+)?|(?:\w+ (?:de )?)?powerpoint[ -]?\w*|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|graffle|pdf|qxd|pmd)"
-)
 _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
 # Control characters, soft hyphens, bidirectional overrides, byte order marks, surrogates, non-characters.
 _DROPPED = re.compile(
@@ -51,18 +45,6 @@ def cleaned(text: str) -> str:
 def one_line(text: str | None, limit: int = 500) -> str | None:
     """Return the cleaned text on one line, at most `limit` characters, None when blank."""
     return " ".join(cleaned(text or "").split())[:limit].rstrip() or None
-
-
-def own_title(text: str | None) -> str | None:
-    """Return a title as `one_line`, None where a program wrote its own there: "untitled", a file's name."""
-    line = _TOOL.sub("", one_line(text) or "")
-    return None if _NO_TITLE.fullmatch(line) else line or None
-
-
-def opening_heading(markdown: str) -> str | None:
-    """Return the heading with which a cleaned text begins: where nothing else is one, it is the title."""
-    heading = _OPENING.match(markdown)
-    return own_title(heading[1]) if heading else None
 
 
 def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:

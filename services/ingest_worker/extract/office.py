@@ -4,8 +4,8 @@ import importlib.util
 import re
 from html import unescape
 
-from services.ingest_worker.extract.archive import declared
 from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.parts import note
 from shared.errors import Rejected

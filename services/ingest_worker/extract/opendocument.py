@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.archive import Properties, declared, named, names, opened, part
+from services.ingest_worker.extract.archive import Properties, named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.rows import table

@@ -4,8 +4,9 @@ import datetime as dt
 import io
 from collections.abc import Sequence
 
-from services.ingest_worker.extract.archive import Properties, declared
+from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.parts import note
 from services.ingest_worker.extract.rows import told

@@ -128,6 +128,18 @@ def test_dates_and_subject_are_read() -> None:
     assert (read.description, read.created, read.modified) == ("Of tides", "2024-05-01T10:30:00", "2024")
 
 
+def test_a_subject_may_be_longer_than_a_title() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("Text."))))
+    writer.add_metadata({"/Subject": "tides " * 300, "/Title": "tides " * 300})
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert read.description == ("tides " * 300).strip()
+    assert len(read.title or "") <= 500
+
+
 @pytest.fixture
 def a_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A second passes at each look at the clock."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import limits, office
-from services.ingest_worker.extract.archive import declared, names, opened, part, properties
+from services.ingest_worker.extract.archive import names, opened, part, properties
 from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.rows import table

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
-from services.ingest_worker.extract.clean import cleaned, one_line, own_title
+from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from shared.errors import Rejected
 
@@ -89,7 +90,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         text=text,
         document_type="pdf",
         title=own_title(found.says.get("Title")),
-        description=own_title(one_line(found.says.get("Subject"), 2000)),
+        description=own_title(found.says.get("Subject"), 2000),
         language=one_line(found.says.get("Lang"), 35),
         pages=starts,
         created=_date(found.says.get("CreationDate")),

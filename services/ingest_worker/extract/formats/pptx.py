@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import office
-from services.ingest_worker.extract.archive import declared, names, opened, part, properties
+from services.ingest_worker.extract.archive import names, opened, part, properties
 from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.parts import note

@@ -2,8 +2,8 @@
 
 import re
 
-from services.ingest_worker.extract.archive import declared
 from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 
 _MARK = b"{\\rtf"
