@@ -3,7 +3,8 @@
 import msgspec
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DocumentExtracted, DocumentSubmitted, ReadyChunk, encode
+from shared.contracts import BlobRef, DocumentExtracted, DocumentSubmitted, ReadyChunk, encode
+from shared.errors import Rejected
 
 
 async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
@@ -34,3 +35,18 @@ async def ready_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[Ready
     document = event.document
     data = await blobs.get(document.tenant, document.document_id, event.chunks_blob)
     return msgspec.json.decode(data, type=tuple[ReadyChunk, ...])
+
+
+async def text_of(event: DocumentExtracted, blobs: Blobs) -> str:
+    """Return the text that was read from the document.
+
+    Raises:
+        Rejected: the version names none, or its blob is missing or altered. Unavailable: the blob store is away.
+    """
+    if event.text is not None:
+        return event.text
+    document = event.document
+    if document.text_sha256 is None:
+        raise Rejected(f"version {document.version} of {document.document_id} names no text", "undecodable")
+    ref = BlobRef(sha256=document.text_sha256, size=document.text_size)
+    return (await blobs.get(document.tenant, document.document_id, ref)).decode()

@@ -11,8 +11,8 @@ import structlog
 
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.claim_check import ready_chunks_of
-from shared.contracts import BlobRef, Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
+from shared.claim_check import ready_chunks_of, text_of
+from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
 from shared.errors import Rejected
 from shared.index import Index
 from shared.ledger import Ledger
@@ -88,7 +88,9 @@ class Chunking:
             if event.ready_made:
                 chunks = await self._parsers.ready_made(await ready_chunks_of(event, self._blobs))
             else:
-                chunks = await self._parsers.chunk(document, await self._text(event), event.pages, self._generation)
+                chunks = await self._parsers.chunk(
+                    document, await text_of(event, self._blobs), event.pages, self._generation
+                )
             if not chunks:
                 raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
         await self._announce(document, chunks, headers)
@@ -109,15 +111,6 @@ class Chunking:
         except Rejected:
             return
         await self._statuses.end(event.document, "failed", error=sentence, code=code)
-
-    async def _text(self, event: DocumentExtracted) -> str:
-        if event.text is not None:
-            return event.text
-        document = event.document
-        if document.text_sha256 is None:
-            raise Rejected(f"version {document.version} of {document.document_id} names no text", "undecodable")
-        ref = BlobRef(sha256=document.text_sha256, size=document.text_size)
-        return (await self._blobs.get(document.tenant, document.document_id, ref)).decode()
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         many = msgspec.json.encode(chunks)

@@ -37,7 +37,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
     occurrences: Counter[str] = Counter()
     points = {}
     for order, (chunk, vector) in enumerate(zip(chunks, sparse, strict=True)):
-        hash_ = text_hash(chunk.text if chunk.embedding is None else chunk.embedding)
+        hash_ = text_hash(chunk.embedded)
         metadata: dict[str, Any] = {
             **document.metadata,
             **chunk.metadata,

@@ -21,8 +21,8 @@ from services.operator_cli.verify.reading import Cut, cut, records
 from services.operator_cli.verify.truth import SetAside, Told, Truth
 from shared import ledger
 from shared.blobs import Blobs
-from shared.claim_check import ready_chunks_of
-from shared.contracts import BlobRef, Chunk, DocumentExtracted, decode
+from shared.claim_check import ready_chunks_of, text_of
+from shared.contracts import Chunk, DocumentExtracted, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
 from shared.index import EMBEDDED, GENERATIONS, Generation
@@ -420,14 +420,14 @@ class Verifier:
             ready = await ready_chunks_of(event, self._parts.blobs)
             made = await asyncio.to_thread(ready_made, ready, self._parts.embedder.tokens)
         elif not document.deleted:
-            made = await asyncio.to_thread(self._chunks, await self._text(event), event)
+            made = await asyncio.to_thread(self._chunks, await text_of(event, self._parts.blobs), event)
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
 
     async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
         """Return whether the index holds the version rightly, if an older chunker cut it as its points say."""
         if not self._recut or event is None or event.ready_made or event.document.deleted:
             return False
-        document, text, tokens = event.document, await self._text(event), self._parts.embedder.tokens
+        document, text, tokens = event.document, await text_of(event, self._parts.blobs), self._parts.embedder.tokens
         made = await asyncio.to_thread(recut.read_back, points, text, event.pages, tokens)
         if made is None:
             return False
@@ -437,13 +437,6 @@ class Verifier:
         if compare.index_judged(document.document_id, wanted, head, points).differences:
             return False
         return not (await self._embedded_alike(wanted, points)).differences
-
-    async def _text(self, event: DocumentExtracted) -> str:
-        if event.text is not None:
-            return event.text
-        document = event.document
-        ref = BlobRef(sha256=document.text_sha256 or "", size=document.text_size)
-        return (await self._parts.blobs.get(document.tenant, document.document_id, ref)).decode()
 
     def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
         return version_chunks(
