@@ -1,6 +1,7 @@
 """Parts behind a bad network: nothing is set aside for what it does, and work goes on when it is well again."""
 
 import asyncio
+import os
 import time
 import zlib
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from tests.servers.proxy import Mode, Proxy, proxied
 from tests.servers.qdrant import QdrantServer
 from tests.servers.s3 import Bucket
 
-AWAY_S = 15.0
+AWAY_S = float(os.environ.get("SLUICE_TEST_AWAY_S", "15"))  # a long run sets 120
 PROGRESS_GUARD_S = 50.0  # a hang guard: five times what the first progress may take
 DOCUMENTS = 4  # before, during and after each fault
 BAD: tuple[Mode, ...] = ("refused", "silent", "cut", "garbage")
