@@ -172,6 +172,15 @@ async def test_a_page_whose_host_fails_can_be_sent_again(pipeline: Pipeline, web
     assert website.asked.count("/page") == 3
 
 
+async def failed_and_well_again(pipeline: Pipeline, website: Website) -> tuple[str, Entry]:
+    """Return a page's address and how it failed, whose host gives it now."""
+    url = f"{website.url}/page"
+    website.pages["/page"] = Answer(b"", 500)
+    failed = await send(pipeline, url)
+    website.pages["/page"] = a_page("Page")
+    return url, failed
+
+
 async def redriven(client: httpx.AsyncClient, entry: Entry) -> list[str]:
     """Return what became of the document's dead letters."""
     reply = await client.post("/ops/dead-letters/redrive", json={"documentId": entry.document_id})
@@ -182,10 +191,7 @@ async def redriven(client: httpx.AsyncClient, entry: Entry) -> list[str]:
 async def test_a_page_whose_host_is_up_again_is_brought_in_by_a_redrive(
     client: httpx.AsyncClient, pipeline: Pipeline, website: Website
 ) -> None:
-    url = f"{website.url}/page"
-    website.pages["/page"] = Answer(b"", 500)
-    failed = await send(pipeline, url)
-    website.pages["/page"] = a_page("Page")
+    url, failed = await failed_and_well_again(pipeline, website)
 
     outcomes = await redriven(client, failed)
     created = await ended_as(pipeline, url, "created")
@@ -199,10 +205,7 @@ async def test_a_page_whose_host_is_up_again_is_brought_in_by_a_redrive(
 async def test_a_page_that_came_by_a_newer_submission_is_not_fetched_for_an_older_one(
     client: httpx.AsyncClient, pipeline: Pipeline, website: Website
 ) -> None:
-    url = f"{website.url}/page"
-    website.pages["/page"] = Answer(b"", 500)
-    failed = await send(pipeline, url)
-    website.pages["/page"] = a_page("Page")
+    url, failed = await failed_and_well_again(pipeline, website)
     newer = await send(pipeline, url)
     asked = len(website.asked)
 

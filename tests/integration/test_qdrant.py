@@ -11,16 +11,16 @@ import pytest_asyncio
 from msgspec.structs import replace
 from qdrant_client import AsyncQdrantClient, models
 
-from shared.contracts import Place
 from shared.embedder import Model
 from shared.errors import Rejected
 from shared.index import Generation, Head, Index, of_document, serving, vector_hash
-from shared.ledger import COLLECTION, Accepted, Entry, Last, Ledger, finished
+from shared.ledger import COLLECTION, Ledger, finished
 from shared.settings import ConfigurationError
 from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
 from shared.store.qdrant.connect import make_client
 from shared.store.qdrant.store import QdrantStore
 from shared.store.qdrant.strict import LEAST
+from tests.entries import an_entry
 from tests.servers.qdrant import QdrantServer
 
 pytestmark = pytest.mark.server
@@ -147,7 +147,7 @@ async def test_index_and_ledger_work_in_strict_mode(store: QdrantStore, vendor: 
     await index.delete_version(DOCUMENT, 2)
     assert await store.count(GENERATION.chunks, of_document(DOCUMENT)) == 0
 
-    await ledger.update(DOCUMENT, lambda _: an_entry(DOCUMENT))
+    await ledger.update(DOCUMENT, lambda _: an_entry(DOCUMENT, accepted=5, tenant="t", tags=("red",)))
     await ledger.update(DOCUMENT, lambda entry: finished(entry, 5, "created", at=9, chunk_count=1))
     created = Filter(must=(Match("tenant", ("t",)), Match("last.status", ("created",)), Match("tags", ("red",))))
     assert [entry.document_id for entry in await ledger.page(created, limit=1000)] == [DOCUMENT]
@@ -220,20 +220,3 @@ def a_chunk(number: int, *, version: int) -> Point:
     }
     payload = {"text": f"text {number}", "metadata": metadata}
     return Point(id=str(UUID(int=1000 + number)), payload=payload, dense=VECTOR, sparse=Sparse([7], [1.0]))
-
-
-def an_entry(document_id: str) -> Entry:
-    place = Place(partition=0, offset=0, time=5)
-    return Entry(
-        document_id=document_id,
-        tenant="t",
-        source="s",
-        path="p",
-        rev=0,
-        writer="",
-        accepted=Accepted(version=5, place=place),
-        last=Last(version=5, place=place, status="accepted", at=5),
-        created_at=5,
-        updated_at=5,
-        tags=("red",),
-    )

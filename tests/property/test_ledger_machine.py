@@ -19,12 +19,13 @@ from qdrant_client import AsyncQdrantClient
 
 from shared.contracts import Place, Status
 from shared.errors import Unavailable
-from shared.ledger import Accepted, Entry, Last, Ledger, Transition, finished
+from shared.ledger import Entry, Ledger, Transition, finished
 from shared.store import Filter, Ids, Match, Store
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
 from tests.e2e.faults import rounds
+from tests.entries import an_entry
 from tests.property.machines import AsyncMachine, play
 from tests.servers.cache import CI_ONLY
 from tests.simulation.store import MemoryStore
@@ -73,19 +74,7 @@ def _tagged(document: str, tag: str) -> Transition:
 
     def transition(entry: Entry | None) -> Entry | None:
         if entry is None:
-            return Entry(
-                document_id=document,
-                tenant="t",
-                source="s",
-                path=document,
-                rev=0,
-                writer="",
-                accepted=Accepted(version=1, place=PLACE),
-                last=Last(version=1, place=PLACE, status="accepted", at=0),
-                created_at=0,
-                updated_at=0,
-                tags=(tag,),
-            )
+            return an_entry(document, accepted=1, place=PLACE, tags=(tag,))
         if tag in entry.tags:
             return None
         version = entry.accepted.version + 1

@@ -8,7 +8,9 @@ import numpy as np
 from shared.contracts import BlobRef
 from shared.embedder import Model, TokenCounter, Vector
 from shared.errors import Rejected
-from shared.index import Generation
+from shared.index import Generation, Index
+from shared.ledger import Ledger
+from tests.simulation.store import MemoryStore
 
 UNEMBEDDABLE = "(no model takes this)"  # the model refuses a text with it
 UNKEPT = "(no folder keeps this)"  # a blob with it can't be read again
@@ -99,3 +101,11 @@ class MemoryBlobs:
 
 
 GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")
+
+
+async def ledger_and_index(store: MemoryStore) -> tuple[Ledger, Index]:
+    """Return both on a new store."""
+    ledger, index = Ledger(store), Index(store, GENERATION)
+    await ledger.create()
+    await index.create()
+    return ledger, index

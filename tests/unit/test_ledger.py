@@ -7,13 +7,12 @@ from uuid import UUID
 
 import msgspec
 
-from shared.contracts import Place
-from shared.ledger import Accepted, Entry, Last, Ledger, Transition
+from shared.ledger import Entry, Ledger, Transition
 from shared.store import Point
+from tests.entries import an_entry
 from tests.simulation.store import MemoryStore
 
 NAMES = [str(UUID(int=number)) for number in range(1, 41)]
-PLACE = Place(partition=0, offset=0, time=0)
 
 
 class Counting(MemoryStore):
@@ -42,18 +41,7 @@ def tagged(name: str, tag: str) -> Transition:
     """Return what adds a tag."""
 
     def transition(entry: Entry | None) -> Entry:
-        entry = entry or Entry(
-            document_id=name,
-            tenant="t",
-            source="s",
-            path=name,
-            rev=0,
-            writer="",
-            accepted=Accepted(),
-            last=Last(version=0, place=PLACE, status="accepted", at=0),
-            created_at=0,
-            updated_at=0,
-        )
+        entry = entry or an_entry(name)
         return msgspec.structs.replace(entry, tags=(*entry.tags, tag))
 
     return transition

@@ -9,23 +9,19 @@ from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.vectors import Vectors
 from shared.contracts import DEFAULT_TENANT, BlobRef, DocumentChunked, DocumentVersion, Place, encode, truth_key
-from shared.index import Generation, Head, Index
-from shared.ledger import Ledger
+from shared.index import Head
 from shared.room import Room
 from shared.statuses import Statuses
 from shared.store.bm25 import Bm25
-from tests.simulation.parts import MemoryBlobs, MemoryEmbedder
+from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, ledger_and_index
 from tests.simulation.store import MemoryStore
 
 NAME = "11ca04b3-12ec-5b35-8f4b-4ab297c91387"
-GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")
 
 
 async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blob_is_not_missed() -> None:
     store, blobs, tombstones = MemoryStore(), MemoryBlobs(), list[bytes]()
-    ledger, index = Ledger(store), Index(store, GENERATION)
-    await ledger.create()
-    await index.create()
+    ledger, index = await ledger_and_index(store)
     await index.switch(Head(document_id=NAME, version=2, tenant=DEFAULT_TENANT, source="", path="", deleted=True))
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **options: Any) -> Any:

@@ -10,13 +10,14 @@ from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, Place, encode, truth_key
 from shared.ids import document_id
-from shared.index import Head, Index
-from shared.ledger import Accepted, Entry, Last, Ledger
+from shared.index import Head
+from shared.ledger import Entry
 from shared.log import Record
 from shared.room import Room
 from shared.statuses import Statuses
 from shared.topics import EXTRACTED, chunks_topic
-from tests.simulation.parts import GENERATION, Characters, MemoryBlobs
+from tests.entries import an_entry
+from tests.simulation.parts import GENERATION, Characters, MemoryBlobs, ledger_and_index
 from tests.simulation.store import MemoryStore
 from tests.unit.verify.builders import a_version
 
@@ -30,18 +31,7 @@ def the_head(version: int) -> Head:
 
 def the_entry(version: int, raw_hash: str) -> Entry:
     place = Place(partition=0, offset=version, time=version)
-    return Entry(
-        document_id=NAME,
-        tenant=DEFAULT_TENANT,
-        source="s",
-        path="p",
-        rev=1,
-        writer="",
-        accepted=Accepted(version=version, place=place, raw_hash=raw_hash),
-        last=Last(version=version, place=place, status="accepted", at=0),
-        created_at=0,
-        updated_at=0,
-    )
+    return an_entry(NAME, accepted=version, place=place, raw_hash=raw_hash)
 
 
 def of_version(number: int, *, deleted: bool = False) -> Record:
@@ -71,9 +61,7 @@ async def test_a_version_is_chunked_or_struck_from_the_truth(
     head: int | None, entry: Entry | None, version: int, *, chunked: bool
 ) -> None:
     store, sent = MemoryStore(), list[tuple[str, bytes, bool]]()
-    ledger, index = Ledger(store), Index(store, GENERATION)
-    await ledger.create()
-    await index.create()
+    ledger, index = await ledger_and_index(store)
     if head is not None:
         await index.switch(the_head(head))
     if entry is not None:

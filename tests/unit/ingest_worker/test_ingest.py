@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import pytest
 from aiokafka import ConsumerRecord
@@ -16,16 +16,53 @@ from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DEFAULT_TENANT, Crawl, DocumentSubmitted, Validators, encode, erasure
 from shared.errors import Rejected
 from shared.ids import document_id
-from shared.index import Index
-from shared.ledger import Ledger
 from shared.log import Record
 from shared.room import Room
 from shared.statuses import Statuses
 from shared.topics import EXTRACTED, SUBMITTED
-from tests.simulation.parts import GENERATION, Characters, MemoryBlobs
+from tests.simulation.parts import Characters, MemoryBlobs, ledger_and_index
 from tests.simulation.store import MemoryStore
 
 NAME = document_id(DEFAULT_TENANT, "s", "p")
+PARTITION = 1
+
+
+class Sent(NamedTuple):
+    """What the stage published."""
+
+    topic: str
+    value: bytes | None
+    options: dict[str, Any]
+
+
+class Desk:
+    """The stage on parts in memory, and what it sent."""
+
+    def __init__(self, fetch: Any = None, **options: Any) -> None:
+        self.blobs, self.sent = MemoryBlobs(), list[Sent]()
+        self._fetch, self._options = fetch or Fetcher(Guard(), Limits()), options
+
+    async def begun(self) -> Self:
+        self.ledger, index = await ledger_and_index(MemoryStore())
+        self.ingest = Ingest(
+            ledger=self.ledger,
+            index=index,
+            blobs=self.blobs,
+            parsers=ParserPool(1, tokens=Characters()),
+            publish=self._publish,
+            statuses=Statuses(self.ledger, self._publish),
+            partition_of=self._partition_of,
+            room=Room(),
+            fetch=self._fetch,
+            **self._options,
+        )
+        return self
+
+    async def _publish(self, topic: str, value: bytes | None, **options: Any) -> Any:
+        self.sent.append(Sent(topic, value, options))
+
+    async def _partition_of(self, key: bytes) -> int:
+        return PARTITION
 
 
 def record(offset: int, partition: int, document: DocumentSubmitted, key: bytes | None) -> Record:
@@ -35,40 +72,19 @@ def record(offset: int, partition: int, document: DocumentSubmitted, key: bytes 
 
 
 async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() -> None:
-    store, blobs, sent = MemoryStore(), MemoryBlobs(), list[str]()
-    ledger, index = Ledger(store), Index(store, GENERATION)
-    await ledger.create()
-    await index.create()
-
-    async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
-        sent.append(topic)
-
-    async def partition_of(key: bytes) -> int:
-        return 1
-
-    ingest = Ingest(
-        ledger=ledger,
-        index=index,
-        blobs=blobs,
-        parsers=ParserPool(1, tokens=Characters()),
-        publish=publish,
-        statuses=Statuses(ledger, publish),
-        partition_of=partition_of,
-        room=Room(),
-        fetch=Fetcher(Guard(), Limits()),
-    )
+    desk = await Desk().begun()
     secret = "a secret of many words " * (CLAIM_CHECK_BYTES // 20)
     foreign = record(1, 0, DocumentSubmitted(source="s", path="p", text=secret), None)
-    await ingest(foreign)
-    assert sent == [SUBMITTED], "this is how it gets to its own partition"
-    await ingest(record(2, 1, erasure(DEFAULT_TENANT, NAME), NAME.encode()))
-    await blobs.delete(DEFAULT_TENANT, NAME)
-    sent.clear()
+    await desk.ingest(foreign)
+    assert [each.topic for each in desk.sent] == [SUBMITTED], "this is how it gets to its own partition"
+    await desk.ingest(record(2, PARTITION, erasure(DEFAULT_TENANT, NAME), NAME.encode()))
+    await desk.blobs.delete(DEFAULT_TENANT, NAME)
+    desk.sent.clear()
 
-    await ingest(foreign)
+    await desk.ingest(foreign)
 
-    assert sent == []
-    assert await blobs.delete(DEFAULT_TENANT, NAME) == 0
+    assert desk.sent == []
+    assert await desk.blobs.delete(DEFAULT_TENANT, NAME) == 0
 
 
 class OnePage:
@@ -91,41 +107,20 @@ class OnePage:
 async def test_a_page_that_asks_not_to_be_indexed_is_left_out_if_a_crawl_found_it_and_robots_count(
     found: bool, robots: bool, welcome: bool
 ) -> None:
-    store, sent = MemoryStore(), list[str]()
-    ledger, index = Ledger(store), Index(store, GENERATION)
-    await ledger.create()
-    await index.create()
-
-    async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
-        sent.append(topic)
-
-    async def partition_of(key: bytes) -> int:
-        return 1
-
     url = "http://herons.example/"
     page = Page(url=url, body=b"Herons nest here.", media_type="text/plain", validators=None, robots=("noindex",))
-    ingest = Ingest(
-        ledger=ledger,
-        index=index,
-        blobs=MemoryBlobs(),
-        parsers=ParserPool(1, tokens=Characters()),
-        publish=publish,
-        statuses=Statuses(ledger, publish),
-        partition_of=partition_of,
-        room=Room(),
-        fetch=OnePage(page),
-        bounds=Bounds(robots=robots),
-    )
+    desk = await Desk(OnePage(page), bounds=Bounds(robots=robots)).begun()
     crawl = Crawl(host="herons.example", pages=1) if found else None
-    submission = record(1, 1, DocumentSubmitted(source="s", path="p", url=url, crawl=crawl), NAME.encode())
+    document = DocumentSubmitted(source="s", path="p", url=url, crawl=crawl)
+    submission = record(1, PARTITION, document, NAME.encode())
 
     if welcome:
-        await ingest(submission)
-        assert sent == [EXTRACTED]
+        await desk.ingest(submission)
+        assert [each.topic for each in desk.sent] == [EXTRACTED]
     else:
         with pytest.raises(Rejected, match="asks robots not to index it") as refused:
-            await ingest(submission)
-        assert (refused.value.code, sent, await ledger.get(NAME)) == ("noindex", [], None)
+            await desk.ingest(submission)
+        assert (refused.value.code, desk.sent, await desk.ledger.get(NAME)) == ("noindex", [], None)
 
 
 class BusyHosts:
@@ -142,32 +137,11 @@ class BusyHosts:
 
 
 async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_keeps_its_place() -> None:
-    store, sent = MemoryStore(), list[tuple[str, bytes | None, dict[str, Any]]]()
-    ledger, index = Ledger(store), Index(store, GENERATION)
-    await ledger.create()
-    await index.create()
-
-    async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
-        sent.append((topic, value, options))
-
-    async def partition_of(key: bytes) -> int:
-        return 1
-
-    ingest = Ingest(
-        ledger=ledger,
-        index=index,
-        blobs=MemoryBlobs(),
-        parsers=ParserPool(1, tokens=Characters()),
-        publish=publish,
-        statuses=Statuses(ledger, publish),
-        partition_of=partition_of,
-        room=Room(),
-        fetch=BusyHosts(),
-    )
+    desk = await Desk(BusyHosts()).begun()
     page = DocumentSubmitted(source="s", path="p", url="http://slow.example/")
 
-    await ingest(record(7, 1, page, NAME.encode()))
+    await desk.ingest(record(7, PARTITION, page, NAME.encode()))
 
     headers = {"sluice-rekeyed": "1", "sluice-place": "1/7/7000"}
-    assert sent == [(SUBMITTED, encode(page), {"key": NAME.encode(), "headers": headers})]
-    assert await ledger.get(NAME) is None
+    assert desk.sent == [Sent(SUBMITTED, encode(page), {"key": NAME.encode(), "headers": headers})]
+    assert await desk.ledger.get(NAME) is None

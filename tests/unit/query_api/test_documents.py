@@ -7,11 +7,12 @@ import pytest
 
 from services.query_api.documents import ChunkCursor, Library
 from services.query_api.problems import Problem
-from shared.contracts import DEFAULT_TENANT, Place
+from shared.contracts import DEFAULT_TENANT
 from shared.ids import point_id
 from shared.index import Generation, Head, Index
-from shared.ledger import Accepted, Entry, Last, Ledger
+from shared.ledger import Ledger
 from shared.store import Point
+from tests.entries import an_entry
 from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, vector_of
 from tests.simulation.store import MemoryStore
 
@@ -67,23 +68,11 @@ class Shelf:
 
 @pytest.fixture
 async def shelf() -> Shelf:
-    shelf, place = Shelf(), Place(partition=0, offset=0, time=1)
+    shelf = Shelf()
     ledger = Ledger(shelf.store)
     await ledger.create()
     await shelf.index.create()
-    entry = Entry(
-        document_id=NAME,
-        tenant=DEFAULT_TENANT,
-        source="s",
-        path="p",
-        rev=0,
-        writer="",
-        accepted=Accepted(),
-        last=Last(version=1, place=place, status="created", at=1),
-        created_at=1,
-        updated_at=1,
-    )
-    await ledger.update(NAME, lambda _: entry)
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=1, status="created"))
     await shelf.apply(1, OLD)
     return shelf
 

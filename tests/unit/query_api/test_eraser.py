@@ -7,8 +7,9 @@ from services.query_api.erase import Eraser
 from shared.contracts import DEFAULT_TENANT, ERASED, DocumentSubmitted, Place, encode
 from shared.ids import document_id
 from shared.index import Generation, Index
-from shared.ledger import Accepted, Entry, Last
+from shared.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from tests.entries import an_entry
 from tests.simulation.log import MemoryLog
 from tests.simulation.parts import MemoryBlobs, MemoryEmbedder
 from tests.simulation.store import MemoryStore
@@ -19,18 +20,7 @@ FIRST, SECOND = document_id(DEFAULT_TENANT, "s", "1"), document_id(DEFAULT_TENAN
 
 def entry(name: str, place: Place, raw_hash: str = ERASED) -> Entry:
     """Return how the document stands when all has ended that was submitted up to `place`."""
-    return Entry(
-        document_id=name,
-        tenant=DEFAULT_TENANT,
-        source="",
-        path="",
-        rev=1,
-        writer="w",
-        accepted=Accepted(version=1, place=place, raw_hash=raw_hash),
-        last=Last(version=1, place=place, status="deleted", at=1),
-        created_at=1,
-        updated_at=1,
-    )
+    return an_entry(name, accepted=1, place=place, status="deleted", raw_hash=raw_hash, source="", path="")
 
 
 class Stands(NamedTuple):

@@ -12,8 +12,9 @@ from services.query_api.notices import Notices
 from shared.contracts import DEFAULT_TENANT, Place, Status
 from shared.ids import point_id
 from shared.index import Generation, Head, Index
-from shared.ledger import NOWHERE, Accepted, Entry, Last, Ledger
+from shared.ledger import NOWHERE, Entry, Last, Ledger
 from shared.store import Point
+from tests.entries import an_entry
 from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, vector_of
 from tests.simulation.store import MemoryStore
 
@@ -45,14 +46,7 @@ class World:
         def moved(seen: Entry | None) -> Entry:
             if seen is not None:
                 return msgspec.structs.replace(seen, last=last)
-            names: dict[str, Any] = {
-                "document_id": NAME,
-                "tenant": DEFAULT_TENANT,
-                "source": "s",
-                "path": "p",
-                "writer": "",
-            }
-            return Entry(**names, rev=0, accepted=Accepted(), last=last, created_at=1, updated_at=1)
+            return msgspec.structs.replace(an_entry(NAME), last=last)
 
         await self.ledger.update(NAME, moved)
 

@@ -8,8 +8,9 @@ import pytest
 from services.query_api.redrive import Again, FromTruth, Superseded, document_of, remedy
 from shared.contracts import DeadLetter, Place
 from shared.ids import document_id
-from shared.ledger import Accepted, Entry, Last
+from shared.ledger import NOWHERE, Entry, Last
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
+from tests.entries import an_entry
 
 NAME = document_id("default", "s", "p")
 HERE = Place(partition=1, offset=10, time=1_000)
@@ -33,34 +34,21 @@ def a_letter(topic: str = SUBMITTED, **fields: Any) -> DeadLetter:
     return DeadLetter(**(known | fields))
 
 
-def an_entry(version: int = 1_000, place: Place = HERE) -> Entry:
-    return Entry(
-        document_id=NAME,
-        tenant="default",
-        source="s",
-        path="p",
-        rev=1,
-        writer="w",
-        accepted=Accepted(version=version, place=place),
-        last=Last(version=version, place=place, status="failed", at=0),
-        created_at=0,
-        updated_at=0,
-    )
+def a_failed(version: int = 1_000, place: Place = HERE) -> Entry:
+    return an_entry(NAME, accepted=version, place=place, status="failed")
 
 
-@pytest.mark.parametrize(
-    "entry", [None, an_entry(), an_entry(version=0, place=Place(partition=-1, offset=-1, time=-1))]
-)
+@pytest.mark.parametrize("entry", [None, a_failed(), a_failed(version=0, place=NOWHERE)])
 def test_a_submission_goes_back_under_its_document(entry: Entry | None) -> None:
     assert remedy(a_letter(key=b"foreign"), entry) == Again(SUBMITTED, NAME.encode(), NAME.encode())
 
 
 def test_a_submission_that_a_newer_one_has_overtaken_is_not_sent() -> None:
-    assert remedy(a_letter(), an_entry(1_001, LATER)) == Superseded("version 1001 was accepted since")
+    assert remedy(a_letter(), a_failed(1_001, LATER)) == Superseded("version 1001 was accepted since")
 
 
 def test_a_submission_that_failed_beside_a_newer_failure_is_sent() -> None:
-    entry = msgspec.structs.replace(an_entry(), last=Last(version=1_001, place=LATER, status="failed", at=0))
+    entry = msgspec.structs.replace(a_failed(), last=Last(version=1_001, place=LATER, status="failed", at=0))
 
     assert isinstance(remedy(a_letter(), entry), Again)
 
@@ -74,24 +62,24 @@ def test_a_submission_that_could_not_be_read_goes_back_under_its_own_key(key: by
 
 @pytest.mark.parametrize("topic", [EXTRACTED, chunks_topic("g")])
 def test_a_version_that_a_newer_one_has_overtaken_or_whose_document_is_gone_is_not_sent(topic: str) -> None:
-    assert remedy(a_letter(topic), an_entry(1_001, LATER)) == Superseded("version 1001 was accepted since")
+    assert remedy(a_letter(topic), a_failed(1_001, LATER)) == Superseded("version 1001 was accepted since")
     assert remedy(a_letter(topic), None) == Superseded(f"document {NAME} is gone")
 
 
 def test_a_version_that_gave_no_chunks_goes_back_as_its_own_record() -> None:
     key = f"{NAME}/1000".encode()
 
-    assert remedy(a_letter(EXTRACTED, key=key), an_entry()) == Again(EXTRACTED, key, NAME.encode())
+    assert remedy(a_letter(EXTRACTED, key=key), a_failed()) == Again(EXTRACTED, key, NAME.encode())
 
 
 def test_a_version_that_could_not_be_embedded_goes_back_as_the_truth_has_it() -> None:
-    assert remedy(a_letter(chunks_topic("g")), an_entry()) == FromTruth(NAME, 1_000, since=1_000)
+    assert remedy(a_letter(chunks_topic("g")), a_failed()) == FromTruth(NAME, 1_000, since=1_000)
 
 
 def test_chunks_that_could_not_be_read_are_made_again_of_the_version_that_stands() -> None:
     letter = a_letter(chunks_topic("g"), document_id=None, version=None)
 
-    assert remedy(letter, an_entry()) == FromTruth(NAME, 1_000, since=0)
+    assert remedy(letter, a_failed()) == FromTruth(NAME, 1_000, since=0)
 
 
 def test_what_names_no_document_goes_where_it_was_or_nowhere() -> None:
