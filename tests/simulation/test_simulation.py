@@ -16,11 +16,12 @@ from tests.simulation.plan import plan_of
 
 SEEDS = 2000 if IN_CI else 40
 CHUNK = SEEDS // 10  # two pytest workers share them
+FIRST = SEEDS * int(os.environ.get("SLUICE_TEST_SEED", "0"))  # each slice of a long run has seeds of its own
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("start", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("start", range(FIRST, FIRST + SEEDS, CHUNK))
 def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
     failures = [found for seed in range(start, start + CHUNK) if (found := verdict(seed)) is not None]
 
