@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from services.query_api.app import make_api
 from shared.contracts import DeadLetter, DocumentSubmitted, decode
@@ -52,6 +53,7 @@ def good(number: int) -> DocumentSubmitted:
 
 
 @CI_ONLY
+@pytest.mark.timeout(900)  # a long run's 2,000 beside others
 async def test_mutated_records_of_every_topic_stop_nobody(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)

@@ -148,7 +148,7 @@ class Storage:
         await asyncio.gather(self._polling, self._beating, return_exceptions=True)
         self._closing = True
         self._queued.set()
-        await self._writing
+        await asyncio.gather(self._writing, return_exceptions=True)
         await self._loop.run_in_executor(self._read_thread, self._reader.close)
         await self._loop.run_in_executor(self._write_thread, self._close)
         self._write_thread.shutdown()
@@ -191,8 +191,8 @@ class Storage:
         It fails with what `operation` raised, or with LogUnavailable. Operations run in the order given.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        if self._closing or not self._running:
-            future.set_exception(LogUnavailable(f"the log {self.path.name} is closed", "log_closed"))
+        if self._closing or not self._running or self._writing.done():
+            future.set_exception(self._is_closed())
             return future
         self._queue.append(_Queued(operation, size, future))
         self._queued.set()
@@ -202,30 +202,41 @@ class Storage:
         """Return what `work` gives, run between transactions on the connection that writes."""
         return await self._loop.run_in_executor(self._write_thread, self._maintain, work)
 
+    def _is_closed(self) -> LogUnavailable:
+        return LogUnavailable(f"the log {self.path.name} is closed", "log_closed")
+
     async def _write_for_ever(self) -> None:
-        while True:
-            await self._queued.wait()
-            group = self._take_group()
-            if not group:
-                if self._closing:
-                    return
-                self._queued.clear()
-                continue
-            try:
-                outcomes, ends = await self._loop.run_in_executor(
-                    self._write_thread, self._transact, [queued.operation for queued in group]
-                )
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-                outcomes, ends = [error] * len(group), {}
-            self._saw_ends(ends)
-            for queued, outcome in zip(group, outcomes, strict=True):
-                if queued.future.done():  # its caller gave up waiting
+        group: list[_Queued] = []
+        try:
+            while True:
+                await self._queued.wait()
+                group = self._take_group()
+                if not group:
+                    if self._closing:
+                        return
+                    self._queued.clear()
                     continue
-                if isinstance(outcome, Exception):
-                    queued.future.set_exception(outcome)
-                else:
-                    queued.future.set_result(outcome)
-            self.step("acknowledged")
+                try:
+                    outcomes, ends = await self._loop.run_in_executor(
+                        self._write_thread, self._transact, [queued.operation for queued in group]
+                    )
+                except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                    outcomes, ends = [error] * len(group), {}
+                self._saw_ends(ends)
+                for queued, outcome in zip(group, outcomes, strict=True):
+                    if queued.future.done():  # its caller gave up waiting
+                        continue
+                    if isinstance(outcome, Exception):
+                        queued.future.set_exception(outcome)
+                    else:
+                        queued.future.set_result(outcome)
+                self.step("acknowledged")
+        finally:
+            # Cancelled with all tasks of its loop: those that still stop must not wait for what can't come.
+            for queued in (*group, *self._queue):
+                if not queued.future.done():
+                    queued.future.set_exception(self._is_closed())
+            self._queue.clear()
 
     def _take_group(self) -> list[_Queued]:
         group: list[_Queued] = []
@@ -297,7 +308,7 @@ class Storage:
             LogUnavailable: the file can't be read now.
         """
         if not self._running:
-            raise LogUnavailable(f"the log {self.path.name} is closed", "log_closed")
+            raise self._is_closed()
         return await self._loop.run_in_executor(self._read_thread, self._read, query)
 
     def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:

@@ -348,6 +348,30 @@ async def test_a_closed_log_is_unavailable(tmp_path: Path) -> None:
         await log.ensure_topics([TRUTH])
 
 
+async def test_what_is_stopped_after_all_tasks_were_cancelled_ends(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.db")
+    await log.start()
+    await log.ensure_topics([TRUTH])
+    reader = await member(AsyncExitStack(), log, "g", "truth")
+    broker = log.broker("writer")
+    await broker.start()
+    sending = asyncio.create_task(publish(broker, "truth", b"v", key=b"k"))
+    await asyncio.sleep(0)  # it has been handed over
+    cancelled = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in cancelled:
+        task.cancel()
+
+    async with asyncio.timeout(HANG_S):
+        await asyncio.gather(*cancelled, return_exceptions=True)
+        await reader.stop()
+        with pytest.raises(Unavailable, match="closed"):
+            await publish(broker, "truth", b"v", key=b"k")
+        await broker.stop()
+        await log.stop()
+
+    assert sending.cancelled()
+
+
 def test_auto_commit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="commit explicitly"):
         SqliteLog(tmp_path / "log.db").consumer(group_id="g", enable_auto_commit=True)
