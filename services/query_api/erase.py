@@ -33,7 +33,7 @@ from shared.log.integrity import sealed
 from shared.log.open_letters import OpenLetters, Wanted
 from shared.log.publish import partition_of
 from shared.log.read import reading
-from shared.places import PLACE_HEADER, place_header, place_of
+from shared.places import PLACE_HEADER, SKEW_MS, place_header, place_of
 from shared.submission import submission_of
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
@@ -89,6 +89,14 @@ def goes(found: Mention | None, erased: Mapping[str, Place]) -> bool:
     )
 
 
+class _Fence(NamedTuple):
+    """An erasure that answers."""
+
+    tenant: str
+    place: Place  # what is older goes
+    at: float  # seconds of the loop's clock: it answered before
+
+
 class Eraser:
     """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
 
@@ -104,17 +112,17 @@ class Eraser:
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
         """Return by document id None where it is erased, or why not, or not yet, or why it stands all the same."""
         said = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
-        erased: dict[str, Place] = {}
+        fences: dict[str, _Fence] = {}
         outcome: dict[str, str | None] = {}
         for entry, fence in zip(entries, said, strict=True):
-            if isinstance(fence, Place):
-                erased[entry.document_id] = fence
+            if isinstance(fence, _Fence):
+                fences[entry.document_id] = fence
             outcome[entry.document_id] = fence if isinstance(fence, str) else None
-        if erased:
-            await self._clean({entry.document_id: entry.tenant for entry in entries}, erased)
+        if fences:
+            await self._clean(fences)
         return outcome
 
-    async def _fence(self, entry: Entry, wait_s: float) -> Place | str:
+    async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
             receipt = await self._door.submit(erasure(entry.tenant, entry.document_id))
         except Rejected as error:
@@ -129,9 +137,11 @@ class Eraser:
         # then: what stands may be a version that came earlier and was only asked for again.
         if not ended.entry.erased:
             return "a submission with a later place stands: erase it again"
-        return ended.entry.accepted.place
+        return _Fence(entry.tenant, ended.entry.accepted.place, asyncio.get_running_loop().time())
 
-    async def _clean(self, tenants: Mapping[str, str], erased: Mapping[str, Place]) -> None:
+    async def _clean(self, fences: Mapping[str, "_Fence"]) -> None:
+        tenants = {name: fence.tenant for name, fence in fences.items()}
+        erased = {name: fence.place for name, fence in fences.items()}
         kept: dict[str, set[str]] = {name: set() for name in erased}
         async for record in self._records(EXTRACTED, erased):
             found = mention(record, self._chunks)
@@ -139,15 +149,18 @@ class Eraser:
                 await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
             else:
                 _keep(kept, found, erased)
-        await self._settle_letters({tenants[name] for name in erased}, erased)
+        await self._settle_letters({*tenants.values()}, erased)
         if isinstance(self._log, Forgetful):
             await self._log.overwrite(lambda record: self._instead(record, tenants, erased))
-        # What the user has sent again since has blobs, too.
-        for topic in (SUBMITTED, self._chunks):
-            async for record in self._records(topic, erased, since=min(place.time for place in erased.values())):
+        # What the user has sent again since has blobs, too. They may be there before the records that name them, but
+        # whatever of it a worker puts, it puts after the fence.
+        since = min(place.time for place in erased.values()) - SKEW_MS
+        for topic in (SUBMITTED, EXTRACTED, self._chunks):
+            async for record in self._records(topic, erased, since=since):
                 _keep(kept, mention(record, self._chunks), erased)
-        for name in erased:
-            await self._blobs.collect(tenants[name], name, frozenset(kept[name]), 0.0)
+        for name, fence in fences.items():
+            age_s = asyncio.get_running_loop().time() - fence.at
+            await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
         log.info("documents_erased", count=len(erased))
 
     def _instead(self, record: Record, tenants: Mapping[str, str], erased: Mapping[str, Place]) -> Instead | None:

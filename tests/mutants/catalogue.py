@@ -200,4 +200,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "            if version < head.version\n",
         "            if version != head.version\n",
     ),
+    _mutant(
+        "an erasure takes blobs of whatever age",
+        "services/query_api/erase.py",
+        "await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)",
+        "await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s * 0)",
+    ),
 )

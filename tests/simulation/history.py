@@ -26,10 +26,10 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.simulation.log import MemoryLog
 from tests.simulation.oracle import Expected, Sent, again, expected, sent
 from tests.simulation.parts import MemoryEmbedder, vector_of
-from tests.simulation.plan import Plan, Redrive, plan_of
+from tests.simulation.plan import PATHS, TENANTS, Event, Plan, Redrive, Submit, plan_of
 from tests.simulation.store import MemoryStore
 from tests.simulation.watch import DONE, Violation
-from tests.simulation.world import World
+from tests.simulation.world import SOURCE, World
 
 SHRINK_RUNS = 300
 NAMING = {"source", "path", "title", "tags"}
@@ -78,6 +78,7 @@ def _compare(world: World, when: str, *, mended: bool) -> None:
     submissions = _sent(world)
     want = expected(submissions, mended=mended)
     found = _points_differ(world.store, world.generation, want)
+    found += _texts_differ(world, want)
     found += _ledger_differs(world.store, {id_: each for id_, each in want.items() if id_ not in world.watch.uncounted})
     found += _letters_differ(world.log, submissions, want, mended=mended)
     found += [f"I5: committed offsets went back: {each}" for group in world.groups.values() for each in group.went_back]
@@ -125,6 +126,19 @@ def _points_differ(store: MemoryStore, generation: Generation, want: Mapping[str
             found.append(f"I1: {key} has another text's vector")
         elif point.payload["metadata"]["vectorHash"] != vector_hash(point.dense):
             found.append(f"I1: {key} has another vector's hash")
+    return found
+
+
+def _texts_differ(world: World, want: Mapping[str, Expected]) -> list[str]:
+    """I1: the text of each document that answers can be shown."""
+    heads = world.store.points(world.generation.heads)
+    found = []
+    for id_, each in want.items():
+        if each.answer is None or each.answer.texts is None or id_ not in heads:
+            continue
+        text = world.blobs.text(each.answer.tenant, id_, heads[id_].payload["textSha256"])
+        if text != "\n\n".join(each.answer.texts):
+            found.append(f"I1: the text of {id_} is {text!r}, not {each.answer.texts}")
     return found
 
 
@@ -210,12 +224,17 @@ def _unchanged(world: World, when: str, act: Callable[[], None]) -> None:
 
 
 def _erased(world: World) -> None:
-    """Erase some documents: nothing of them is left but ids and versions, and no replay brings it back."""
+    """Erase some documents: nothing of them is left but ids and versions, and no replay brings it back.
+
+    Some are sent again meanwhile, and are then as if they had never been erased, or are new.
+    """
     chosen = [id_ for id_ in sorted(world.store.points(LEDGER)) if world.rng.random() < 0.7]
-    said, submissions = world.erase(chosen), _sent(world)
+    said, submissions = world.erase(chosen, _sent_meanwhile(world, chosen)), _sent(world)
     # Across partitions clocks decide, so a foreign producer's may stand above the erasure: then that is said.
     ids = [id_ for id_ in chosen if submissions[id_][-1].erases]
-    _raise("erased", [f"{id_}: {said.get(id_, '')}" for id_ in chosen if (said.get(id_, "") is None) != (id_ in ids)])
+    _raise("erased", [f"{id_}: {said[id_]}" for id_ in ids if said.get(id_, "") is not None])
+    above = [id_ for id_ in chosen if not any(each.erases for each in submissions[id_][-2:])]
+    _raise("erased", [f"{id_} is said to be, and isn't" for id_ in above if said.get(id_, "") is None])
     _compare(world, "erased", mended=True)
     # Chunks made before stay until retention takes them, where the log's files aren't ours.
     before = set() if world.plan.forgetful else {_place(record) for record in world.log.ever(world.chunks)}
@@ -224,6 +243,24 @@ def _erased(world: World) -> None:
         world.log.compact(EXTRACTED)
     _unchanged(world, "all topics replayed after an erasure", world.replay_all)
     _raise("replayed after an erasure", _left(world, ids, before))
+
+
+def _sent_meanwhile(world: World, ids: Sequence[str]) -> list[Event]:
+    """Return the documents that are sent again while they are being erased."""
+    rng = world.rng
+    events: list[Event] = [
+        Submit(
+            at=rng.randrange(150),
+            tenant=tenant,
+            path=path,
+            paragraphs=tuple(rng.sample(range(6), rng.randrange(1, 5))),
+            enters=rng.random() < 0.5,
+        )
+        for tenant in TENANTS
+        for path in PATHS
+        if document_id(tenant, SOURCE, path) in ids and rng.random() < 0.4
+    ]
+    return sorted(events, key=lambda event: event.at)
 
 
 def _place(record: Record) -> tuple[str, int, int]:

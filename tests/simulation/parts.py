@@ -1,5 +1,6 @@
 """The model and the blob store of a simulated world: exact, quick, and with documents that nothing can take."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 
@@ -71,10 +72,12 @@ class MemoryBlobs:
         self.mended = False
         self.ever: dict[str, bytes] = {}  # all that was ever put, by its name
         self._blobs: dict[tuple[str, str, str], bytes] = {}
+        self._ages: dict[tuple[str, str, str], float] = {}  # by the loop's clock, when each was put last
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
         name = hashlib.sha256(data).hexdigest()
         self._blobs[tenant, document_id, name] = self.ever[name] = data
+        self._ages[tenant, document_id, name] = asyncio.get_running_loop().time()
         return BlobRef(sha256=name, size=len(data))
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
@@ -90,10 +93,20 @@ class MemoryBlobs:
         return len(gone)
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        gone = [key for key in self._blobs if key[:2] == (tenant, document_id) and key[2] not in keep]
-        for key in gone:  # nothing is too young in a simulation
+        limit = asyncio.get_running_loop().time() - older_than_s
+        gone = [
+            key
+            for key in self._blobs
+            if key[:2] == (tenant, document_id) and key[2] not in keep and self._ages[key] < limit
+        ]
+        for key in gone:
             del self._blobs[key]
         return len(gone)
+
+    def text(self, tenant: str, document_id: str, sha256: str) -> str | None:
+        """Return what is there, None where nothing is."""
+        data = self._blobs.get((tenant, document_id, sha256))
+        return None if data is None else data.decode()
 
     def documents(self) -> set[str]:
         """Return the ids of the documents that have any."""

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 
 SOURCE = "wiki"
 HORIZON_S = 1000.0  # nothing waits for longer
+TICK_S = 1e-6  # of a step, so that whatever is done later is younger
 NEAR_S = 5.0  # of which a timer may fire although others have something to do
 PATIENCE = 30_000  # steps; the longest of 20,000 histories took a tenth
 WRITES = frozenset(f"store.{name}" for name in ("upsert", "insert", "set_payload", "delete"))
@@ -608,7 +609,7 @@ class World:
             letters = await process.desk.open.oldest(wanted, limit=1000)
             await process.desk.redrive(letters.letters)
 
-    def erase(self, ids: Sequence[str]) -> dict[str, str | None]:
+    def erase(self, ids: Sequence[str], meanwhile: Sequence[Event] = ()) -> dict[str, str | None]:
         """Return by id None for each document that an operator has erased now, or why it isn't."""
         process, said = self.processes["api"], dict[str, str | None]()
 
@@ -618,7 +619,7 @@ class World:
                 said.update(await process.eraser.erase(entries, HORIZON_S))
 
         self.spawn(process, erasing)
-        self.play()
+        self.play(meanwhile)
         return said
 
     async def _read(self, process: Process) -> None:
@@ -662,6 +663,7 @@ class World:
                 else:
                     return
             self.step += 1
+            self.loop.now += TICK_S
             if self.loop.complaints:
                 raise Violation(self.loop.complaints[0])
             self.watch.check()
