@@ -11,6 +11,7 @@ from shared.ledger import NOWHERE, Accepted, Entry, Last, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
+YEAR_MS = 365 * 24 * 3600 * 1000
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +92,8 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     if same and _answers(answering, accepted):
         status: Status = "deleted" if submission.deletes else "unchanged"
         if entry.last.place == place and entry.last.version == accepted.version:
-            status = entry.last.status if entry.last.status != "accepted" else accepted.outcome
+            # Failed it has, if so, in the hands of a worker that another one has outrun.
+            status = accepted.outcome if entry.last.status in ("accepted", "failed") else entry.last.status
         count = answering.chunk_count if answering and not answering.deleted else None
         last = Last(version=accepted.version, place=place, status=status, at=place.time, chunk_count=count)
         return Settled(_moved(entry, submission, last))
@@ -126,12 +128,14 @@ def late(entry: Entry | None, place: Place) -> bool:
 
 
 def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) -> Entry | None:
-    """Return the entry with the submission's failure, or None where a newer submission stands there."""
+    """Return the entry with the submission's failure, or None where a newer one stands there, or its own good end."""
     entry = entry or _unknown(submission)
     place = submission.place
     if older(place, entry.last.place) or older(place, entry.accepted.place):
         return None
     if place == entry.accepted.place:
+        if entry.last.version == entry.accepted.version and entry.last.status in TERMINAL - {"failed"}:
+            return None  # read again after a crash, it can't be taken any more; it was, and that has ended
         version = entry.accepted.version
     elif place == entry.last.place and entry.last.status == "failed":
         version = entry.last.version
@@ -172,6 +176,10 @@ def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
 
 def _next(entry: Entry, submission: Submission, answering: Answering | None) -> Entry:
     version, place = _version_after(entry, submission.place), submission.place
+    # The ledger may be of an older backup than the head, and below that nothing would be applied. A head that no clock
+    # can have given is damaged: to outdo it would leave no higher version for ever.
+    if answering is not None and answering.version < place.time + YEAR_MS:
+        version = max(version, answering.version + 1)
     lives = _lives(entry, answering)
     keeps = submission.deletes and not submission.erases  # a list of what was deleted shows what it was
     outcome: Outcome = "deleted" if submission.deletes else "updated" if lives else "created"

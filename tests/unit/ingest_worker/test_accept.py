@@ -247,6 +247,37 @@ def test_a_failure_older_than_what_was_taken_is_nobodys_business() -> None:
     assert accept.fail(entry, a_submission(at(0), "b"), "x", "damaged") is None
 
 
+@pytest.mark.parametrize("repeated", [False, True], ids=["created", "sent again, unchanged"])
+def test_a_record_that_is_read_again_and_can_not_be_any_more_leaves_its_good_end(repeated: bool) -> None:
+    entry, answering = first()
+    if repeated:
+        entry = entry_of(accept.decide(entry, a_submission(at(2)), answering))
+
+    assert accept.fail(entry, a_submission(entry.accepted.place), "its blob is missing", "blob_missing") is None
+
+
+def test_a_version_that_failed_for_one_worker_and_answers_by_another_ended_well() -> None:
+    entry, answering = first()
+    failed = msgspec.structs.replace(entry, last=msgspec.structs.replace(entry.last, status="failed", error="x"))
+
+    settled = accept.decide(failed, a_submission(at(1)), answering)
+
+    assert isinstance(settled, Settled)
+    assert (settled.entry.last.status, settled.entry.last.error) == ("created", None)
+
+
+def test_a_head_above_the_ledger_is_outdone_unless_it_is_damaged() -> None:
+    entry, _ = first()
+    next_one = a_submission(at(2), "b")
+
+    versions = [
+        entry_of(accept.decide(entry, next_one, Answering(version=ahead, deleted=False, whole=True))).accepted.version
+        for ahead in (5000, accept.MAX_VERSION)
+    ]
+
+    assert versions == [5001, 2000]
+
+
 def test_content_that_failed_is_tried_again() -> None:
     failed = accept.fail(None, a_submission(at(1)), "x", "damaged")
 
