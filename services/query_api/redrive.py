@@ -214,10 +214,19 @@ async def standing(log: Log, wanted: Collection[FromTruth]) -> dict[FromTruth, R
     Raises:
         Unavailable: the log is away.
     """
+    since = max(0, min((each.since for each in wanted), default=0) - SKEW_MS)
+    found = await _newest(log, wanted, since)
+    # The clock may have gone back since the submission was taken in: nothing is given up before all was read.
+    if since and (missing := set(wanted) - found.keys()):
+        found |= await _newest(log, missing, 0)
+    return {each: record for each, record in found.items() if record.value is not None}
+
+
+async def _newest(log: Log, wanted: Collection[FromTruth], since: int) -> dict[FromTruth, Record]:
+    """Return the newest record of each version, null or not, of those that are there since a time, ms since 1970."""
     if not wanted:
         return {}
     count = len(await log.end_offsets(EXTRACTED))
-    since = max(0, min(each.since for each in wanted) - SKEW_MS)
     starts = await log.offsets_since(EXTRACTED, since)
     of_partition: dict[int, dict[bytes, FromTruth]] = {}
     for each in wanted:
@@ -230,4 +239,4 @@ async def standing(log: Log, wanted: Collection[FromTruth]) -> dict[FromTruth, R
             async for record in reader.between(starts[tp], (await reader.bounds())[1]):
                 if record.key in keys:
                     found[keys[record.key]] = record
-    return {each: record for each, record in found.items() if record.value is not None}
+    return found

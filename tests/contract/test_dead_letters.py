@@ -19,7 +19,7 @@ from shared.log.open_letters import Letters, OpenLetters, Wanted
 from shared.log.publish import publish
 from shared.log.read import reading
 from shared.places import REDRIVE_HEADER
-from shared.topics import DEAD_LETTERS, EXTRACTED, Topic
+from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, Topic
 from tests.contract.logs import Harness
 from tests.servers.cache import CI_ONLY
 from tests.unit.log.test_dead_letters import a_record
@@ -266,3 +266,5 @@ async def test_the_truth_is_found_by_version_unless_it_is_gone(log: Log, broker:
         if each.version == 2 and each.document_id != names[0]
     }
     assert await standing(log, set()) == {}
+    ahead = FromTruth(names[0], 1, since=written.timestamp + 10 * DAY)  # taken in while the clock was days ahead
+    assert [*await standing(log, {ahead})] == [ahead]
