@@ -51,6 +51,7 @@ _SLICE: Final = 64  # points in one request
 _READ_SLICE: Final = 256
 _SPARE: Final = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER: Final = 4
+_REPEATS: Final = 2  # of a question, because of versions that came meanwhile
 _PATIENCE_S: Final = 30  # spent at most on waiting as a server asks that limits the rate of writes
 
 
@@ -293,17 +294,28 @@ class QdrantStore:
             if leg.dense is not None and len(leg.dense) != size:
                 raise ValueError(f"the leg has a dense vector of {len(leg.dense)}; collection {name!r} has {size}")
         hits: list[list[Hit]] = [[] for _ in legs]
-        short = [number for number, leg in enumerate(legs) if leg.sparse is None or leg.sparse.indices]
-        while short:
-            requests = [query_request(legs[number], where, asked) for number in short]
+        numbers = [number for number, leg in enumerate(legs) if leg.sparse is None or leg.sparse.indices]
+        before: dict[str, int] = {}  # heads, as they were read before the question
+        repeats = 0
+        while numbers:
+            # All legs at once, each time: two that are judged by heads of two moments could show two versions.
+            requests = [query_request(legs[number], where, asked) for number in numbers]
             answers = await self._ask(self._client.query_batch_points(full, requests), limited=Rejected)
-            found = {number: answer.points for number, answer in zip(short, answers, strict=True)}
-            current = await self._current(heads, {_document(point, heads) for some in found.values() for point in some})
-            for number, points in found.items():
+            found = [answer.points for answer in answers]
+            current = await self._current(heads, {_document(point, heads) for some in found for point in some})
+            for number, points in zip(numbers, found, strict=True):
                 kept = [p for p in points if current.get(_document(p, heads), -1) == _version(p, heads)]
                 hits[number] = [Hit(str(p.id), p.score, p.payload or {}) for p in kept[:limit]]
-            short = [number for number in short if len(hits[number]) < limit and len(found[number]) == asked]
-            asked *= _WIDER
+            narrow = any(
+                len(hits[number]) < limit and len(points) == asked
+                for number, points in zip(numbers, found, strict=True)
+            )
+            moved = repeats < _REPEATS and any(_outrun(points, heads, before, current) for points in found)
+            if not narrow and not moved:
+                break
+            asked *= _WIDER if narrow else 1
+            repeats += moved
+            before |= current
         return hits
 
     async def flush(self) -> None:
@@ -355,6 +367,24 @@ class QdrantStore:
                 await self._sleep(wait_s)
             else:
                 return
+
+
+def _outrun(
+    points: Sequence[models.ScoredPoint], heads: Heads, before: Mapping[str, int], current: Mapping[str, int]
+) -> bool:
+    """Return whether a head may have risen after these points were found, to a version that wasn't there yet.
+
+    Only older ones of its document are among them then; but for points that are left over, by a head that was known
+    `before` the question.
+    """
+    found = {(_document(point, heads), _version(point, heads)) for point in points}
+    return any(
+        name in current
+        and version < current[name]
+        and current[name] != before.get(name)
+        and (name, current[name]) not in found
+        for name, version in found
+    )
 
 
 def _document(point: models.ScoredPoint, heads: Heads) -> str:

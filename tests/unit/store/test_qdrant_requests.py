@@ -2,8 +2,10 @@
 
 import datetime as dt
 import ipaddress
+from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +19,7 @@ from structlog.testing import capture_logs
 
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Point, Range
+from shared.store import EVERYTHING, Filter, Heads, Leg, Point, Range, Sparse
 from shared.store.qdrant import connect
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
@@ -27,6 +29,7 @@ from tests.servers.ports import free_port
 
 SOME = Filter(must=(Range("n", lt=1),))
 DENSE = {"size": 4, "distance": "Cosine"}
+DOCUMENT = str(UUID(int=99))
 
 
 @pytest_asyncio.fixture
@@ -336,3 +339,59 @@ async def test_vectors_of_another_length_never_leave(server: FakeQdrant, store: 
         await store.upsert("c", [short])
 
     assert server.written == []
+
+
+class Switching(FakeQdrant):
+    """A document's next version comes, and the one before it goes, between each of some searches and the heads."""
+
+    def __init__(self, *heads: int) -> None:
+        super().__init__()
+        self.vectors = DENSE
+        self.heads = deque(heads)  # as each question after them is told
+        self.there = heads[0]  # the version that a search finds
+        self.left_over: int | None = None  # a version that a crash has left, and nobody has swept yet
+        self.searches = 0
+
+    def _result(self, route: str, body: dict[str, Any]) -> Any:
+        if route.endswith("/query/batch"):
+            self.searches += 1
+            metadata = {"documentId": DOCUMENT, "version": self.there}
+            point = {"id": str(UUID(int=self.there)), "version": 0, "score": 1.0, "payload": {"metadata": metadata}}
+            return [{"points": [point]} for _ in body["searches"]]
+        if "ids" in body:
+            if len(self.heads) > 1:
+                self.heads.popleft()
+            head, self.there = self.heads[0], self.left_over or self.heads[0]
+            return [{"id": DOCUMENT, "payload": {"version": head}}]
+        return super()._result(route, body)
+
+
+@pytest.mark.parametrize(
+    ("heads", "shown", "searches"),
+    [((1,), 1, 1), ((1, 2), 2, 2), ((1, 2, 3), 3, 3), ((1, 2, 3, 4), None, 3)],
+    ids=["nothing comes", "one version", "two", "for ever: it is given up"],
+)
+async def test_a_version_that_comes_between_the_search_and_the_heads_is_searched_again(
+    heads: tuple[int, ...], shown: int | None, searches: int
+) -> None:
+    async with running(Switching(*heads)) as server:
+        store = QdrantStore(QdrantAddress(url=server.url))
+
+        legs = [Leg(dense=np.ones(4, np.float32)), Leg(sparse=Sparse([1], [1.0]))]
+        rankings = await store.search("c", legs, EVERYTHING, limit=5, heads=Heads("h"))
+
+        await store.close()
+    versions = [[hit.payload["metadata"]["version"] for hit in hits] for hits in rankings]
+    assert versions == [[shown] if shown else []] * 2
+    assert server.searches == searches
+
+
+async def test_a_version_that_is_left_over_is_searched_again_once() -> None:
+    async with running(Switching(1, 2)) as server:
+        server.left_over = 1
+        store = QdrantStore(QdrantAddress(url=server.url))
+
+        [hits] = await store.search("c", [Leg(dense=np.ones(4, np.float32))], EVERYTHING, limit=5, heads=Heads("h"))
+
+        await store.close()
+    assert (hits, server.searches) == ([], 2)
