@@ -267,6 +267,13 @@ class Index:
         """Return how many points of one version are there."""
         return await self._store.count(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
 
+    async def answering(self, document_id: str, version: int) -> Head | None:
+        """Return the head of just this version where it stands, and all of its points do, else None."""
+        head = (await self._load_heads([document_id])).get(document_id)
+        if head is None or head.version != version:
+            return None
+        return head if await self.version_points(document_id, version) == head.chunk_count else None
+
     async def delete_below(self, document_id: str, version: int) -> None:
         """Delete the document's points of versions below `version`, never of another one."""
         await self._store.delete(self._chunks, of_document(document_id, Range("metadata.version", lt=version)))

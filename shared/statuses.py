@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from shared.contracts import DocumentVersion, Status, StatusNotice, encode
+from shared.index import Head
 from shared.ledger import Entry, Ledger, finished
 from shared.log import Publish, Record
 from shared.log.consume import OnDead
@@ -60,6 +61,13 @@ class Statuses:
         log.info(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
+
+    async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
+        """Write that the version failed; unless it answers, by `answering`: then it was only read again in vain."""
+        if answering is None:
+            await self.end(document, "failed", error=error, code=code)
+        else:
+            await self.end(document, document.outcome, chunk_count=answering.chunk_count)
 
     async def notify(self, entry: Entry) -> None:
         """Wake whoever waits for the document: the ledger has news."""

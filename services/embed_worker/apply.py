@@ -91,8 +91,10 @@ class Apply:
         for version in sorted(older):
             await strike(self._publish, document.document_id, version)
 
-    async def withdraw(self, document: DocumentVersion) -> None:
-        """Delete the points of a version that won't be finished, unless it answers already."""
+    async def withdraw(self, document: DocumentVersion) -> Head | None:
+        """Delete the points of a version that won't be finished; return its head where it answers already, whole."""
         head = await self._index.head(document.document_id)
         if head is None or head.version != document.version:
             await self._index.delete_version(document.document_id, document.version)
+            return None
+        return await self._index.answering(document.document_id, document.version)

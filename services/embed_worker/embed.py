@@ -47,13 +47,13 @@ class Embed:
         return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
-        """Take back what was written of the version, and write down that it failed, where it is known."""
+        """Take back what was written of the version, and write down that it failed, unless it answers already."""
         try:
             event = decode(record.value, DocumentChunked)
         except Rejected:
             return
-        await self._apply.withdraw(event.document)
-        await self._statuses.end(event.document, "failed", error=sentence, code=code)
+        answering = await self._apply.withdraw(event.document)
+        await self._statuses.failed(event.document, answering, error=sentence, code=code)
 
     async def _chunks(self, event: DocumentChunked) -> tuple[Chunk, ...]:
         if event.blob is None:

@@ -105,12 +105,14 @@ class Chunking:
         return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
-        """Write down that the version could not be chunked, where its document is known."""
+        """Write down that the version could not be chunked, where its document is known, and it doesn't answer."""
         try:
             event = decode(record.value, DocumentExtracted)
         except Rejected:
             return
-        await self._statuses.end(event.document, "failed", error=sentence, code=code)
+        document = event.document
+        answering = await self._index.answering(document.document_id, document.version)
+        await self._statuses.failed(document, answering, error=sentence, code=code)
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         many = msgspec.json.encode(chunks)

@@ -1,6 +1,6 @@
 """The second stage on parts in memory: which versions it makes chunks of."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -9,6 +9,7 @@ from aiokafka import ConsumerRecord
 from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, Place, encode, truth_key
+from shared.errors import Rejected
 from shared.ids import document_id
 from shared.index import Head
 from shared.ledger import Entry
@@ -44,22 +45,15 @@ def of_version(number: int, *, deleted: bool = False) -> Record:
     return ConsumerRecord(EXTRACTED, 0, number, number, 1, key, value, None, len(key), len(value), ())
 
 
-@pytest.mark.parametrize(
-    ("head", "entry", "version", "chunked"),
-    [
-        pytest.param(None, None, 3, True, id="the first"),
-        pytest.param(2, None, 3, True, id="newer than what answers"),
-        pytest.param(3, None, 3, True, id="what answers: its points may be gone"),
-        pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
-        pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
-        pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
-        pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
-        pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),
-    ],
-)
-async def test_a_version_is_chunked_or_struck_from_the_truth(
-    head: int | None, entry: Entry | None, version: int, *, chunked: bool
-) -> None:
+class Stage(NamedTuple):
+    """The stage, and what it has sent: topic, key, and whether it is a null."""
+
+    chunking: Chunking
+    ledger: Ledger
+    sent: list[tuple[str, bytes, bool]]
+
+
+async def a_stage(head: int | None, entry: Entry | None) -> Stage:
     store, sent = MemoryStore(), list[tuple[str, bytes, bool]]()
     ledger, index = await ledger_and_index(store)
     if head is not None:
@@ -79,7 +73,47 @@ async def test_a_version_is_chunked_or_struck_from_the_truth(
         statuses=Statuses(ledger, publish),
         room=Room(),
     )
+    return Stage(chunking, ledger, sent)
 
-    await chunking(of_version(version, deleted=version == 4))
 
-    assert sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
+@pytest.mark.parametrize(
+    ("head", "entry", "version", "chunked"),
+    [
+        pytest.param(None, None, 3, True, id="the first"),
+        pytest.param(2, None, 3, True, id="newer than what answers"),
+        pytest.param(3, None, 3, True, id="what answers: its points may be gone"),
+        pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
+        pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
+        pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
+        pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
+        pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),
+    ],
+)
+async def test_a_version_is_chunked_or_struck_from_the_truth(
+    head: int | None, entry: Entry | None, version: int, *, chunked: bool
+) -> None:
+    stage = await a_stage(head, entry)
+
+    await stage.chunking(of_version(version, deleted=version == 4))
+
+    assert stage.sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        pytest.param(None, "failed", id="it never answered"),
+        pytest.param(1, "failed", id="the one before it answers"),
+        pytest.param(2, "created", id="it answers: this was a replay"),
+    ],
+)
+async def test_a_version_whose_text_is_gone_has_failed_unless_it_answers(head: int | None, status: str) -> None:
+    stage = await a_stage(head, the_entry(2, "ab"))
+    with pytest.raises(Rejected) as caught:
+        await stage.chunking(of_version(2))
+
+    await stage.chunking.failed(of_version(2), caught.value.sentence, caught.value.code)
+
+    entry = await stage.ledger.get(NAME)
+    assert entry is not None
+    assert (entry.last.status, entry.last.code) == (status, "blob_missing" if status == "failed" else None)
