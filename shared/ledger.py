@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from shared.batching import Batcher
-from shared.contracts import ERASED, TERMINAL, Message, Outcome, Place, Status, Validators
+from shared.contracts import ERASED, TERMINAL, DocumentVersion, Message, Outcome, Place, Status, Validators
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
 
 COLLECTION = "ledger"
@@ -100,8 +100,12 @@ def finished(
     chunk_count: int | None = None,
     error: str | None = None,
     code: str | None = None,
+    described: DocumentVersion | None = None,
 ) -> Entry | None:
-    """Return the entry with the end of `version`, or None where another version's state stands there."""
+    """Return the entry with the end of `version`, or None where another version's state stands there.
+
+    Where it is `described`, the entry tells of the document what that does: lists and filters fit as searches do.
+    """
     if entry is None or entry.last.version != version:
         return None
     last = Last(
@@ -113,7 +117,10 @@ def finished(
         code=code,
         chunk_count=chunk_count,
     )
-    return None if last == entry.last else msgspec.structs.replace(entry, last=last)
+    ended = msgspec.structs.replace(entry, last=last)
+    if described is not None:
+        ended = msgspec.structs.replace(ended, title=described.title, url=described.url, tags=described.tags)
+    return None if ended == entry else ended
 
 
 Transition = Callable[[Entry | None], Entry | None]

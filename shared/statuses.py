@@ -49,11 +49,19 @@ class Statuses:
         code: str | None = None,
     ) -> None:
         """Write the version's end, unless the ledger's last submission is another version."""
+        described = document if status in ("created", "updated") else None  # a list of what is gone shows what it was
         at = int(time.time() * 1000)  # shown to people, decided on by nobody
         entry = await self._ledger.update(
             document.document_id,
             lambda seen: finished(
-                seen, document.version, status, at=at, chunk_count=chunk_count, error=error, code=code
+                seen,
+                document.version,
+                status,
+                at=at,
+                chunk_count=chunk_count,
+                error=error,
+                code=code,
+                described=described,
             ),
         )
         if entry is not None:

@@ -341,6 +341,22 @@ async def test_many_are_deleted_by_filter_when_their_count_is_confirmed(system: 
     assert rest["matched"] == 2
 
 
+async def test_what_a_file_says_of_itself_counts_in_lists_and_deletions_as_it_does_in_searches(system: System) -> None:
+    name = system.name()
+    await system.put("---\ntitle: Herons\ntags: [birds]\n---\n\nHerons wade in the shallows.")
+
+    found = await system.call("POST", "/rag/search", json={"query": "herons", "filters": {"tags": ["birds"]}})
+    listed = await system.call("GET", "/rag/documents", params={"tags": "birds"})
+    counted = await system.call("DELETE", "/rag/documents", params={"tags": "birds"})
+
+    assert [each["metadata"]["documentId"] for each in found["results"]] == [name]
+    assert [(each["documentId"], each["title"], each["tags"]) for each in listed["items"]] == [
+        (name, "Herons", ["birds"])
+    ]
+    assert counted["matched"] == 1
+    assert await system.put("---\ntitle: Herons\ntags: [birds]\n---\n\nHerons wade in the shallows.") == "unchanged"
+
+
 @CI_ONLY
 async def test_a_deletion_of_more_than_a_page_goes_on_where_it_stopped(system: System) -> None:
     for number in range(257):

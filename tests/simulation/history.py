@@ -161,6 +161,10 @@ def _ledger_differs(store: MemoryStore, want: Mapping[str, Expected]) -> list[st
         ends = {"failed"} if each.failed else {"deleted", "unchanged"} if deletes else DONE
         if last["status"] not in ends or place != each.newest.place:
             found.append(f"I3: {id_} should be {'/'.join(sorted(ends))} at {each.newest.place}, and is {last}")
+        elif not (each.failed or deletes):
+            title, tags = point.payload.get("title"), tuple(point.payload.get("tags", ()))
+            if (each.newest.title or title, each.newest.tags) != (title, tags):  # without one, the text's own
+                found.append(f"I3: {id_} should be called {each.newest.title} {each.newest.tags}, not {title} {tags}")
         if each.newest.erases and any(map(point.payload.get, NAMING)):
             found.append(f"{id_} is erased, and its entry names it: {point.payload}")
     return found
