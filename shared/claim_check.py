@@ -3,7 +3,7 @@
 import msgspec
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import BlobRef, DocumentExtracted, DocumentSubmitted, ReadyChunk, encode
+from shared.contracts import BlobRef, DocumentExtracted, DocumentSubmitted, DocumentVersion, ReadyChunk, encode
 from shared.errors import Rejected
 
 
@@ -43,9 +43,15 @@ async def text_of(event: DocumentExtracted, blobs: Blobs) -> str:
     Raises:
         Rejected: the version names none, or its blob is missing or altered. Unavailable: the blob store is away.
     """
-    if event.text is not None:
-        return event.text
-    document = event.document
+    return await blob_of_text(event.document, blobs) if event.text is None else event.text
+
+
+async def blob_of_text(document: DocumentVersion, blobs: Blobs) -> str:
+    """Return the text that was read from the document, as it is shown.
+
+    Raises:
+        Rejected: the version names none, or its blob is missing or altered. Unavailable: the blob store is away.
+    """
     if document.text_sha256 is None:
         raise Rejected(f"version {document.version} of {document.document_id} names no text", "undecodable")
     ref = BlobRef(sha256=document.text_sha256, size=document.text_size)

@@ -239,6 +239,10 @@ async def head_unreadable(rig: Rig) -> None:
     await rig.change_head(B, version="the newest")
 
 
+async def text_lost(rig: Rig) -> None:
+    assert await rig.parts.blobs.delete("default", B) > 0
+
+
 async def entry_forgets(rig: Rig) -> None:
     await rig.change_entry(B, "accepted", rawHash="0" * 32)
 
@@ -286,6 +290,7 @@ async def failure_forgotten(rig: Rig) -> None:
         pytest.param(head_miscounts, {"I1": "chunkCount is 2, not 3"}, 0, marks=CI_ONLY),
         (head_lost, {"I1": "has no head"}, 0),
         pytest.param(head_unreadable, {"I1": "can't be read"}, 0, marks=CI_ONLY),
+        (text_lost, {"I1": "can't be shown"}, 0),
         (entry_forgets, {"I3": "rawHash is '0000"}, 0),
         pytest.param(entry_raised, {"I3": "the log's newest is"}, 0, marks=CI_ONLY),
         (entry_says_failed, {"I4": "without a dead letter: 'It was fine.'"}, 0),

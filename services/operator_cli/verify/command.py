@@ -218,6 +218,7 @@ def _repaired(repaired: Repaired, *, dry_run: bool) -> str:
         (repaired.points_mended, "points set right around their vector"),
         (repaired.heads, "heads set right or taken away"),
         (repaired.entries, "ledger entries set right"),
+        (repaired.texts, "texts put back"),
         (repaired.left, "documents left as they are"),
     )
     did = ", ".join(f"{count} {what}" for count, what in parts if count) or "nothing"

@@ -242,8 +242,19 @@ def _judge_entry(
         if older(accepted.place, newest.place):
             findings.add("I3", f"the ledger has version {accepted.version} at a place before its own")
     _judge_end(findings, entry, newest, failure, lettered=lettered)
+    _judge_description(findings, entry, newest)
     if submitted is not None and not entry.ended(submitted):
         findings.add("I3", f"the submission at {_at(submitted)} has not ended: {last.status} at {_at(last.place)}")
+
+
+def _judge_description(findings: _Findings, entry: Entry, newest: DocumentVersion) -> None:
+    if entry.last.version != newest.version or entry.last.status not in {"created", "updated", "unchanged"}:
+        return
+    for field in ("title", "url", "tags"):
+        # What an older release left empty is the file's own word, which only the index had.
+        found, wanted = getattr(entry, field), getattr(newest, field)
+        if found and found != wanted:
+            findings.add("I3", f"the ledger's {field} is {_short(found)}, not {_short(wanted)}")
 
 
 def _named_alike(entry: Entry, newest: DocumentVersion) -> bool:

@@ -43,6 +43,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     drop_entry: Filter | None = None
     entry: Entry | None = None
     entry_rev: int | None = None  # what it replaces; None where nothing was there
+    text: bool = False  # has to be put again as a blob
     publish: bool = False  # the version that answers, again
     resubmit: Place | None = None  # the first stage decides again
 

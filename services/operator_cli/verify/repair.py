@@ -18,7 +18,7 @@ from services.operator_cli.verify.findings import Remedy, Report
 from services.operator_cli.verify.reading import records
 from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, Parts, Seen, Verifier
 from shared import ledger
-from shared.contracts import Message, Place
+from shared.contracts import DocumentExtracted, Message, Place, decode
 from shared.index import Index, serving
 from shared.ledger import Entry, Ledger
 from shared.log import Publish, Record
@@ -40,6 +40,7 @@ class Repaired(Message, frozen=True):
     points_mended: int = 0  # written anew around their own vector
     heads: int = 0  # taken away, or set right
     entries: int = 0  # of the ledger
+    texts: int = 0  # put again as blobs
     left: int = 0  # documents that the log can't mend, or that are changing just now
     applied: bool = True  # whether the workers have done their part
 
@@ -144,6 +145,8 @@ class _Doing:
         await self.delete_points(remedy.delete_points)
         await self._index(remedy)
         await self._entry(seen.name, remedy)
+        if remedy.text and seen.record is not None:
+            await self._text(decode(seen.record.value, DocumentExtracted))
         if remedy.publish and seen.record is not None:
             await self._again(seen.name, seen.record)
         if remedy.resubmit is not None:
@@ -185,6 +188,11 @@ class _Doing:
                 return remedy.entry if seen is None or seen.rev == remedy.entry_rev else None
 
             await self._ledger.update(name, transition)
+
+    async def _text(self, event: DocumentExtracted) -> None:
+        self._count(texts=1)
+        if not self._dry_run and event.text is not None:
+            await self._parts.blobs.put(event.document.tenant, event.document.document_id, event.text.encode())
 
     async def _again(self, name: str, record: Record) -> None:
         self._count(published=1)

@@ -21,7 +21,7 @@ from services.operator_cli.verify.reading import Cut, cut, records
 from services.operator_cli.verify.truth import SetAside, Told, Truth
 from shared import ledger
 from shared.blobs import Blobs
-from shared.claim_check import ready_chunks_of, text_of
+from shared.claim_check import blob_of_text, ready_chunks_of, text_of
 from shared.contracts import Chunk, DocumentExtracted, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
@@ -336,10 +336,11 @@ class Verifier:
             if name is not None:
                 points[name].append(point)
         self._points += sum(map(len, points.values()))
-        return [
-            await self._judge(subject, heads.get(subject.name), entries.get(subject.name), points[subject.name])
+        judging = (
+            self._judge(subject, heads.get(subject.name), entries.get(subject.name), points[subject.name])
             for subject in batch
-        ]
+        )
+        return await asyncio.gather(*judging)  # a bucket takes its time to answer
 
     async def _judge(self, subject: _Subject, head: Payload | None, entry: Payload | None, points: list[Point]) -> Seen:
         told, name = self.truth.documents[subject.name], subject.name
@@ -397,7 +398,7 @@ class Verifier:
         # What the ledger lacks is mended by publishing the version again, and then it is cut anew.
         if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
             return Seen(name=name, judged=Judged(), record=record, older_chunker=True)
-        judged = _both(in_index, in_ledger)
+        judged = _both(_both(in_index, in_ledger), await self._text_kept(answering))
         if wanted is not None:
             judged = _both(judged, await self._embedded_alike(wanted, points))
         return Seen(name=name, judged=judged, record=record)
@@ -422,6 +423,23 @@ class Verifier:
         elif not document.deleted:
             made = await asyncio.to_thread(self._chunks, await text_of(event, self._parts.blobs), event)
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
+
+    async def _text_kept(self, event: DocumentExtracted | None) -> Judged:
+        """Return what is wrong with the blob of a text that the truth has, too; another text was read from there."""
+        if event is None or event.document.text_sha256 is None or not (event.text or event.ready_made):
+            return Judged()
+        document = event.document
+        try:
+            await blob_of_text(document, self._parts.blobs)
+        except Rejected as error:
+            fault = Difference(
+                invariant="I1",
+                sentence=f"the text of version {document.version} can't be shown: {error}",
+                document_id=document.document_id,
+                tenant=document.tenant,
+            )
+            return Judged((fault,), Remedy(text=event.text is not None))
+        return Judged()
 
     async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
         """Return whether the index holds the version rightly, if an older chunker cut it as its points say."""
@@ -517,6 +535,7 @@ def _both(a: Judged, b: Judged) -> Judged:
             drop_entry=one.drop_entry or other.drop_entry,
             entry=one.entry or other.entry,
             entry_rev=one.entry_rev or other.entry_rev,
+            text=one.text or other.text,
             publish=one.publish or other.publish,
             resubmit=one.resubmit or other.resubmit,
         ),

@@ -191,6 +191,8 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
         (entry("created", version=9), {}, "I3 version 9 is created, and the log knows none after 5"),
         (entry("created", version=4), {}, "I3 the ledger last heard of version 4"),
         (ENTRY, {"submitted": LATER}, "I3 the submission at 3@9 has not ended"),
+        (ENTRY | {"tags": ["green"]}, {}, "I3 the ledger's tags is ('green',), not ('red', 'blue')"),
+        (entry("unchanged") | {"title": "Another"}, {}, "I3 the ledger's title is 'Another', not 'A title'"),
     ],
 )
 def test_an_entry_that_is_not_as_the_log_says_is_named_and_made_anew(
@@ -211,7 +213,7 @@ def test_an_entry_that_is_not_as_the_log_says_is_named_and_made_anew(
         (entry("unchanged"), {}),
         # The same bytes came with another ETag.
         (entry("unchanged") | {"accepted": ENTRY["accepted"] | {"validators": {"url": "x"}}}, {}),
-        (entry("failed"), {"failure": LETTER}),
+        (entry("failed") | {"title": "Another"}, {"failure": LETTER}),
         (entry("failed", version=9, place=payload_of(LATER)), {"submitted": LATER}),  # rejected before an event
     ],
 )
