@@ -1,11 +1,13 @@
 """What every process stands on: log, store, model, blobs, and the generation that answers."""
 
 import asyncio
+import time
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from faststream.kafka import KafkaBroker
 from prometheus_client import CollectorRegistry
 
@@ -16,6 +18,7 @@ from shared.embedder import Embedder, Model
 from shared.embedder.open import open_embedder
 from shared.errors import Unavailable
 from shared.index import Generation, Index, followed, serving
+from shared.ledger import COLLECTION as LEDGER
 from shared.ledger import Ledger
 from shared.log import Log
 from shared.log.backlog import Backlog
@@ -28,7 +31,9 @@ from shared.settings import ConfigurationError, Settings
 from shared.store import Store
 from shared.store.bm25 import Bm25
 from shared.store.open import open_store
-from shared.topics import Topic, pipeline_topics, readers
+from shared.topics import EXTRACTED, Topic, pipeline_topics, readers
+
+log_ = structlog.get_logger(__name__)  # `log` is the one that documents come by
 
 PROBE_S = 2.0
 
@@ -151,11 +156,21 @@ async def lay_foundation(settings: Settings, stack: AsyncExitStack, *, chunker: 
 async def make_missing(settings: Settings, log: Log, store: Store, generation: Generation) -> tuple[Ledger, Index]:
     """Return the generation's index and the ledger, once their collections and all topics are there.
 
+    A collection that is made beside a log with documents was lost: then nothing is ready before they are in it again.
+
     Raises:
         ConfigurationError: one of them is there and unfit. Unavailable: a part is away.
     """
     ledger, index = Ledger(store), Index(store, generation)
-    await _together(ledger.create(), index.create(), log.ensure_topics(wanted_topics(settings, generation)))
+    there = await store.collections()
+    missing = [name for name in (LEDGER, generation.heads, generation.chunks) if name not in there]
+    await log.ensure_topics(wanted_topics(settings, generation))
+    # Before they are made: after a crash in between, they would be there.
+    if missing and any((await log.end_offsets(EXTRACTED)).values()):
+        first = f"the log has documents, and the store had no {', '.join(missing)}"
+        log_.error("store_was_empty", reason=first)
+        await verdict.write(store, verdict.Verdict(differences=len(missing), at=int(time.time() * 1000), first=first))
+    await _together(ledger.create(), index.create())
     return ledger, index
 
 
