@@ -162,14 +162,16 @@ async def make_missing(settings: Settings, log: Log, store: Store, generation: G
         ConfigurationError: one of them is there and unfit. Unavailable: a part is away.
     """
     ledger, index = Ledger(store), Index(store, generation)
-    there = await store.collections()
-    missing = [name for name in (LEDGER, generation.heads, generation.chunks) if name not in there]
     await log.ensure_topics(wanted_topics(settings, generation))
-    # Before they are made: after a crash in between, they would be there.
-    if missing and any((await log.end_offsets(EXTRACTED)).values()):
-        first = f"the log has documents, and the store had no {', '.join(missing)}"
-        log_.error("store_was_empty", reason=first)
-        await verdict.write(store, verdict.Verdict(differences=len(missing), at=int(time.time() * 1000), first=first))
+    # In this order: whoever wrote the first version of a document had made the collections before.
+    if any((await log.end_offsets(EXTRACTED)).values()):
+        there = await store.collections()
+        missing = [name for name in (LEDGER, generation.heads, generation.chunks) if name not in there]
+        if missing:  # said before they are made: after a crash in between, they would be there
+            first = f"the log has documents, and the store had no {', '.join(missing)}"
+            log_.error("store_was_empty", reason=first)
+            found = verdict.Verdict(differences=len(missing), at=int(time.time() * 1000), first=first)
+            await verdict.write(store, found)
     await _together(ledger.create(), index.create())
     return ledger, index
 
