@@ -206,4 +206,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)",
         "await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s * 0)",
     ),
+    _mutant(
+        "what a switch has overtaken is not searched again",
+        "shared/store/qdrant/store.py",
+        "            moved = repeats < _REPEATS and any(",
+        "            moved = repeats < 0 and any(",
+        "tests/unit/store/test_qdrant_requests.py",
+    ),
+    _mutant(
+        "a new store is ready, whatever the log has",
+        "shared/foundation.py",
+        "        if missing:  # said before they are made",
+        "        if False:  # said before they are made",
+        "tests/unit/test_foundation.py",
+    ),
+    _mutant(
+        "a replay in vain fails what answers",
+        "shared/statuses.py",
+        "        if answering is None:\n",
+        "        if True:\n",
+        "tests/unit/ingest_worker/test_chunking.py",
+    ),
 )

@@ -12,7 +12,7 @@ from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, Place, e
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.index import Head
-from shared.ledger import Entry
+from shared.ledger import Entry, Ledger
 from shared.log import Record
 from shared.room import Room
 from shared.statuses import Statuses
