@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned
 
-NUMBER = "\0"  # in a header or footer: here stands the page's number
+NUMBER = "\0"  # in a header or footer: here stands the page's number, or its heading again
+CHANGES = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES|STYLEREF)\b", re.IGNORECASE)  # a field that gives those
+_BARE = 6  # characters: a number that was typed, or drawn
 _WORD = re.compile(r"[^\W\d_]+")
 # fmt: off
 _ABOUT_PAGES = frozenset({
@@ -54,7 +56,9 @@ def _distinct(frames: Iterable[str], seen: set[str]) -> Iterator[str]:
         lines: list[str] = []
         for raw in frame.split("\n"):
             line = cleaned(" ".join(raw.replace(NUMBER, " ").split()))
-            numbers_pages = NUMBER in raw and _ABOUT_PAGES.issuperset(_WORD.findall(line.casefold()))
+            numbers_pages = (NUMBER in raw or len(line) <= _BARE) and _ABOUT_PAGES.issuperset(
+                _WORD.findall(line.casefold())
+            )
             if line and not numbers_pages and line not in seen:
                 seen.add(line)
                 lines.append(line)

@@ -7,6 +7,7 @@ from itertools import pairwise, tee, zip_longest
 _HEADER_ROWS = 5
 _COLUMNS = 256
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
 _FIGURES = re.compile(r"[\d\s.,:/%$€£+()-]*")
 
 
@@ -64,6 +65,13 @@ def _years(figures: Sequence[str]) -> bool:
     if not all(map(_YEAR.fullmatch, figures)):
         return False
     return len({int(after) - int(before) for before, after in pairwise(figures)}) == 1
+
+
+def number(text: str) -> str:
+    """Return a number without the digits that only its binary form has, any other text as it is."""
+    if not _LONG_NUMBER.fullmatch(text):
+        return text
+    return f"{float(text):.15g}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

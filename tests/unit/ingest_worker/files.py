@@ -82,14 +82,23 @@ def _package(main: str, kind: str, parts: Mapping[str, bytes | str], *, title: s
     )
 
 
+_RELATIONS = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">{{}}</Relationships>'
+
+
 def a_docx(body: str, *, prolog: str = "", title: str = "The tide", **others: str) -> bytes:
-    """Return a Word file with the body's XML (prefix w), and that of its `styles`, `numbering` or `footnotes`."""
-    space = f'xmlns:w="{_OFFICE}/wordprocessingml/2006/main"'
+    """Return a Word file with the body's XML (prefixes w, r), and that of others by kind: `styles`, `header`, `chart` …
+
+    The kind is also the id by which the body refers to it.
+    """
+    relations = f"{_OFFICE}/officeDocument/2006/relationships"
+    space = f'xmlns:w="{_OFFICE}/wordprocessingml/2006/main" xmlns:r="{relations}"'
+    links = "".join(f'<Relationship Id="{name}" Type="{relations}/{name}" Target="{name}.xml"/>' for name in others)
     parts: dict[str, bytes | str] = {
-        "word/document.xml": f"{prolog}<w:document {space}><w:body>{body}</w:body></w:document>"
+        "word/document.xml": f"{prolog}<w:document {space}><w:body>{body}</w:body></w:document>",
+        "word/_rels/document.xml.rels": _RELATIONS.format(links),
     }
     for name, content in others.items():
-        parts[f"word/{name}.xml"] = f"<w:{name} {space}>{content}</w:{name}>"
+        parts[f"word/{name}.xml"] = content if name == "aFChunk" else f"<w:{name} {space}>{content}</w:{name}>"
     return _package("word/document.xml", "wordprocessingml.document", parts, title=title)
 
 
@@ -98,8 +107,11 @@ def a_docx_of(*paragraphs: str) -> bytes:
     return a_docx("".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs))
 
 
-def a_pptx(*slides: str, notes: Mapping[int, str] | None = None) -> bytes:
-    """Return a PowerPoint file with a slide of each XML (prefixes p, a); `notes` by the slide's number from 0."""
+def a_pptx(*slides: str, notes: Mapping[int, str] | None = None, chart: str = "") -> bytes:
+    """Return a PowerPoint file with a slide of each XML (prefixes p, a); `notes` by the slide's number from 0.
+
+    Every slide may refer to the chart of that XML as `chart`.
+    """
     spaces = f'xmlns:p="{_OFFICE}/presentationml/2006/main" xmlns:a="{_OFFICE}/drawingml/2006/main"'
     relations = f"{_OFFICE}/officeDocument/2006/relationships"
     ids = "".join(f'<p:sldId id="{256 + at}" r:id="s{at}"/>' for at in range(len(slides)))
@@ -107,19 +119,21 @@ def a_pptx(*slides: str, notes: Mapping[int, str] | None = None) -> bytes:
         f'<Relationship Id="s{at}" Type="{relations}/slide" Target="slides/slide{len(slides) - at}.xml"/>'
         for at in range(len(slides))
     )
-    relationships = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">%s</Relationships>'
     parts = {
         "ppt/presentation.xml": f"""<p:presentation {spaces} xmlns:r="{relations}">
  <p:sldIdLst>{ids}</p:sldIdLst></p:presentation>""",
-        "ppt/_rels/presentation.xml.rels": relationships % links,
+        "ppt/_rels/presentation.xml.rels": _RELATIONS.format(links),
     }
     for at, slide in enumerate(slides):
         name = f"slide{len(slides) - at}.xml"  # not in the order of their names
         parts[f"ppt/slides/{name}"] = f"<p:sld {spaces}><p:cSld><p:spTree>{slide}</p:spTree></p:cSld></p:sld>"
+        link = f'<Relationship Id="chart" Type="{relations}/chart" Target="../chart.xml"/>' if chart else ""
         if text := (notes or {}).get(at):
             parts[f"ppt/notesSlides/n{at}.xml"] = f"<p:notes {spaces}>{a_shape(text)}</p:notes>"
-            link = f'<Relationship Id="n" Type="{relations}/notesSlide" Target="../notesSlides/n{at}.xml"/>'
-            parts[f"ppt/slides/_rels/{name}.rels"] = relationships % link
+            link += f'<Relationship Id="n" Type="{relations}/notesSlide" Target="../notesSlides/n{at}.xml"/>'
+        parts[f"ppt/slides/_rels/{name}.rels"] = _RELATIONS.format(link)
+    if chart:
+        parts["ppt/chart.xml"] = chart
     return _package("ppt/presentation.xml", "presentationml.presentation", parts)
 
 

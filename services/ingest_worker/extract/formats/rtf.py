@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.blocks import NUMBER, Block, framed, joined
+from services.ingest_worker.extract.blocks import CHANGES, NUMBER, Block, framed, joined
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints
@@ -27,7 +27,6 @@ _FONT = re.compile(
 )
 _STYLE = re.compile(r"\{\\s(\d{1,5})\b((?:[^{}]|\{[^{}]{0,500}\}){0,500}?)(?:heading (\d)|\btitle);\}", re.IGNORECASE)
 _CODEPAGE = re.compile(r"\\ansicpg(\d{1,5})")
-_PAGE = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES)\b", re.IGNORECASE)
 
 # fmt: off
 _SETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
@@ -228,7 +227,7 @@ class _Rtf:
         elif group.kind in _POINTS:
             point = " ".join(group.flow.text().split())
             self._at.flow.point = "-" if not any(map(str.isalnum, point)) else point
-        elif group.kind == "fldinst" and self._at.flow is not self.body and _PAGE.match(group.flow.text()):
+        elif group.kind == "fldinst" and self._at.flow is not self.body and CHANGES.match(group.flow.text()):
             self._at.numbers_pages = True
             self._at.flow.words.append(NUMBER)
 
