@@ -1,5 +1,6 @@
 """Drawings of Office files: shapes, charts as tables, and the words of diagrams."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ Part = Callable[[str], bytes | None]  # gives the part that an element refers to
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
+_LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
 _POINTS = 1_000  # of a chart; more is a curve, not a table that somebody reads
 
 
@@ -107,6 +109,10 @@ def _values(categories: tuple[str, ...], columns: list[tuple[str, list[str]]]) -
     return table([["", *(name for name, _ in columns)], *rows])
 
 
+def _value(text: str) -> str:
+    return number(float(text)) if _LONG_NUMBER.fullmatch(text) else text
+
+
 def _points(*sources: "_Element | None") -> list[str]:
     """Return the points of the first source that there is, by their places; of several levels the innermost."""
     source = next((each for each in sources if each is not None), None)
@@ -121,5 +127,5 @@ def _points(*sources: "_Element | None") -> list[str]:
     for point in () if cache is None else cache.iterfind("{*}pt"):
         at = point.get("idx", "")
         if at.isdecimal() and len(at) < 6:
-            found[int(at)] = number(words(point))
+            found[int(at)] = _value(words(point))
     return [found.get(at, "") for at in range(min(max(found, default=-1), _POINTS) + 1)]

@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pypdf import PdfReader, PdfWriter
 
@@ -144,8 +144,8 @@ def a_shape(*lines: str, place: str | None = None) -> str:
     return f"<p:sp>{holder}<p:txBody>{paragraphs}</p:txBody></p:sp>"
 
 
-def an_xlsx(**sheets: list[list[str | float]]) -> bytes:
-    """Return an Excel file with the sheets' rows."""
+def an_xlsx(*, merged: Sequence[str] = (), box: str = "", **sheets: list[list[str | float]]) -> bytes:
+    """Return an Excel file with the sheets' rows; on each the cells of those ranges are one, a box has that text."""
     main, relations = f"{_OFFICE}/spreadsheetml/2006/main", f"{_OFFICE}/officeDocument/2006/relationships"
     entries = "".join(f'<sheet name="{name}" sheetId="{at}" r:id="s{at}"/>' for at, name in enumerate(sheets, start=1))
     links = "".join(
@@ -157,16 +157,29 @@ def an_xlsx(**sheets: list[list[str | float]]) -> bytes:
         "xl/_rels/workbook.xml.rels": f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships">
  {links}</Relationships>""",
     }
+    ranges = "".join(f'<mergeCell ref="{each}"/>' for each in merged)
     for at, rows in enumerate(sheets.values(), start=1):
-        lines = "".join("<row>" + "".join(map(_cell, row)) + "</row>" for row in rows)
-        parts[f"xl/sheet{at}.xml"] = f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>'
+        lines = "".join(_row(number, row) for number, row in enumerate(rows, start=1))
+        parts[f"xl/sheet{at}.xml"] = f"""<worksheet xmlns="{main}"><sheetData>{lines}</sheetData>
+ <mergeCells>{ranges}</mergeCells></worksheet>"""
+        if box:
+            link = f'<Relationship Id="d" Type="{relations}/drawing" Target="box.xml"/>'
+            parts[f"xl/_rels/sheet{at}.xml.rels"] = _RELATIONS.format(link)
+            parts["xl/box.xml"] = f'<d xmlns:p="p" xmlns:a="a">{a_shape(box)}</d>'
     return _package("xl/workbook.xml", "spreadsheetml.sheet", parts)
 
 
-def _cell(value: str | float) -> str:
+def _row(number: int, row: Sequence[str | float]) -> str:
+    cells = "".join(_cell(f"{chr(65 + at)}{number}", value) for at, value in enumerate(row))
+    return f'<row r="{number}">{cells}</row>'
+
+
+def _cell(place: str, value: str | float) -> str:
+    if value == "":
+        return ""
     if isinstance(value, str):
-        return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
-    return f"<c><v>{value}</v></c>"
+        return f'<c r="{place}" t="inlineStr"><is><t>{value}</t></is></c>'
+    return f'<c r="{place}"><v>{value}</v></c>'
 
 
 _OPEN = "urn:oasis:names:tc:opendocument:xmlns"
