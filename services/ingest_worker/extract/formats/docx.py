@@ -66,7 +66,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged`, `timeout` or `too_large`.
     """
-    if office.is_ole(data, "EncryptedPackage"):
+    if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     with opened(data, hints) as archive:
         says = properties(archive, hints)

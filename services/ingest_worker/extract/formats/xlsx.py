@@ -21,7 +21,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
-    if office.is_ole(data, "EncryptedPackage"):
+    if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     says = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints)
     with opened(data, hints) as archive:
