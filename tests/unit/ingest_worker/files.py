@@ -204,12 +204,18 @@ def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
     return out.getvalue()
 
 
-def an_epub(*chapters: str) -> bytes:
-    """Return a book; each chapter is the body of its page."""
+def an_epub(*chapters: str, encoded: bytes = b"", encryption: str = "") -> bytes:
+    """Return a book; each chapter is the body of its page, `encoded` the first one as a whole."""
     items = "".join(f'<item id="c{at}" href="text/c%20{at}.xhtml"/>' for at in range(len(chapters)))
     spine = "".join(f'<itemref idref="c{at}"/>' for at in range(len(chapters)))
     package = f"""<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
  <dc:title>Tides</dc:title><dc:language>en</dc:language></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"""
     container = '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
-    parts = {f"OEBPS/text/c {at}.xhtml": f"<html><body>{body}</body></html>" for at, body in enumerate(chapters)}
+    parts: dict[str, bytes | str] = {
+        f"OEBPS/text/c {at}.xhtml": f"<html><body>{body}</body></html>" for at, body in enumerate(chapters)
+    }
+    if encoded:
+        parts["OEBPS/text/c 0.xhtml"] = encoded
+    if encryption:
+        parts["META-INF/encryption.xml"] = encryption
     return a_zip({"META-INF/container.xml": container, "OEBPS/book.opf": package, **parts})
