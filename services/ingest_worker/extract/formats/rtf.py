@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _HEAD = 1024
+_DEPTH = 10_000  # of groups; nobody writes a hundred
 _OFTEN = 20_000  # tokens, after which to look at the clock
 _TABLE_OF_FONTS = 256 * 1024  # characters
 _FONT = re.compile(
@@ -124,7 +125,7 @@ class _Flow:
         return joined(self.blocks())
 
 
-@dataclass
+@dataclass(slots=True)
 class _Group:
     """What holds until a group's end."""
 
@@ -176,7 +177,7 @@ class _Rtf:
 
     def read(self) -> None:
         position, count = 0, 0
-        while token := _TOKEN.match(self.source, position):
+        while len(self._stack) <= _DEPTH and (token := _TOKEN.match(self.source, position)):
             position = token.end()
             count += 1
             if count % _OFTEN == 0 and limits.spent():
@@ -201,6 +202,8 @@ class _Rtf:
                     self._open() if token["brace"] == "{" else self._close()
                     continue
             self._at.begun = self._at.begun or token.lastgroup not in (None, "sign")
+        if len(self._stack) > _DEPTH:
+            self.note = "its groups are nested too deeply; only what stands before them was read"
         self._flush()
         while self._stack:
             self._close()
@@ -363,7 +366,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     document.read()
     text = cleaned(_paired(document.body.text()))
     says = {name: value and _paired(value) for name, value in document.says.items()}
-    if document.note and not text:
+    if limits.spent() and not text:
         raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     return Extraction(
         text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
