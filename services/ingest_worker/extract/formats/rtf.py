@@ -183,30 +183,36 @@ class _Rtf:
             if count % _OFTEN == 0 and limits.spent():
                 self.note = f"only the first {100 * position // len(self.source)} % were read in {limits.seconds()}"
                 break
-            match token.lastgroup:
-                case "text":
-                    self._text(token["text"].encode("latin-1"))
-                case "byte":
-                    self._text(bytes.fromhex(token["byte"]))
-                case "word" | "number":
-                    number = int(token["number"]) if token["number"] else None
-                    if token["word"] == "bin":
-                        position += max(number or 0, 0)
-                    else:
-                        self._word(token["word"], number)
-                case "sign":
-                    self._sign(token["sign"])
-                case "brace":
-                    self._flush()
-                    self._ignored = 0
-                    self._open() if token["brace"] == "{" else self._close()
-                    continue
-            self._at.begun = self._at.begun or token.lastgroup not in (None, "sign")
+            position += self._take(token)
         if len(self._stack) > _DEPTH:
             self.note = "its groups are nested too deeply; only what stands before them was read"
         self._flush()
         while self._stack:
             self._close()
+
+    def _take(self, token: re.Match[str]) -> int:
+        """Take one token; return how many bytes after it are no text."""
+        raw = 0
+        match token.lastgroup:
+            case "text":
+                self._text(token["text"].encode("latin-1"))
+            case "byte":
+                self._text(bytes.fromhex(token["byte"]))
+            case "word" | "number":
+                number = int(token["number"]) if token["number"] else None
+                if token["word"] == "bin":
+                    raw = max(number or 0, 0)
+                else:
+                    self._word(token["word"], number)
+            case "sign":
+                self._sign(token["sign"])
+            case "brace":
+                self._flush()
+                self._ignored = 0
+                self._open() if token["brace"] == "{" else self._close()
+                return raw
+        self._at.begun = self._at.begun or token.lastgroup not in (None, "sign")
+        return raw
 
     def _open(self) -> None:
         before = self._at
