@@ -14,13 +14,14 @@ from shared.errors import Rejected
 
 __all__ = ["EXTRACTOR", "FORMATS", "Extraction", "Format", "Hints", "detect", "extract"]
 
-_VERSION = "3"  # raise it when the same file gives another text
+_VERSION = "4"  # raise it when the same file gives another text
 
 FORMATS: tuple[Format, ...] = tuple(
     importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
     for module in pkgutil.iter_modules(formats.__path__)
 )
 _TEXT = next(form for form in FORMATS if form.document_type == "txt")
+_PANIC = "PanicException"  # a Rust library's bug, which PyO3 makes no Exception
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 
 
@@ -63,6 +64,10 @@ def extract(data: bytes, hints: Hints) -> Extraction:
         extraction = detect(data, hints).read(data, hints)
     except RecursionError:  # ours, or a library's
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise Rejected(f"{hints.name} is damaged: its reader gave up", "damaged") from error
     if not extraction.text.strip():
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:

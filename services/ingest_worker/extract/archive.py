@@ -3,7 +3,8 @@
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from posixpath import join, normpath
 
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
@@ -62,6 +63,39 @@ def part(archive: zipfile.ZipFile, name: str, hints: Hints) -> bytes:
         return archive.read(name)
     except _ERRORS:
         raise Rejected(f"{hints.name} is damaged: its part {name} is missing or broken", "damaged") from None
+
+
+def related(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, tuple[str, str]]:
+    """Return kind and path of the parts that an Office container's part refers to, by their ids; never what is outside.
+
+    The container itself is the part ''.
+
+    Raises:
+        Rejected: as `part`.
+    """
+    folder, _, name = path.rpartition("/")
+    listed = f"{folder}/_rels/{name}.rels".lstrip("/")
+    root = parsed(part(archive, listed, hints)) if listed in archive.namelist() else None
+    found: dict[str, tuple[str, str]] = {}
+    for relation in () if root is None else root.iterfind("{*}Relationship"):
+        if relation.get("TargetMode") != "External":
+            target = normpath(join("/", folder, relation.get("Target", ""))).lstrip("/")
+            found[relation.get("Id", "")] = (relation.get("Type", "").rpartition("/")[2], target)
+    return found
+
+
+def drawn(
+    archive: zipfile.ZipFile, targets: Mapping[str, tuple[str, str]], hints: Hints
+) -> Callable[[str], bytes | None]:
+    """Return what gives the part of an id that `related` knows, None where it can't be had: that costs nothing else."""
+
+    def give(of: str) -> bytes | None:
+        try:
+            return part(archive, targets[of][1], hints) if of in targets else None
+        except Rejected:
+            return None
+
+    return give
 
 
 def checked(data: bytes, needed: str, hints: Hints) -> Properties:

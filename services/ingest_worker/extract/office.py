@@ -11,6 +11,11 @@ from services.ingest_worker.extract.parts import note
 from shared.errors import Rejected
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_SECTOR = 512
+_ENCRYPTED = "EncryptedPackage"  # the stream of a file since 2007
+_ENCRYPTED_WORD = re.compile(rb"\xec\xa5.{9}(.)", re.DOTALL)  # its first block, and that block's flags
+_ENCRYPTED_SHOW = re.compile(rb"\xf6\x0f.{4}\x14\0{3}\xdf\xc4\xd1\xf3", re.DOTALL)  # who edits it: a sign of its own
+_ENCRYPTED_BOOK = re.compile(rb"\x09\x08\x10\0.{16}(?:\x86\0\0\0)?\x2f\0", re.DOTALL)  # its second record says how
 _SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # stands before each
 _PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
@@ -24,16 +29,25 @@ def is_ole(data: bytes, stream: str) -> bool:
     return data.startswith(_OLE) and stream.encode("utf-16-le") in data
 
 
+def is_locked(data: bytes) -> bool:
+    """Return whether it is a file of Office, of any year, that a password locks."""
+    if is_ole(data, _ENCRYPTED) or (is_ole(data, "PowerPoint Document") and _ENCRYPTED_SHOW.search(data)):
+        return True
+    if is_ole(data, "WordDocument"):
+        return any(found.start() % _SECTOR == 0 and found[1][0] & 1 for found in _ENCRYPTED_WORD.finditer(data))
+    return data.startswith(_OLE) and any(found.start() % _SECTOR == 0 for found in _ENCRYPTED_BOOK.finditer(data))
+
+
 def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown.
 
     Raises:
         Rejected: code `unsupported` without the extra, `password` or `damaged`.
     """
+    if is_locked(data):
+        raise Rejected(f"{hints.name} is locked by a password", "password")
     if importlib.util.find_spec("kreuzberg") is None:
         raise Rejected(f"{hints.name} is not read without the office extra: make extras", "unsupported")
-    if is_ole(data, "EncryptedPackage"):
-        raise Rejected(f"{hints.name} is locked by a password", "password")
     import kreuzberg  # noqa: PLC0415 - native code that only the parser processes load
 
     # No cache: it would keep strangers' texts in a folder of its own. No OCR: that is our own extra.

@@ -1,5 +1,6 @@
 """A whole web page in blocks, as Markdown: where there is no main text to look for, or none is found."""
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
@@ -9,6 +10,9 @@ from services.ingest_worker.extract.rows import table
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
+_HEAD = 1024  # bytes in which a page says what it is
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
 )
@@ -25,6 +29,12 @@ _INLINE = frozenset({
     "td", "th", "time", "tt", "u", "var", "wbr",
 })
 # fmt: on
+
+
+def declared_charset(data: bytes) -> str | None:
+    """Return the encoding that a page names itself."""
+    match = _META_CHARSET.search(data, 0, 4 * _HEAD) or _XML_ENCODING.match(data, 0, _HEAD)
+    return match[1].decode("ascii") if match else None
 
 
 def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":

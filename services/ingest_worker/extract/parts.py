@@ -9,7 +9,7 @@ _DEPTH = 3  # a mail in a mail in an archive
 
 
 def told(parts: Iterable[tuple[str, bytes]], hints: Hints) -> tuple[list[str], list[str]]:
-    """Return the text of each part that can be read, under its name as a heading, and a sentence for each other one.
+    """Return the text of each part that can be read, its name as a heading, and a sentence for each other one.
 
     Raises:
         Rejected: code `too_large`, when containers are nested too deeply.
@@ -26,7 +26,7 @@ def told(parts: Iterable[tuple[str, bytes]], hints: Hints) -> tuple[list[str], l
         except Rejected as error:
             unread.append(error.sentence)
             continue
-        texts.append(f"# {' '.join(name.split())}\n\n{inner.text}")
+        texts.append(f"# {' '.join(name.split())}\n\n{inner.text}" if name else inner.text)
         if inner.note:
             unread.append(f"{name}: {inner.note}")
     return texts, unread

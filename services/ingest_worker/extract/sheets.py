@@ -2,19 +2,30 @@
 
 import datetime as dt
 import io
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.parts import note
-from services.ingest_worker.extract.rows import told
+from services.ingest_worker.extract.rows import Covered, number, told
 from shared.errors import Rejected
 
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet
 
-def read_as(document_type: str, data: bytes, hints: Hints, says: Properties) -> Extraction:
-    """Return a heading per sheet and a paragraph per row. `says` is what is known of the document already.
+_TOLD_AGAIN = 60  # characters; more is a text, not a name
+
+
+def read_as(
+    document_type: str, data: bytes, hints: Hints, says: Properties, drawn: Mapping[str, str] | None = None
+) -> Extraction:
+    """Return a heading per sheet and a paragraph per row, then what is drawn on the sheet of that name.
+
+    `says` is what is known of the document already.
 
     Raises:
         Rejected: code `password` or `damaged`.
@@ -26,13 +37,14 @@ def read_as(document_type: str, data: bytes, hints: Hints, says: Properties) -> 
     try:
         book = calamine.load_workbook(io.BytesIO(data))
         for name in book.sheet_names:
+            beside = (drawn or {}).get(name, "")
             try:
-                rows = told(map(_cells, book.get_sheet_by_name(name).iter_rows()))
+                rows = told(_rows(book.get_sheet_by_name(name)))
             except (calamine.CalamineError, OSError, ValueError):  # a chart, or a broken one
-                unread.append(f"the sheet {name} could not be read")
-                continue
-            if rows:
-                texts.append(f"# {' '.join(name.split())}\n\n{rows}")
+                rows = ""
+                unread += [] if beside else [f"the sheet {name} could not be read"]
+            if rows or beside:
+                texts.append("\n\n".join(filter(None, [f"# {' '.join(name.split())}", rows, beside])))
     except calamine.PasswordError:
         raise Rejected(f"{hints.name} is locked by a password", "password") from None
     except (calamine.CalamineError, OSError, ValueError) as error:
@@ -45,13 +57,37 @@ def read_as(document_type: str, data: bytes, hints: Hints, says: Properties) -> 
     )
 
 
-def _cells(row: Sequence[object]) -> list[str]:
-    return list(map(_shown, row))
+def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
+    """Yield the rows; what a merged cell holds is told in each cell of the row, or of the column, that it covers."""
+    merged: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    left = sheet.start[1] if sheet.start else 0  # rows come from the sheet's first one, columns from the first in use
+    for (first, begin), (last, end) in sheet.merged_cell_ranges or ():
+        if (first == last) != (begin == end) and begin >= left:
+            merged[first].append((last, begin - left, end - left))
+    down: dict[int, tuple[int, str]] = {}  # by column: the last row that is covered, and by what
+    for at, row in enumerate(sheet.iter_rows()):
+        cells = list(map(_shown, row))
+        own = sum(map(bool, cells))
+        for last, begin, end in merged.get(at, ()):
+            value = cells[begin] if begin < len(cells) else ""
+            if last > at and len(value) <= _TOLD_AGAIN:
+                down[begin] = (last, value)
+            elif own > 1 and len(value) <= _TOLD_AGAIN:  # a line alone in its row is no name of columns
+                for column in range(begin + 1, min(end + 1, len(cells))):
+                    cells[column] = cells[column] or Covered(value)
+        for column, (last, value) in list(down.items()) if own else ():
+            if at > last:
+                del down[column]
+            else:
+                cells[column] = cells[column] or Covered(value)
+        yield cells
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():  # spreadsheets know no other numbers
-        return str(int(value))
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):  # spreadsheets know no other numbers
+        return number(value)
     if isinstance(value, dt.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return str(value)

@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pypdf import PdfReader, PdfWriter
 
@@ -82,14 +82,23 @@ def _package(main: str, kind: str, parts: Mapping[str, bytes | str], *, title: s
     )
 
 
+_RELATIONS = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">{{}}</Relationships>'
+
+
 def a_docx(body: str, *, prolog: str = "", title: str = "The tide", **others: str) -> bytes:
-    """Return a Word file with the body's XML (prefix w), and that of its `styles`, `numbering` or `footnotes`."""
-    space = f'xmlns:w="{_OFFICE}/wordprocessingml/2006/main"'
+    """Return a Word file with the body's XML (prefixes w, r), and that of others by kind: `styles`, `header`, `chart` …
+
+    The kind is also the id by which the body refers to it.
+    """
+    relations = f"{_OFFICE}/officeDocument/2006/relationships"
+    space = f'xmlns:w="{_OFFICE}/wordprocessingml/2006/main" xmlns:r="{relations}"'
+    links = "".join(f'<Relationship Id="{name}" Type="{relations}/{name}" Target="{name}.xml"/>' for name in others)
     parts: dict[str, bytes | str] = {
-        "word/document.xml": f"{prolog}<w:document {space}><w:body>{body}</w:body></w:document>"
+        "word/document.xml": f"{prolog}<w:document {space}><w:body>{body}</w:body></w:document>",
+        "word/_rels/document.xml.rels": _RELATIONS.format(links),
     }
     for name, content in others.items():
-        parts[f"word/{name}.xml"] = f"<w:{name} {space}>{content}</w:{name}>"
+        parts[f"word/{name}.xml"] = content if name == "aFChunk" else f"<w:{name} {space}>{content}</w:{name}>"
     return _package("word/document.xml", "wordprocessingml.document", parts, title=title)
 
 
@@ -98,8 +107,11 @@ def a_docx_of(*paragraphs: str) -> bytes:
     return a_docx("".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs))
 
 
-def a_pptx(*slides: str, notes: Mapping[int, str] | None = None) -> bytes:
-    """Return a PowerPoint file with a slide of each XML (prefixes p, a); `notes` by the slide's number from 0."""
+def a_pptx(*slides: str, notes: Mapping[int, str] | None = None, chart: str = "") -> bytes:
+    """Return a PowerPoint file with a slide of each XML (prefixes p, a); `notes` by the slide's number from 0.
+
+    Every slide may refer to the chart of that XML as `chart`.
+    """
     spaces = f'xmlns:p="{_OFFICE}/presentationml/2006/main" xmlns:a="{_OFFICE}/drawingml/2006/main"'
     relations = f"{_OFFICE}/officeDocument/2006/relationships"
     ids = "".join(f'<p:sldId id="{256 + at}" r:id="s{at}"/>' for at in range(len(slides)))
@@ -107,19 +119,21 @@ def a_pptx(*slides: str, notes: Mapping[int, str] | None = None) -> bytes:
         f'<Relationship Id="s{at}" Type="{relations}/slide" Target="slides/slide{len(slides) - at}.xml"/>'
         for at in range(len(slides))
     )
-    relationships = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">%s</Relationships>'
     parts = {
         "ppt/presentation.xml": f"""<p:presentation {spaces} xmlns:r="{relations}">
  <p:sldIdLst>{ids}</p:sldIdLst></p:presentation>""",
-        "ppt/_rels/presentation.xml.rels": relationships % links,
+        "ppt/_rels/presentation.xml.rels": _RELATIONS.format(links),
     }
     for at, slide in enumerate(slides):
         name = f"slide{len(slides) - at}.xml"  # not in the order of their names
         parts[f"ppt/slides/{name}"] = f"<p:sld {spaces}><p:cSld><p:spTree>{slide}</p:spTree></p:cSld></p:sld>"
+        link = f'<Relationship Id="chart" Type="{relations}/chart" Target="../chart.xml"/>' if chart else ""
         if text := (notes or {}).get(at):
             parts[f"ppt/notesSlides/n{at}.xml"] = f"<p:notes {spaces}>{a_shape(text)}</p:notes>"
-            link = f'<Relationship Id="n" Type="{relations}/notesSlide" Target="../notesSlides/n{at}.xml"/>'
-            parts[f"ppt/slides/_rels/{name}.rels"] = relationships % link
+            link += f'<Relationship Id="n" Type="{relations}/notesSlide" Target="../notesSlides/n{at}.xml"/>'
+        parts[f"ppt/slides/_rels/{name}.rels"] = _RELATIONS.format(link)
+    if chart:
+        parts["ppt/chart.xml"] = chart
     return _package("ppt/presentation.xml", "presentationml.presentation", parts)
 
 
@@ -130,8 +144,8 @@ def a_shape(*lines: str, place: str | None = None) -> str:
     return f"<p:sp>{holder}<p:txBody>{paragraphs}</p:txBody></p:sp>"
 
 
-def an_xlsx(**sheets: list[list[str | float]]) -> bytes:
-    """Return an Excel file with the sheets' rows."""
+def an_xlsx(*, merged: Sequence[str] = (), box: str = "", **sheets: list[list[str | float]]) -> bytes:
+    """Return an Excel file with the sheets' rows; on each the cells of those ranges are one, a box has that text."""
     main, relations = f"{_OFFICE}/spreadsheetml/2006/main", f"{_OFFICE}/officeDocument/2006/relationships"
     entries = "".join(f'<sheet name="{name}" sheetId="{at}" r:id="s{at}"/>' for at, name in enumerate(sheets, start=1))
     links = "".join(
@@ -143,16 +157,29 @@ def an_xlsx(**sheets: list[list[str | float]]) -> bytes:
         "xl/_rels/workbook.xml.rels": f"""<Relationships xmlns="{_OFFICE}/package/2006/relationships">
  {links}</Relationships>""",
     }
+    ranges = "".join(f'<mergeCell ref="{each}"/>' for each in merged)
     for at, rows in enumerate(sheets.values(), start=1):
-        lines = "".join("<row>" + "".join(map(_cell, row)) + "</row>" for row in rows)
-        parts[f"xl/sheet{at}.xml"] = f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>'
+        lines = "".join(_row(number, row) for number, row in enumerate(rows, start=1))
+        parts[f"xl/sheet{at}.xml"] = f"""<worksheet xmlns="{main}"><sheetData>{lines}</sheetData>
+ <mergeCells>{ranges}</mergeCells></worksheet>"""
+        if box:
+            link = f'<Relationship Id="d" Type="{relations}/drawing" Target="box.xml"/>'
+            parts[f"xl/_rels/sheet{at}.xml.rels"] = _RELATIONS.format(link)
+            parts["xl/box.xml"] = f'<d xmlns:p="p" xmlns:a="a">{a_shape(box)}</d>'
     return _package("xl/workbook.xml", "spreadsheetml.sheet", parts)
 
 
-def _cell(value: str | float) -> str:
+def _row(number: int, row: Sequence[str | float]) -> str:
+    cells = "".join(_cell(f"{chr(65 + at)}{number}", value) for at, value in enumerate(row))
+    return f'<row r="{number}">{cells}</row>'
+
+
+def _cell(place: str, value: str | float) -> str:
+    if value == "":
+        return ""
     if isinstance(value, str):
-        return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
-    return f"<c><v>{value}</v></c>"
+        return f'<c r="{place}" t="inlineStr"><is><t>{value}</t></is></c>'
+    return f'<c r="{place}"><v>{value}</v></c>'
 
 
 _OPEN = "urn:oasis:names:tc:opendocument:xmlns"
@@ -177,12 +204,18 @@ def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
     return out.getvalue()
 
 
-def an_epub(*chapters: str) -> bytes:
-    """Return a book; each chapter is the body of its page."""
+def an_epub(*chapters: str, encoded: bytes = b"", encryption: str = "") -> bytes:
+    """Return a book; each chapter is the body of its page, `encoded` the first one as a whole."""
     items = "".join(f'<item id="c{at}" href="text/c%20{at}.xhtml"/>' for at in range(len(chapters)))
     spine = "".join(f'<itemref idref="c{at}"/>' for at in range(len(chapters)))
     package = f"""<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>
  <dc:title>Tides</dc:title><dc:language>en</dc:language></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"""
     container = '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
-    parts = {f"OEBPS/text/c {at}.xhtml": f"<html><body>{body}</body></html>" for at, body in enumerate(chapters)}
+    parts: dict[str, bytes | str] = {
+        f"OEBPS/text/c {at}.xhtml": f"<html><body>{body}</body></html>" for at, body in enumerate(chapters)
+    }
+    if encoded:
+        parts["OEBPS/text/c 0.xhtml"] = encoded
+    if encryption:
+        parts["META-INF/encryption.xml"] = encryption
     return a_zip({"META-INF/container.xml": container, "OEBPS/book.opf": package, **parts})

@@ -2,6 +2,7 @@ import pytest
 
 from services.ingest_worker.extract import EXTRACTOR, FORMATS, Hints, detect, extract
 from shared.errors import Rejected
+from tests.unit.ingest_worker.files import a_zip
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,14 @@ def test_no_two_formats_claim_the_same_type_or_suffix() -> None:
 def test_the_fingerprint_names_every_library_that_decides_a_text() -> None:
     for library in ("trafilatura=", "lxml=", "pypdfium2=", "pypdf=", "chardet=", "unicode="):
         assert library in EXTRACTOR
+
+
+def test_a_file_at_which_a_library_panics_is_damaged() -> None:
+    named = (1).to_bytes(4, "little") + "x".encode("utf-16-le")
+    sheet = b"\x9c\x01" + bytes([8 + 2 * len(named)]) + bytes(8) + named + named  # by a relation that there isn't
+    book = a_zip({"xl/workbook.bin": sheet, "xl/_rels/workbook.bin.rels": "<Relationships/>"})
+
+    with pytest.raises(Rejected, match=r"^a\.xlsb is damaged: its reader gave up$") as caught:
+        extract(book, Hints(filename="a.xlsb"))
+
+    assert caught.value.code == "damaged"

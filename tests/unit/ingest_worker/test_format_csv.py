@@ -49,3 +49,18 @@ def test_the_names_of_hundreds_of_columns_are_told_once() -> None:
     wide = [["c" + column for column in columns], columns]
 
     assert told(wide).split("\n\n")[1] == "; ".join(columns)
+
+
+def test_names_that_come_again_are_told_apart_by_the_row_of_groups_above_them() -> None:
+    read = extract(b"Port,High,,Low,\n,Plan,Seen,Plan,Seen\nBath,4,5,1,2\n", Hints(filename="a.csv"))
+
+    assert read.text == (
+        "Port | High Plan | High Seen | Low Plan | Low Seen\n\n"
+        "Port: Bath; High Plan: 4; High Seen: 5; Low Plan: 1; Low Seen: 2"
+    )
+
+
+def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
+    read = extract(b"Port,High,Low\nBath,none,none\nHull,4,5\n", Hints(filename="a.csv"))
+
+    assert read.text.split("\n\n")[1:] == ["Port: Bath; High: none; Low: none", "Port: Hull; High: 4; Low: 5"]

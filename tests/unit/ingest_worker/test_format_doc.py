@@ -27,3 +27,21 @@ def test_a_broken_file_is_damaged(filename: str) -> None:
         extract(_OLE, Hints(filename=filename))
 
     assert caught.value.code == "damaged"
+
+
+@pytest.mark.parametrize(
+    ("filename", "stream", "first"),
+    [
+        ("a.doc", "WordDocument", b"\xec\xa5\xc1\0" + b"\0" * 6 + b"\xf0\x13"),
+        ("a.xls", "Workbook", b"\x09\x08\x10\0" + b"\0" * 16 + b"\x2f\0"),
+        ("a.ppt", "PowerPoint Document", b"\0\0\xf6\x0f\x2c\0\0\0\x14\0\0\0\xdf\xc4\xd1\xf3"),
+    ],
+)
+def test_a_file_of_old_that_a_password_locks_says_so(filename: str, stream: str, first: bytes) -> None:
+    head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(512, b"\0")
+    data = head + first.ljust(512, b"\0") + stream.encode("utf-16-le")
+
+    with pytest.raises(Rejected, match=r"is locked by a password$") as caught:
+        extract(data, Hints(filename=filename))
+
+    assert caught.value.code == "password"

@@ -130,3 +130,79 @@ def test_without_a_title_the_heading_it_begins_with_is_one() -> None:
 
     assert _read(untitled).title == "Of tides"
     assert _read(a_docx(_p("Text."), title="Document1")).title == "report"
+
+
+def _run(text: str) -> str:
+    return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_what_stands_above_and_below_pages_comes_once_without_their_numbers() -> None:
+    page = "<w:r><w:fldChar w:fldCharType='begin'/><w:instrText> PAGE </w:instrText></w:r><w:r><w:t>7</w:t></w:r>"
+    page += "<w:r><w:fldChar w:fldCharType='end'/></w:r>"
+    cells = "".join(f"<w:tc>{_run(text)}</w:tc>" for text in ("Harbour Office", "Tides"))
+    footer = f"<w:p><w:r><w:t>Page </w:t></w:r>{page}<w:fldSimple w:instr='NUMPAGES'/></w:p>" + _run("It rose.")
+    footer += f"<w:p><w:r><w:t>No. 12, page </w:t></w:r>{page}</w:p>"
+    section = "".join(
+        f"<w:sectPr><w:headerReference w:type='{kind}' r:id='header'/><w:footerReference r:id='footer'/></w:sectPr>"
+        for kind in ("default", "default", "even")
+    )
+
+    read = _read(a_docx(_p("Of tides", "T") + _run("It rose.") + section, styles=_STYLES, title="", footer=footer,
+        header=f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"))  # fmt: skip
+
+    assert read.text == "Harbour Office\nTides\n\n# Of tides\n\nIt rose.\n\nNo. 12, page"
+    assert read.title == "Of tides"
+
+
+@pytest.mark.parametrize(("kind", "switch"), [("first", "<w:titlePg/>"), ("even", "")])
+def test_headers_that_no_page_shows_are_left_out(kind: str, switch: str) -> None:
+    even = "<w:evenAndOddHeaders/>" if kind == "even" else ""
+    reference = f"<w:headerReference w:type='{kind}' r:id='header'/>"
+
+    shown = a_docx(_run("It rose.") + f"<w:sectPr>{reference}{switch}</w:sectPr>", header=_run("Seen"), settings=even)
+    unseen = a_docx(_run("It rose.") + f"<w:sectPr>{reference}</w:sectPr>", header=_run("Seen"))
+
+    assert _read(shown).text == "Seen\n\nIt rose."
+    assert _read(unseen).text == "It rose."
+
+
+def test_charts_and_diagrams_are_told_where_they_stand() -> None:
+    def points(kind: str, *values: str) -> str:
+        listed = "".join(f"<w:pt idx='{at}'><w:v>{value}</w:v></w:pt>" for at, value in enumerate(values))
+        return f"<w:{kind}><w:strCache>{listed}</w:strCache></w:{kind}>"
+
+    line = "<w:p><w:t>{}</w:t></w:p>".format
+    series = "<w:ser><w:tx><w:v>{}</w:v></w:tx>{}{}</w:ser>".format
+    ports = points("cat", "Bath", "Hull")
+    drawn = series("High", ports, points("val", "4.2999999999999998", "7"))
+    chart = f"<w:title>{line('Tides')}</w:title>{drawn}{series('Low', ports, points('val', '1'))}"
+    diagram = f"<w:t>{line('First')}{line('Then')}</w:t>"
+
+    read = _read(
+        a_docx(
+            "<w:p><w:r><w:t>Before</w:t><w:chart r:id='chart'/><w:relIds r:dm='diagram'/></w:r></w:p>" + _run("After"),
+            chart=chart,
+            diagram=diagram,
+        )
+    )
+
+    table = "|  | High | Low |\n| --- | --- | --- |\n| Bath | 4.3 | 1 |\n| Hull | 7 |  |"
+    assert read.text == f"Before\n\nTides\n\n{table}\n\nFirst\nThen\n\nAfter"
+
+
+def test_a_document_within_is_read_and_signs_are_what_their_font_shows() -> None:
+    signs = "".join(
+        f"<w:sym w:font='{font}' w:char='{char}'/>"
+        for font, char in (
+            ("Symbol", "F061"),
+            ("Wingdings", "F0FE"),
+            ("Webdings", "F041"),
+            ("Arial", "00E9"),
+            ("", "x"),
+        )
+    )
+    within = "<html><body><p>Of the ebb.</p></body></html>"
+
+    read = _read(a_docx(f"<w:altChunk r:id='aFChunk'/><w:p><w:r>{signs}</w:r></w:p>", aFChunk=within))
+
+    assert read.text == "Of the ebb.\n\nα☑é"

@@ -101,3 +101,9 @@ def test_a_broken_mail_is_no_bug_of_ours(mail: bytes) -> None:
         assert extract(mail, Hints(filename="m.eml")).text
     except Rejected as error:
         assert error.code == "empty"  # noqa: PT017 - either is honest
+
+
+def test_a_mail_that_was_saved_as_a_wide_text_is_read() -> None:
+    wide = extract(a_mail().as_string().encode("utf-16"), Hints(filename="m.eml"))
+
+    assert wide == _read(a_mail())

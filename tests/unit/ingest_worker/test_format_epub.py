@@ -29,3 +29,20 @@ def test_a_book_without_a_table_of_its_parts_is_damaged(container: str) -> None:
         _read(a_zip({"META-INF/container.xml": container}))
 
     assert caught.value.code == "damaged"
+
+
+def test_a_chapter_has_the_characters_that_it_says_it_has() -> None:
+    chapter = "<?xml version='1.0' encoding='iso-8859-1'?><html><body><p>L'été</p></body></html>".encode("latin-1")
+    book = an_epub("<p>x</p>", encoded=chapter)
+
+    assert _read(book).text == "L'été"
+
+
+def test_a_book_whose_text_is_encrypted_is_locked_and_one_whose_fonts_are_is_not() -> None:
+    says = '<encryption><CipherReference URI="OEBPS/{}"/></encryption>'
+
+    assert _read(an_epub("<p>It rose.</p>", encryption=says.format("font.otf"))).text == "It rose."
+    with pytest.raises(Rejected, match=r"^book\.epub is locked: ") as caught:
+        _read(an_epub("<p>It rose.</p>", encryption=says.format("text/c%200.xhtml")))
+
+    assert caught.value.code == "password"

@@ -50,3 +50,26 @@ def test_a_slide_that_is_missing_is_said() -> None:
 
     assert read.text == "Two"
     assert read.note == "talk.pptx is damaged: its part ppt/slides/slide2.xml is missing or broken"
+
+
+def test_a_title_comes_first_and_what_stands_below_the_slides_once_at_the_end() -> None:
+    below = a_shape("Harbour Office", place="ftr")
+    read = _read(a_pptx(a_shape("Text") + below + a_shape("Tides", place="title"), a_shape("More") + below))
+
+    assert read.text == "# Tides\n\nText\n\nMore\n\nHarbour Office"
+    assert read.pages == (0, 15)
+
+
+def test_a_chart_stands_where_it_is_drawn() -> None:
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    place = f"<c:chart xmlns:c='c' xmlns:r='{relations}' r:id='{{}}'/>".format
+    title = "<c:title><c:p><c:t>High water</c:t></c:p></c:title>"
+
+    read = _read(
+        a_pptx(
+            a_shape("One") + place("chart") + place("lost") + a_shape("Two"),
+            chart=f"<c:chartSpace xmlns:c='c'>{title}</c:chartSpace>",
+        )
+    )
+
+    assert read.text == "One\n\nHigh water\n\nTwo"

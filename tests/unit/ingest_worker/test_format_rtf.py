@@ -22,4 +22,56 @@ def test_what_it_says_of_itself_is_read_in_its_own_characters() -> None:
 
 def test_what_is_broken_gives_what_can_be_read() -> None:
     assert extract(b"{\\rtf1 still {\\b here", Hints()).text == "still here"
-    assert extract(b"{\\rtf1 deep" + b"{" * 50_000, Hints()).text == "deep"
+    deep = extract(b"{\\rtf1 deep" + b"{" * 50_000, Hints())
+    assert (deep.text, deep.note) == ("deep", "its groups are nested too deeply; only what stands before them was read")
+
+
+def _text(source: bytes) -> str:
+    return extract(b"{\\rtf1\\ansi " + source + b"}", Hints(filename="a.rtf")).text
+
+
+def test_each_font_has_its_characters_also_those_of_two_bytes() -> None:
+    fonts = rb"{\fonttbl{\f0\fswiss\fcharset0 Arial;}{\f1\fnil\fcharset204{\*\panose 0202}Arial CYR;}"
+    fonts += rb"{\f2\fnil\fcharset128 Mincho;}{\f3\ftech\fcharset2 Symbol;}{\f4\fnil Plain;}}"
+
+    assert _text(fonts + rb"\f0 \'e9 \f1 \'cc\'e8\'f0 \f2 \'83A\'93\'fa \f3 a\f0 .") == "é Мир ア日 α."
+    assert _text(rb"\ansicpg1251\'cc {\fonttbl{\f0\fnil\fcharset1 Any;}}\f0 \'e8") == "М и"
+    assert _text(rb"\ansicpg936 \'d6\'d0") == "中"
+
+
+def test_a_character_by_its_number_takes_the_place_of_what_stands_for_it() -> None:
+    assert _text(rb"a\u8364?b \uc2\u26085\'93\'fa! {\uc0\u937 }c\uc1 \u-10187?\u-9138?") == "a€b 日! Ωc\U0001d44e"
+
+
+def test_tables_lists_headings_notes_and_boxes_stand_where_they_are_seen() -> None:
+    row = rb"\trowd\cellx10\cellx20\pard\intbl %b\cell %b\cell\row"
+    source = [
+        rb"{\stylesheet{\s0 Normal;}{\s2{\*\x y}\sbasedon0 heading 2;}}",
+        rb"\pard\s2 Of tides\par\pard{\*\pn\pnlvlbody{\pntxtb \'b7}}{\pntext\f0 \'b7\tab}One{\footnote\pard Seen.\par}",
+        rb" rose.\par{\listtext 2.\tab}Two\par",
+        row % (b"Port", b"High") + row % (b"Bath", rb"12\par noon"),
+        rb"\pard{\shp{\*\shpinst{\sp{\sn a}{\sv 1}}{\shptxt\pard Boxed\par}}{\shprslt twice}}After\par",
+        rb"\outlinelevel0 Next\par",
+    ]
+
+    assert _text(b"".join(source)) == (
+        "## Of tides\n\n- One rose.\n\nSeen.\n\n2. Two\n\n| Port | High |\n| --- | --- |\n| Bath | 12 noon |"
+        "\n\nAfter\n\nBoxed\n\n# Next"
+    )
+
+
+def test_what_no_reader_sees_is_left_out() -> None:
+    hidden = rb"a{\v secret}\v0 {\deleted gone}b {\*\unknown x}{\pict\pngblip 89504e47}"
+    held = rb"{\object{\*\objdata 0a}{\result c}}"
+    field = rb"{\field{\*\fldinst HYPERLINK {\\secret}}{\fldrslt  link}}\bin3 }{} d{\upr{old}{\*\ud new}}"
+
+    assert _text(hidden + held + field) == "ab c link dnew"
+
+
+def test_what_stands_above_and_below_pages_comes_once_without_their_numbers() -> None:
+    heads = rb"{\headerf\pard Harbour Office\par}{\headerr\pard Harbour Office\tab Tides \chpgn\par}"
+    page = rb"{\field{\*\fldinst PAGE}{\fldrslt 7}}"
+
+    text = _text(heads + rb"{\footer Page " + page + rb" of 9\par No. 12\par}It rose.\par")
+
+    assert text == "Harbour Office\n\nHarbour Office Tides\n\nIt rose.\n\nNo. 12"

@@ -34,3 +34,27 @@ def test_a_broken_book_is_damaged(filename: str, data: bytes) -> None:
         _read(data, filename)
 
     assert caught.value.code == "damaged"
+
+
+def test_a_header_of_two_rows_names_groups_and_a_merged_cell_counts_for_all_that_it_covers() -> None:
+    rows: list[list[str | float]] = [
+        ["", "Tides of the year", "", "", "", ""],
+        ["", "Coast", "Port", "High", "", "Low"],
+        ["", "", "", "Plan", "Seen", "Seen"],
+        ["", "West", "Bath", 4, 5, 0.1 + 0.2],
+        ["", "", "Barry", 6, "none", ""],
+    ]
+
+    read = _read(an_xlsx(Levels=rows, merged=["B1:F1", "B2:B3", "C2:C3", "D2:E2", "B4:B5", "E5:F5"]))
+
+    assert read.text.split("\n\n") == [
+        "# Levels",
+        "Tides of the year",
+        "Coast | Port | High Plan | High Seen | Low Seen",
+        "Coast: West; Port: Bath; High Plan: 4; High Seen: 5; Low Seen: 0.3",
+        "Coast: West; Port: Barry; High Plan: 6; High Seen: none; Low Seen: none",
+    ]
+
+
+def test_boxes_follow_the_rows_of_their_sheet() -> None:
+    assert _read(an_xlsx(One=[["Port"]], box="High water")).text == "# One\n\nPort\n\nHigh water"

@@ -2,29 +2,37 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import limits, office
-from services.ingest_worker.extract.archive import names, opened, part, properties
+from services.ingest_worker.extract.archive import drawn, names, opened, part, properties, related
+from services.ingest_worker.extract.blocks import CHANGES, NUMBER, Block, framed, joined
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.parts import told
 from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.symbols import shown
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _DOCUMENT = "word/document.xml"
-_NOTES = {"footnoteReference": "word/footnotes.xml", "endnoteReference": "word/endnotes.xml"}
+_NOTES = {"footnoteReference": "footnotes", "endnoteReference": "endnotes"}
+_FRAMES = ("headerReference", "footerReference")
 _TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _HEADING = re.compile(r"(?i)heading (\d)|(title)")
 _CODE = re.compile(r"(?i)\b(?:code|source|preformatted|listing)")
-_SYMBOLS = range(0xF000, 0xF100)  # of fonts like Wingdings; no character says what they show
-_UNSEEN = frozenset({"del", "moveFrom", "rPr", "instrText", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
+_CODE_POINT = re.compile("[0-9A-Fa-f]{1,4}")
+_SYMBOLS = range(0xF000, 0xF100)  # of fonts like Wingdings
+_DRAWN = frozenset({"chart", "relIds"})  # what a drawing refers to
+_FIELD = frozenset({"instrText", "fldChar", "fldSimple"})
+_UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
 _BETWEEN = {"den": "/", "sup": "^"}  # of formulas
 _BREAKS = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-"}
 _OFF = frozenset({"0", "false", "off", "none"})
@@ -50,50 +58,43 @@ class _Level(NamedTuple):
     start: int = 1
 
 
-class _Block(NamedTuple):
-    text: str
-    kind: str = ""  # blocks of one kind that follow each other are one: list, code
-
-
 def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown, with title, description, language and dates.
+
+    What stands above and below its pages comes once, before and after it.
 
     Raises:
         Rejected: code `password`, `damaged`, `timeout` or `too_large`.
     """
-    if office.is_ole(data, "EncryptedPackage"):
+    if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     with opened(data, hints) as archive:
         says = properties(archive, hints)
-        root = parsed(part(archive, _DOCUMENT, hints))
+        path = next(
+            (path for kind, path in related(archive, "", hints).values() if kind == "officeDocument"), _DOCUMENT
+        )
+        root = parsed(part(archive, path, hints))
         body = None if root is None else root.find("{*}body")
         if body is None:
             raise Rejected(f"{hints.name} is damaged: its text can't be parsed", "damaged")
-        blocks: list[_Block] = []
+        blocks: list[Block] = []
         note = None
-        for block in _Document(archive, hints).blocks(body):
+        document = _Document(archive, path, hints)
+        for block in document.blocks(body):
             if len(blocks) % _OFTEN == 0 and limits.spent():
                 note = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
                 break
             blocks.append(block)
+        heads, feet = (list(document.frames(body, kind)) for kind in _FRAMES)
     if note and not blocks:
         raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
-    text = cleaned(_laid_out(blocks))
-    return Extraction(text=text, document_type="docx", note=note, **declared(says, text))
-
-
-def _laid_out(blocks: Iterable[_Block]) -> str:
-    parts: list[str] = []
-    before = ""
-    for text, kind in blocks:
-        if kind == "code":
-            if before == "code":
-                parts[-1] = parts[-1].removesuffix("\n```")
-            parts.append(("\n" if before == "code" else "\n\n```\n") + text + "\n```")
-        else:
-            parts.append(("\n" if kind == before == "list" else "\n\n") + text)
-        before = kind
-    return "".join(parts)
+    text = cleaned(joined(blocks))
+    return Extraction(
+        text=framed(heads, text, feet),
+        document_type="docx",
+        note=note,
+        **declared(says, text),
+    )
 
 
 def _value(element: "_Element | None", name: str = "val") -> str:
@@ -109,22 +110,44 @@ def _number(text: str, default: int = 0) -> int:
 class _Document:
     """The parts of a Word file that say what its paragraphs are, and how far its lists have counted."""
 
-    def __init__(self, archive: ZipFile, hints: Hints) -> None:
+    def __init__(self, archive: ZipFile, path: str, hints: Hints) -> None:
         listed = frozenset(archive.namelist())
+        targets = related(archive, path, hints)
+        paths = {kind: target for kind, target in targets.values() if target in listed}
 
-        def root(name: str) -> "_Element | None":
-            return parsed(part(archive, name, hints)) if name in listed else None
+        def root(kind: str) -> "_Element | None":
+            return parsed(part(archive, paths[kind], hints)) if kind in paths else None
 
-        self._styles = _styles(root("word/styles.xml"))
-        self._lists = _lists(root("word/numbering.xml"))
+        self._hints = hints
+        self._part = drawn(archive, targets, hints)
+        self._styles = _styles(root("styles"))
+        self._lists = _lists(root("numbering"))
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
         self._in_table = False
+        self._in_frame = False
+        self._in_number = False  # of a page
         self._notes = {
             kind: {} if notes is None else {_value(note, "id"): note for note in notes}
             for kind, notes in ((kind, root(name)) for kind, name in _NOTES.items())
         }
+        settings = root("settings")
+        self._shown = {"default", "first"} if settings is None else {"default", "first", "even"}
+        if settings is not None and not _is_on(settings.find("{*}evenAndOddHeaders")):
+            self._shown.remove("even")
 
-    def blocks(self, parent: "_Element") -> Iterator[_Block]:
+    def frames(self, body: "_Element", kind: str) -> Iterator[str]:
+        """Yield the headers or footers that some page shows."""
+        first = any(_is_on(each) for each in body.iter("{*}titlePg"))
+        self._in_frame = True
+        for reference in body.iter(f"{{*}}{kind}"):
+            of = _value(reference, "type") or "default"
+            source = self._part(_value(reference, "id")) if of in self._shown and (of != "first" or first) else None
+            root = None if source is None else parsed(source)
+            if root is not None:
+                yield "\n".join(block.text for block in self.blocks(root))
+        self._in_frame = False
+
+    def blocks(self, parent: "_Element") -> Iterator[Block]:
         """Yield what stands in a body, a cell, a note or a box."""
         for element in parent:
             match tag(element):
@@ -132,56 +155,79 @@ class _Document:
                     yield from self._paragraph(element)
                 case "tbl":
                     yield from self._table(element)
+                case "altChunk":
+                    yield from self._other(element)
                 case name if name not in _UNSEEN:
                     yield from self.blocks(element)
 
-    def _paragraph(self, paragraph: "_Element") -> Iterator[_Block]:
+    def _paragraph(self, paragraph: "_Element") -> Iterator[Block]:
         words: list[str] = []
-        beside: list[_Element] = []  # boxes and notes
+        beside: list[_Element] = []  # boxes, notes and charts
         self._gather(paragraph, words, beside)
         lines = "".join(words).strip("\n")
         line = " ".join(lines.split())
-        style = self._style(paragraph)
+        style = _Style() if self._in_frame else self._style(paragraph)
         if line:
             mark = self._mark(style)
             if style.heading:
-                yield _Block(f"{'#' * style.heading} {mark}{line}")
+                yield Block(f"{'#' * style.heading} {mark}{line}")
             elif style.code:
-                yield _Block(lines.rstrip(), "code")
+                yield Block(lines.rstrip(), "code")
             elif mark:
-                yield _Block(f"{'  ' * min(style.level, _LEVELS)}{mark}{line}", "list")
+                yield Block(f"{'  ' * min(style.level, _LEVELS)}{mark}{line}", "list")
             else:
-                yield _Block("\n".join(" ".join(each.split()) for each in lines.split("\n")))
+                yield Block("\n".join(" ".join(each.split()) for each in lines.split("\n")))
         for element in beside:
-            yield from self.blocks(element)
+            if tag(element) in _DRAWN:
+                text = referred(element, self._part)
+                yield from [Block(text)] if text else []
+            else:
+                yield from self.blocks(element)
+
+    def _other(self, element: "_Element") -> Iterator[Block]:
+        """Yield a document of another format that stands in this one."""
+        source = self._part(_value(element, "id"))
+        texts, _ = told([("", source)] if source else [], self._hints)
+        yield from map(Block, texts)
 
     def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         for child in element:
             name = tag(child)
             if name == "t":
-                words.append(child.text or "")
+                words.append("" if self._in_number else child.text or "")
             elif name in _BREAKS:
                 words.append(_BREAKS[name])
             elif name in _NOTES:
                 note = self._notes[name].get(_value(child, "id"))
                 beside.extend([] if note is None else [note])
-            elif name == "txbxContent":
+            elif name == "txbxContent" or name in _DRAWN:
                 beside.append(child)
             elif name == "sym":
-                code = int(_value(child, "char") or "0", 16)
-                words.append("" if code in _SYMBOLS or not code else chr(code))
+                words.append(_sign(child))
             elif name == "AlternateContent":
                 chosen = next(iter(child.iterfind("{*}Choice")), None)
                 self._gather(child if chosen is None else chosen, words, beside)
-            elif name in _BETWEEN:
-                words.append(_BETWEEN[name])
-                self._gather(child, words, beside)
+            elif name in _FIELD:
+                self._field(child, words, beside)
             elif name and name not in _UNSEEN and not (name == "r" and _hidden(child)):
+                words.append(_BETWEEN.get(name, ""))
                 self._gather(child, words, beside)
 
-    def _table(self, element: "_Element") -> Iterator[_Block]:
+    def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
+        """Gather a field's result; in headers the page's number is none that can be told."""
+        name = tag(element)
+        asks = (element.text or "") if name == "instrText" else _value(element, "instr")
+        if self._in_frame and CHANGES.match(asks):
+            words.append(NUMBER)
+            self._in_number = name == "instrText"
+        elif name == "fldChar":
+            self._in_number = self._in_number and _value(element, "fldCharType") != "end"
+        elif name == "fldSimple":
+            self._gather(element, words, beside)
+
+    def _table(self, element: "_Element") -> Iterator[Block]:
         rows = list(_rows(element))
-        if all(len(row) < 2 for row in rows):  # a frame around text
+        if self._in_frame or all(len(row) < 2 for row in rows):  # it only lays out its text
             for row in rows:
                 for cell in row:
                     yield from self.blocks(cell)
@@ -189,7 +235,7 @@ class _Document:
         within, self._in_table = self._in_table, True
         cells = [list(self._texts(row)) for row in rows]
         self._in_table = within
-        yield _Block(" ".join(" ".join(row) for row in cells) if within else table(cells))
+        yield Block(" ".join(" ".join(row) for row in cells) if within else table(cells))
 
     def _texts(self, row: "list[_Element]") -> Iterator[str]:
         for cell in row:
@@ -228,8 +274,20 @@ class _Document:
 
 
 def _hidden(run: "_Element") -> bool:
-    vanish = run.find("{*}rPr/{*}vanish")
-    return vanish is not None and _value(vanish) not in _OFF
+    return _is_on(run.find("{*}rPr/{*}vanish"))
+
+
+def _is_on(element: "_Element | None") -> bool:
+    return element is not None and _value(element) not in _OFF
+
+
+def _sign(element: "_Element") -> str:
+    """Return what a font of signs shows, '' where no character says what it is."""
+    code = _value(element, "char")
+    if not _CODE_POINT.fullmatch(code):
+        return ""
+    known = shown(int(code, 16), _value(element, "font"))
+    return known or ("" if int(code, 16) in _SYMBOLS else chr(int(code, 16)))
 
 
 def _rows(element: "_Element") -> "Iterator[list[_Element]]":

@@ -17,6 +17,7 @@ _MESSAGE = re.compile(
     rb"(?:[ \t][^\n]*+\n)*+){2}",
     re.IGNORECASE,
 )
+_HEAD = 1024
 _SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"})
 
 
@@ -24,8 +25,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return sender, receivers, date and the message, then each attachment under its name; the subject is the title.
 
     Raises:
-        Rejected: code `too_large`, when mails are nested too deeply.
+        Rejected: code `too_large`, when mails are nested too deeply; `unsupported`, when it is no mail.
     """
+    if b"\0" in data[:_HEAD]:  # written as a text of two bytes a character
+        data = decoded(data, hints).encode("utf-8", "replace")
     message = BytesParser(EmailMessage, policy=policy.default).parsebytes(data)
     heads = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
     body = message.get_body(("plain", "html"))

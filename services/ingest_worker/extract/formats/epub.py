@@ -2,15 +2,17 @@
 
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote
+from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import named, names, opened, part
-from services.ingest_worker.extract.clean import cleaned, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed
-from services.ingest_worker.extract.page import page_text, tree_of
+from services.ingest_worker.extract.page import declared_charset, page_text, tree_of
 from services.ingest_worker.extract.parts import note
 from shared.errors import Rejected
 
+_ENCRYPTION = "META-INF/encryption.xml"
 _CONTAINER = "META-INF/container.xml"
 
 
@@ -28,11 +30,15 @@ def read(data: bytes, hints: Hints) -> Extraction:
         if package is None:
             raise Rejected(f"{hints.name} is damaged: the book's table of its parts can't be read", "damaged")
         files = {item.get("id"): item.get("href", "") for item in package.iterfind("{*}manifest/{*}item")}
+        locked = _locked(archive, hints)
         chapters, unread = [], []
         for item in package.iterfind("{*}spine/{*}itemref"):
             href = unquote(files.get(item.get("idref"), "").partition("#")[0])
+            chapter = normpath(join(dirname(path), href))
+            if chapter in locked:
+                raise Rejected(f"{hints.name} is locked: only its publisher's readers may open it", "password")
             try:
-                chapters.append(_chapter(part(archive, normpath(join(dirname(path), href)), hints)))
+                chapters.append(_chapter(part(archive, chapter, hints)))
             except Rejected as error:
                 unread.append(error.sentence)
     described = named(package.iterfind("{*}metadata/*"), ("title", "description", "language", "date"))
@@ -47,8 +53,16 @@ def read(data: bytes, hints: Hints) -> Extraction:
     )
 
 
+def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
+    """Return the parts that are encrypted; fonts often are, in books that anybody may read."""
+    root = parsed(part(archive, _ENCRYPTION, hints)) if _ENCRYPTION in archive.namelist() else None
+    found = () if root is None else root.iter("{*}CipherReference")
+    return frozenset(unquote(reference.get("URI", "")) for reference in found)
+
+
 def _chapter(source: bytes) -> str:
-    tree, _ = tree_of(source)
+    text = decoded(source, Hints(), declared=declared_charset(source))
+    tree, _ = tree_of(text.encode("utf-8", "replace"))
     return page_text(tree).strip()
 
 
@@ -59,5 +73,5 @@ FORMAT = Format(
     sniff=lambda data: _CONTAINER in names(data),
     read=read,
     warm=imports("lxml.html"),
-    libraries=("lxml",),
+    libraries=("chardet", "lxml"),
 )

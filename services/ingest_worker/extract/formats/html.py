@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.page import flat_text, page_text, tree_of
+from services.ingest_worker.extract.page import declared_charset, flat_text, page_text, tree_of
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ _HEAD = 1024  # bytes in which a page says what it is
 _PAGE = re.compile(
     rb"\s*+(?:<\?xml[^>]*+>\s*+|<!--.*?-->\s*+)*+<(?:!doctype\s++html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL
 )
-_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
-_XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
-
 # By both measures of the evaluation sets better than either way alone: docs/adr/0031.
 _ENOUGH = 2_000  # characters that precision finds, which are taken without a second look
 _SHARE = 0.4  # of what the bolder look finds; precision that finds less has missed the text
@@ -34,7 +31,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `unsupported` when it is no text, `empty` when there is nothing to parse.
     """
-    source = decoded(data, hints, declared=_declared(data)).encode("utf-8", "replace")
+    source = decoded(data, hints, declared=declared_charset(data)).encode("utf-8", "replace")
     tree, cut = tree_of(source)
     if tree is None:
         raise Rejected(f"{hints.name} holds no readable text", "empty")
@@ -62,11 +59,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
         links=links,
         robots=robots,
     )
-
-
-def _declared(data: bytes) -> str | None:
-    match = _META_CHARSET.search(data, 0, 4 * _HEAD) or _XML_ENCODING.match(data, 0, _HEAD)
-    return match[1].decode("ascii") if match else None
 
 
 def _first(tree: "HtmlElement", path: str) -> str | None:

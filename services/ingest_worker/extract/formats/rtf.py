@@ -1,46 +1,396 @@
-"""RTF: its text, by striprtf."""
+"""RTF: its text as Markdown, with headings, lists, tables, boxes and notes where they stand."""
 
+import codecs
 import re
+from dataclasses import dataclass, field, replace
 
-from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract import limits
+from services.ingest_worker.extract.blocks import CHANGES, NUMBER, Block, framed, joined
+from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.symbols import shown
+from shared.errors import Rejected
 
 _MARK = b"{\\rtf"
-_INFO = re.compile(r"\{\\(title|subject) ((?:[^{}\\]|\\'[0-9a-f]{2}|\\u-?\d+ ?\??){1,500})\}")
-_TIMES = re.compile(r"\{\\(creatim|revtim)\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
-_ENDS = re.compile(r"\|$", re.MULTILINE)  # of a row, which it ends as a cell
-_CODEPAGE = re.compile(r"\\ansicpg\d{1,5}")
-_TIME = {"creatim": "created", "revtim": "modified"}
-_HEAD = 64 * 1024
+_TOKEN = re.compile(
+    r"\\(?P<word>[a-zA-Z]{1,40})(?P<number>-?\d{1,10})?[ ]?|\\'(?P<byte>[0-9a-fA-F]{2})|\\(?P<sign>[^a-zA-Z])"
+    r"|(?P<brace>[{}])|(?P<text>[^\\{}\r\n\0]+)|[\r\n\0]+|\\",
+    re.DOTALL,
+)
+_HEAD = 1024
+_DEPTH = 10_000  # of groups; nobody writes a hundred
+_OFTEN = 20_000  # tokens, after which to look at the clock
+_TABLE_OF_FONTS = 256 * 1024  # characters
+_FONT = re.compile(
+    r"\\f(\d{1,5})((?:\\[a-z]+-?\d* ?){0,8}?)\\fcharset(\d{1,3})(?:\\[a-z]+-?\d* ?|\{[^{}]*\}){0,8} ?([^;{}]*)"
+)
+_STYLE = re.compile(r"\{\\s(\d{1,5})\b((?:[^{}]|\{[^{}]{0,500}\}){0,500}?)(?:heading (\d)|\btitle);\}", re.IGNORECASE)
+_CODEPAGE = re.compile(r"\\ansicpg(\d{1,5})")
+
+# fmt: off
+_SETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+_CHARSETS = {
+    0: "cp1252", 77: "mac_roman", 78: "cp932", 79: "cp949", 80: "gb18030", 81: "cp950", 83: "cp1255", 84: "cp1256",
+    85: "mac_greek", 86: "mac_turkish", 87: "cp874", 88: "mac_latin2", 89: "mac_cyrillic", 128: "cp932",
+    129: "cp949", 130: "johab", 134: "gb18030", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
+    177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp850",
+}
+_FONTS = {"f", "plain", *_SETS}
+_BODY_TEXT = 9  # as a level of the outline
+_OF_SIGNS = 2  # the charset of fonts that show signs in place of letters
+_PAGES = {"936": "gb18030", "10000": "mac_roman", "10007": "mac_cyrillic", "65001": "utf-8", "1361": "johab"}
+_WORDS = {
+    "emdash": "\u2014", "endash": "\u2013", "lquote": "\u2018", "rquote": "\u2019", "ldblquote": "\u201c",
+    "rdblquote": "\u201d", "bullet": "\u2022", "tab": "\t", "emspace": " ", "enspace": " ", "qmspace": " ",
+    "line": "\n", "lbr": "\n", "nestcell": " ", "nestrow": " ", "zwj": "\u200d", "zwnj": "\u200c", "chpgn": NUMBER,
+}
+_SIGNS = {"~": " ", "_": "-"}
+_ENDS = frozenset({"par", "sect", "page", "column", "cell", "row"})
+_PROPERTIES = frozenset({"uc", "v", "deleted", "pard", "intbl", "outlinelevel", "s"})
+_UNSEEN = frozenset({
+    "fonttbl", "colortbl", "stylesheet", "pict", "nonshppict", "shprslt", "xe", "tc", "tcn", "rxe", "txe", "filetbl",
+    "template", "private", "sp", "ftnsep", "ftnsepc", "ftncn", "aftnsep", "aftnsepc", "aftncn", "mmathPr", "pgdsctbl",
+    "objdata", "objclass", "datafield", "bkmkstart", "bkmkend", "annotation", "atnid", "atnauthor", "listtable",
+    "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "datastore", "nonesttables", "xmlnstbl",
+    "leveltext", "levelnumbers", "listname",
+})
+_SEEN = frozenset({"shppict", "shpinst", "do", "ud", "nesttableprops", "moMath"})  # though their groups are starred
+_BESIDE = frozenset({"footnote", "shptxt", "dptxbxtext"})
+_HEADS = frozenset({"header", "headerl", "headerr", "headerf"})
+_FEET = frozenset({"footer", "footerl", "footerr", "footerf"})
+_SAYS = frozenset({"title", "subject"})
+_TIMES = {"creatim": "created", "revtim": "modified"}
+_POINTS = frozenset({"pntext", "listtext"})
+# fmt: on
+_APART = _BESIDE | _HEADS | _FEET | _SAYS | _POINTS | {"fldinst"}  # groups with a text of their own
 
 
-def read(data: bytes, _: Hints) -> Extraction:
-    """Return the text, a blank line between paragraphs."""
-    from striprtf.striprtf import rtf_to_text  # noqa: PLC0415 - for the parser processes alone
+class _Flow:
+    """Text that belongs together: the body, a note, a box, a header."""
 
-    source = data.decode("latin-1")  # the format is ASCII, and says itself what its escapes mean
-    codepage = _CODEPAGE.search(source, 0, _HEAD)
+    def __init__(self) -> None:
+        self.words: list[str] = []  # of the paragraph at hand
+        self.point = ""  # its mark or number in a list
+        self.beside: list[Block] = []  # its notes and boxes
+        self._blocks: list[Block] = []
+        self._rows: list[list[str]] = []
+        self._cells: list[str] = []
+        self._cell: list[str] = []  # the paragraphs of the cell at hand
 
-    def told(rtf: str) -> str:
-        return str(rtf_to_text(rtf, errors="ignore"))  # type: ignore[no-untyped-call]  # it has no types
+    def end_paragraph(self, *, heading: int = 0, in_table: bool = False) -> None:
+        lines = list(filter(None, (" ".join(line.split()) for line in "".join(self.words).split("\n"))))
+        line = " ".join(lines)
+        self.words.clear()
+        if in_table:
+            self._cell += filter(None, [self.point, line])
+        else:
+            self._end_table()
+            if line and heading:
+                self._blocks.append(Block(f"{'#' * min(heading, 6)} {self.point and self.point + ' '}{line}"))
+            elif line and self.point:
+                self._blocks.append(Block(f"{self.point} {line}", "list"))
+            elif line:
+                self._blocks.append(Block("\n".join(lines)))
+            self._blocks += self.beside
+            self.beside.clear()
+        self.point = ""
 
-    says: dict[str, str | None] = {
-        found[1]: told(f"{{\\rtf1{codepage[0] if codepage else ''} {found[2]}}}")
-        for found in _INFO.finditer(source, 0, _HEAD)
-    }
-    for found in _TIMES.finditer(source, 0, _HEAD):
-        says[_TIME[found[1]]] = f"{found[2]}-{int(found[3]):02}-{int(found[4]):02}"
-    text = re.sub(r"\n+", "\n\n", cleaned(_ENDS.sub("", told(source))))
-    return Extraction(text=text, document_type="rtf", **declared({**says, "description": says.get("subject")}))
+    def end_cell(self) -> None:
+        self.end_paragraph(in_table=True)
+        self._cells.append(" ".join(self._cell))
+        self._cell.clear()
+
+    def end_row(self) -> None:
+        if self._cell or self.words:
+            self.end_cell()
+        self._rows += [self._cells] if self._cells else []
+        self._cells = []
+
+    def _end_table(self) -> None:
+        self.end_row()
+        # A frame around text is no table.
+        if any(len(row) > 1 for row in self._rows):
+            self._blocks.append(Block(table(self._rows)))
+        else:
+            self._blocks += (Block(cell) for row in self._rows for cell in row if cell)
+        self._rows = []
+
+    def blocks(self) -> list[Block]:
+        self.end_paragraph()
+        return self._blocks
+
+    def text(self) -> str:
+        return joined(self.blocks())
+
+
+@dataclass(slots=True)
+class _Group:
+    """What holds until a group's end."""
+
+    flow: _Flow
+    kind: str = ""  # of the group itself
+    begun: bool = False
+    starred: bool = False
+    skipped: bool = False
+    hidden: bool = False
+    codec: str = ""  # of its font
+    signs: str = ""  # the name of its font, where that shows signs
+    fallback: int = 1  # characters that stand for one by its number
+    heading: int = 0
+    in_table: bool = False
+    numbers_pages: bool = False  # the field that it is
+
+
+@dataclass
+class _Rtf:
+    """A document, read token by token."""
+
+    source: str
+    codec: str = "cp1252"
+    page: str | None = None  # the codec that the document names
+    fonts: dict[int, tuple[str, str]] = field(default_factory=dict)
+    styles: dict[int, int] = field(default_factory=dict)
+    says: dict[str, str | None] = field(default_factory=dict)
+    heads: list[str] = field(default_factory=list)
+    feet: list[str] = field(default_factory=list)
+    body: _Flow = field(default_factory=_Flow)
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        found = _CODEPAGE.search(self.source, 0, 4096)
+        self.page = _codec(found[1]) if found else None
+        at = self.source.find("\\fonttbl")
+        for font in _FONT.finditer(self.source, at, at + _TABLE_OF_FONTS) if at >= 0 else ():
+            charset = int(font[3])
+            codec = _CHARSETS.get(charset) or self.page or self.codec
+            self.fonts[int(font[1])] = (codec, font[4].strip() or "?" if charset == _OF_SIGNS else "")
+        at = self.source.find("\\stylesheet")
+        for style in _STYLE.finditer(self.source, at, at + _TABLE_OF_FONTS) if at >= 0 else ():
+            self.styles[int(style[1])] = int(style[3] or 1)
+        self._stack: list[_Group] = []
+        self._at = _Group(self.body, codec=self.page or self.codec)
+        self._default = self._at.codec
+        self._bytes = bytearray()  # until their font ends: two may be one character
+        self._ignored = 0  # characters that only stand in for one by its number
+
+    def read(self) -> None:
+        position, count = 0, 0
+        while len(self._stack) <= _DEPTH and (token := _TOKEN.match(self.source, position)):
+            position = token.end()
+            count += 1
+            if count % _OFTEN == 0 and limits.spent():
+                self.note = f"only the first {100 * position // len(self.source)} % were read in {limits.seconds()}"
+                break
+            position += self._take(token)
+        if len(self._stack) > _DEPTH:
+            self.note = "its groups are nested too deeply; only what stands before them was read"
+        self._flush()
+        while self._stack:
+            self._close()
+
+    def _take(self, token: re.Match[str]) -> int:
+        """Take one token; return how many bytes after it are no text."""
+        raw = 0
+        match token.lastgroup:
+            case "text":
+                self._text(token["text"].encode("latin-1"))
+            case "byte":
+                self._text(bytes.fromhex(token["byte"]))
+            case "word" | "number":
+                number = int(token["number"]) if token["number"] else None
+                if token["word"] == "bin":
+                    raw = max(number or 0, 0)
+                else:
+                    self._word(token["word"], number)
+            case "sign":
+                self._sign(token["sign"])
+            case "brace":
+                self._flush()
+                self._ignored = 0
+                self._open() if token["brace"] == "{" else self._close()
+                return raw
+        self._at.begun = self._at.begun or token.lastgroup not in (None, "sign")
+        return raw
+
+    def _open(self) -> None:
+        before = self._at
+        self._stack.append(before)
+        self._at = replace(before, kind="", begun=False, starred=False, numbers_pages=False)
+        if before.kind == "upr":  # the same again for readers of old; the other one is in a group that says so
+            self._at.skipped = True
+
+    def _close(self) -> None:
+        if not self._stack:
+            return
+        group, self._at = self._at, self._stack.pop()
+        if group.flow is self._at.flow:
+            return
+        if group.kind in _BESIDE:
+            self._at.flow.beside += group.flow.blocks()
+        elif group.kind in _HEADS | _FEET:
+            (self.heads if group.kind in _HEADS else self.feet).append(group.flow.text())
+        elif group.kind in _SAYS:
+            self.says.setdefault(group.kind, group.flow.text())
+        elif group.kind in _POINTS:
+            point = " ".join(group.flow.text().split())
+            self._at.flow.point = "-" if not any(map(str.isalnum, point)) else point
+        elif group.kind == "fldinst" and self._at.flow is not self.body and CHANGES.match(group.flow.text()):
+            self._at.numbers_pages = True
+            self._at.flow.words.append(NUMBER)
+
+    def _word(self, word: str, number: int | None) -> None:
+        self._flush()
+        if word == "u" and number is not None:
+            self._put(chr(number & 0xFFFF))
+            self._ignored = self._at.fallback
+            return
+        self._ignored = max(self._ignored - 1, 0)
+        if word in _WORDS:
+            self._put(_WORDS[word] if word != "chpgn" or self._at.flow is not self.body else "")
+        elif word in _ENDS:
+            self._end(word)
+        elif word in _FONTS:
+            self._font(word, number)
+        elif word in _PROPERTIES:
+            self._property(word, number)
+        else:
+            self._destination(word, number)
+
+    def _property(self, word: str, number: int | None) -> None:
+        group = self._at
+        match word:
+            case "uc":
+                group.fallback = max(number or 0, 0)
+            case "v" | "deleted":
+                group.hidden = number != 0
+            case "pard":
+                group.heading, group.in_table = 0, False
+            case "intbl":
+                group.in_table = True
+            case "outlinelevel":
+                group.heading = number + 1 if number is not None and 0 <= number < _BODY_TEXT else 0
+            case _:
+                group.heading = self.styles.get(number or 0, 0)
+
+    def _destination(self, word: str, number: int | None) -> None:
+        group = self._at
+        if word == "ud":
+            group.skipped = self._stack[-1].skipped if self._stack else False
+        elif word == "fldrslt":
+            group.skipped = group.skipped or (bool(self._stack) and self._stack[-1].numbers_pages)
+        elif word in _UNSEEN or (group.starred and word not in _SEEN | _APART):
+            group.skipped = True
+        elif word == "upr":
+            group.kind = word
+        elif word in _TIMES or (word in ("yr", "mo", "dy") and group.kind in _TIMES):
+            self._time(word, number or 0)
+        elif word == "info":
+            group.flow = _Flow()  # what else it says is not the text
+        elif word in _APART and not group.skipped:
+            group.kind, group.flow = word, _Flow()
+        group.starred = False
+
+    def _time(self, word: str, number: int) -> None:
+        if word in _TIMES:
+            self._at.kind = word
+        else:
+            name = _TIMES[self._at.kind]
+            before = self.says.get(name)
+            self.says[name] = f"{before}-{number:02}" if before else f"{number:04}"
+
+    def _end(self, word: str) -> None:
+        group = self._at
+        if group.skipped:
+            return
+        if word == "cell":
+            group.flow.end_cell()
+        elif word == "row":
+            group.flow.end_row()
+        else:
+            group.flow.end_paragraph(heading=group.heading, in_table=group.in_table and word == "par")
+
+    def _font(self, word: str, number: int | None) -> None:
+        if word in _SETS:
+            self._default = self._at.codec = self.page or _SETS[word]
+        elif word == "plain":
+            self._at.codec, self._at.signs, self._at.hidden = self._default, "", False
+        else:
+            self._at.codec, self._at.signs = self.fonts.get(number or 0, (self._default, ""))
+
+    def _sign(self, sign: str) -> None:
+        if sign in "\r\n":
+            self._flush()
+            self._end("par")
+        elif sign == "*":
+            self._at.starred = not self._at.begun  # else it is a slip, and nothing follows from it
+        elif sign in "\\{}":
+            self._text(sign.encode())
+        elif sign in _SIGNS:
+            self._flush()
+            self._put(_SIGNS[sign])
+
+    def _text(self, data: bytes) -> None:
+        if self._ignored:
+            ignored = min(self._ignored, len(data))
+            self._ignored -= ignored
+            data = data[ignored:]
+        if not (self._at.skipped or self._at.hidden):
+            self._bytes += data
+
+    def _flush(self) -> None:
+        if self._bytes:
+            if self._at.signs:
+                self._put("".join(shown(code, self._at.signs) if code > 0x20 else " " for code in self._bytes))
+            else:
+                self._put(self._bytes.decode(self._at.codec, "ignore"))
+            self._bytes.clear()
+
+    def _put(self, text: str) -> None:
+        if not (self._at.skipped or self._at.hidden):
+            self._at.flow.words.append(text)
+
+
+def _codec(page: str) -> str | None:
+    name = _PAGES.get(page, f"cp{page}")
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return None
+
+
+def read(data: bytes, hints: Hints) -> Extraction:
+    """Return the text as Markdown, with title, description and dates.
+
+    Raises:
+        Rejected: code `timeout`; `unsupported`, when it is no text.
+    """
+    if _MARK not in data[:_HEAD]:  # by its name alone
+        return Extraction(text=cleaned(decoded(data, hints)), document_type="rtf")
+    document = _Rtf(data.decode("latin-1"))  # the format is ASCII, and says itself what its escapes mean
+    document.read()
+    text = cleaned(_paired(document.body.text()))
+    says = {name: value and _paired(value) for name, value in document.says.items()}
+    if limits.spent() and not text:
+        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
+    return Extraction(
+        text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
+        document_type="rtf",
+        note=document.note,
+        **declared({**says, "description": says.get("subject")}, text),
+    )
+
+
+def _paired(text: str) -> str:
+    """Return the text with each two halves of a character made one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
 FORMAT = Format(
     document_type="rtf",
     media_types=frozenset({"application/rtf", "text/rtf"}),
     suffixes=frozenset({".rtf"}),
-    sniff=lambda data: data.startswith(_MARK),
+    sniff=lambda data: data[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_MARK),
     read=read,
-    warm=imports("striprtf.striprtf"),
-    libraries=("striprtf",),
 )

@@ -2,6 +2,7 @@
 
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from shared.errors import Rejected
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -10,6 +11,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password` or `damaged`.
     """
+    if office.is_locked(data):
+        raise Rejected(f"{hints.name} is locked by a password", "password")
     return sheets.read_as("xls", data, hints, {})
 
 

@@ -1,8 +1,12 @@
 """Excel, since 2007."""
 
+from zipfile import ZipFile
+
 from services.ingest_worker.extract import office, sheets
-from services.ingest_worker.extract.archive import checked, names
+from services.ingest_worker.extract.archive import checked, drawn, names, opened, part, related
+from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.markup import parsed
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
@@ -12,15 +16,33 @@ _BINARY = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return a heading per sheet and a paragraph per row, with title, description, language and dates.
+    """Return a heading per sheet, a paragraph per row, boxes and charts, with title, description, language and dates.
 
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
-    if office.is_ole(data, "EncryptedPackage"):
+    if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     says = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints)
-    return sheets.read_as("xlsx", data, hints, says)
+    with opened(data, hints) as archive:
+        return sheets.read_as("xlsx", data, hints, says, _drawn(archive, hints))
+
+
+def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
+    """Return the words of boxes, and the charts, by the name of their sheet."""
+    book = parsed(part(archive, _BOOKS[0], hints)) if _BOOKS[0] in archive.namelist() else None
+    paths = related(archive, _BOOKS[0], hints)
+    found: dict[str, str] = {}
+    for sheet in () if book is None else book.iterfind("{*}sheets/{*}sheet"):
+        of = next((str(value) for name, value in sheet.attrib.items() if str(name).endswith("relationships}id")), "")
+        blocks: list[str] = []
+        for kind, drawing in related(archive, paths[of][1], hints).values() if of in paths else ():
+            if kind == "drawing" and drawing in archive.namelist():
+                root = parsed(part(archive, drawing, hints))
+                parts = drawn(archive, related(archive, drawing, hints), hints)
+                blocks += [] if root is None else shapes(root, parts)
+        found[sheet.get("name", "")] = "\n\n".join(blocks)
+    return found
 
 
 FORMAT = Format(

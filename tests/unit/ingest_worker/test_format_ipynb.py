@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+
+
+def _read(book: object) -> Extraction:
+    return extract(json.dumps(book).encode(), Hints(filename="tides.ipynb"))
+
+
+def test_cells_come_in_order_with_what_their_code_printed() -> None:
+    outputs = [
+        {"output_type": "stream", "text": ["4.2\n", "5.1\n"]},
+        {"output_type": "execute_result", "data": {"image/png": "iVBOR", "text/plain": ["high"]}},
+        {"output_type": "display_data", "data": {"text/markdown": "**low**", "text/plain": "low"}},
+        {"output_type": "error", "ename": "KeyError", "evalue": "'Hull'", "traceback": ["\x1b[31m…"]},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Tides\n", "Of the *harbour*."]},
+        {"cell_type": "code", "source": "for port in ports:\n    print(port)", "outputs": outputs},
+        {"cell_type": "code", "source": []},
+        {"cell_type": "raw", "source": "The end."},
+    ]
+
+    read = _read({"metadata": {"kernelspec": {"language": "python"}}, "cells": cells, "nbformat": 4})
+
+    assert read.text == (
+        "# Tides\nOf the *harbour*.\n\n```python\nfor port in ports:\n    print(port)\n```\n\n```\n4.2\n5.1\n```"
+        "\n\n```\nhigh\n```\n\n**low**\n\n```\nKeyError: 'Hull'\n```\n\nThe end."
+    )
+    assert (read.title, read.document_type) == ("Tides", "ipynb")
+
+
+def test_notebooks_of_old_are_read() -> None:
+    cells = [
+        {"cell_type": "heading", "level": 1, "source": ["Tides"]},
+        {"cell_type": "code", "input": ["x = 1"], "outputs": [{"output_type": "pyout", "text": ["1"]}]},
+    ]
+
+    assert _read({"nbformat": 3, "worksheets": [{"cells": cells}]}).text == "# Tides\n\n```\nx = 1\n```\n\n```\n1\n```"
+
+
+@pytest.mark.parametrize("book", [[], {"cells": 5}, {"cells": [7, None, {"source": [1]}]}])
+def test_what_is_no_notebook_comes_as_it_is_written(book: object) -> None:
+    assert _read(book).text == json.dumps(book)
+    assert extract(b'{"cells": [', Hints(filename="a.ipynb")).text == '{"cells": ['
