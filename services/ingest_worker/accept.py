@@ -101,7 +101,11 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         last = Last(version=0, place=place, status="deleted", at=place.time)
         return Settled(_moved(entry, submission, last))
     if same and place == accepted.place:
-        return Published(_moved(entry, submission, _under_way(entry, accepted.version, place)))
+        # What has ended stays so while its event is sent again: whoever reads its record anew, late and with the
+        # partition in other hands, may stop between this write and that event, and nobody else would come.
+        ended = entry.last.version == accepted.version and entry.last.status in TERMINAL
+        last = entry.last if ended else _under_way(entry, accepted.version, place)
+        return Published(_moved(entry, submission, last))
     if same and entry.last.version == accepted.version and entry.last.status == "accepted":
         moved = _moved(entry, submission, _under_way(entry, accepted.version, place))
         # In one partition the first record's event is on the log before the second record is read. Across

@@ -126,10 +126,11 @@ class Desk:
         entries = await asyncio.gather(*(_nothing() if name is None else self._ledger.get(name) for name in names))
         remedies = [remedy(each.letter, entry) for each, entry in zip(letters, entries, strict=True)]
         truth = await standing(self._log, {each for each in remedies if isinstance(each, FromTruth)})
-        return [
-            await self._redriven(each, what, truth, dry_run=dry_run)
-            for each, what in zip(letters, remedies, strict=True)
-        ]
+        settled: dict[int, Settled] = {}
+        # As they came: of two submissions of a document, the later one has the last word again.
+        for at in sorted(range(len(letters)), key=lambda at: _came(letters[at].letter)):
+            settled[at] = await self._redriven(letters[at], remedies[at], truth, dry_run=dry_run)
+        return [settled[at] for at in range(len(letters))]
 
     async def drop(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[Settled]:
         """Return that each letter was dropped: its record will not be tried again. Dry: nothing is."""
@@ -193,6 +194,10 @@ class _Sending(NamedTuple):
 
 
 async def _nothing() -> None: ...
+
+
+def _came(letter: DeadLetter) -> tuple[int, int, int]:
+    return letter.place.time, letter.place.partition, letter.place.offset
 
 
 def _headers(letter: DeadLetter) -> dict[str, str]:

@@ -28,6 +28,18 @@ def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
     assert not failures, "\n\n".join(failures)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(3346, id="redriven in another order than they came"),
+        pytest.param(4431, id="a worker that lost its partition said 'accepted' of what had ended well"),
+        pytest.param(6223, id="and of what had failed"),
+    ],
+)
+def test_what_was_found_stays_mended(seed: int) -> None:
+    assert verdict(seed) is None
+
+
 @CI_ONLY
 @pytest.mark.slow
 def test_a_seed_takes_the_same_steps_in_every_process() -> None:

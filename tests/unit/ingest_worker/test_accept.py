@@ -3,7 +3,7 @@ import pytest
 
 from services.ingest_worker import accept
 from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
-from shared.contracts import ERASED, Place, Validators
+from shared.contracts import ERASED, Place, Status, Validators
 from shared.ledger import Accepted, Entry, Last, finished, older
 
 
@@ -264,6 +264,18 @@ def test_a_version_that_failed_for_one_worker_and_answers_by_another_ended_well(
 
     assert isinstance(settled, Settled)
     assert (settled.entry.last.status, settled.entry.last.error) == ("created", None)
+
+
+@pytest.mark.parametrize("status", ["created", "failed"])
+def test_a_version_that_has_ended_stays_so_while_its_event_is_sent_again(status: Status) -> None:
+    entry = entry_of(accept.decide(None, a_submission(at(1)), None))
+    ended = finished(entry, entry.accepted.version, status, at=0)
+    assert ended is not None
+
+    again = accept.decide(ended, a_submission(at(1)), None)
+
+    assert isinstance(again, Published)
+    assert again.entry == ended
 
 
 def test_a_head_above_the_ledger_is_outdone_unless_it_is_damaged() -> None:
