@@ -500,6 +500,8 @@ class World:
         self.after(event.steps, wake)
 
     async def _rejoin(self, group: Group, member: Member, consumption: Consumption) -> None:
+        if member in group.members:
+            return  # frozen again before it was back, it wakes twice
         tps = member.assignment()
         member.fetching.clear()
         await consumption.revoked(tps)
