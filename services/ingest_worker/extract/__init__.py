@@ -14,7 +14,7 @@ from shared.errors import Rejected
 
 __all__ = ["EXTRACTOR", "FORMATS", "Extraction", "Format", "Hints", "detect", "extract"]
 
-_VERSION = "3"  # raise it when the same file gives another text
+_VERSION = "4"  # raise it when the same file gives another text
 
 FORMATS: tuple[Format, ...] = tuple(
     importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
