@@ -39,7 +39,10 @@ class _Cut(NamedTuple):
 # Text that isn't wrapped has a paragraph on each line; a short line before a long one belongs to it, as a heading does.
 _UNWRAPPED = _Cut(re.compile(r"\n(?<=[^\n]{200}\n)\s*+"), 0)
 _SENTENCE = _Cut(
-    re.compile(r"(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[。！？｡])[」』”’)）】]*+\s*+(?![」』”’)）】])"),
+    # Every match begins with one of the same few signs, which is found many times as fast.
+    re.compile(
+        r"[.!?…。！？｡](?:(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[。！？｡])[」』”’)）】]*+\s*+(?![」』”’)）】]))"
+    ),
     2,
 )
 _LINE = _Cut(re.compile(r"\n\s*+"), 3)

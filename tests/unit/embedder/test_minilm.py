@@ -82,8 +82,14 @@ def test_counts_are_those_of_the_tokenizer_without_special_tokens(minilm: MiniLm
     assert counts[-3:] == [0, 4, 1]
 
 
-_PIECES = st.text(st.characters(max_codepoint=127), max_size=12) | st.sampled_from(
-    ["[CLS]", "[SEP", "[MASK]", "[unk]", "[UNK]x", "don't", "naïve", "東京", "\x7f", "e\u0301", "w" * 101, "Harbour's"]
+_PIECES = (
+    st.text(st.characters(max_codepoint=127), max_size=12)
+    | st.text(max_size=12)
+    | st.sampled_from(["[CLS]", "[SEP", "[MASK]", "[unk]", "[UNK]x", "don't", "naïve", "東京", "\x7f", "e\u0301"])
+    | st.sampled_from(
+        ["w" * 101, "Harbour's", "‘word’s“", "한국", "=\u0338", "1\u20e3", "\xad", "\u200b", "\x1c", "\x85"]
+    )
+    | st.sampled_from(["\xa0", "\u2028", "\u3000"])
 )
 
 

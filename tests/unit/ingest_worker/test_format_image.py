@@ -1,10 +1,11 @@
 import importlib.util
 import io
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from services.ingest_worker.extract import Extraction, Hints, extract
+from services.ingest_worker.extract import Extraction, Hints, extract, ocr
 from shared.errors import Rejected
 from tests.servers.cache import CI_ONLY
 
@@ -40,6 +41,21 @@ def test_words_in_images_and_in_scanned_pdfs_are_read() -> None:
     with pytest.raises(Rejected, match=r"^scan\.png holds no readable text, 1 image$") as caught:
         _read(_saved(_image(), "PNG"))
     assert caught.value.code == "empty"
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "becomes"),
+    [(24, 240, 36), (24, 239, 24), (19, 900, 19)],
+    ids=["long", "short", "small letters"],
+)
+def test_a_long_line_of_clear_letters_is_read_from_fewer_pixels(height: int, width: int, becomes: int) -> None:
+    line = np.random.default_rng(1).integers(0, 255, (height, width, 3), dtype=np.uint8)
+
+    seen = ocr.smaller(line)
+
+    margin = (becomes - height) // 2
+    assert seen.shape == (becomes, width, 3)
+    assert np.array_equal(seen[margin : margin + height], line)
 
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
