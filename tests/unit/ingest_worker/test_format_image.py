@@ -45,7 +45,7 @@ def test_words_in_images_and_in_scanned_pdfs_are_read() -> None:
 
 @pytest.mark.parametrize(
     ("height", "width", "becomes"),
-    [(24, 240, 36), (24, 239, 24), (19, 900, 19)],
+    [(24, 240, 32), (24, 239, 24), (19, 900, 19)],
     ids=["long", "short", "small letters"],
 )
 def test_a_long_line_of_clear_letters_is_read_from_fewer_pixels(height: int, width: int, becomes: int) -> None:
