@@ -45,13 +45,13 @@ def smaller(line: "NDArray[Any]") -> "NDArray[Any]":
 
     Recognition makes every line 48 pixels tall, and takes its time by the width that follows from that.
     """
-    import cv2  # noqa: PLC0415 - of rapidocr
+    import numpy as np  # noqa: PLC0415 - for the parser processes alone
 
     height, width = line.shape[:2]
     if height < _CLEAR or width < _LONG * height:
         return line
     margin = round(_MARGIN * height)
-    return cv2.copyMakeBorder(line, margin, margin, 0, 0, cv2.BORDER_REPLICATE)
+    return np.pad(line, ((margin, margin), (0, 0), (0, 0)), mode="edge")
 
 
 @cache
