@@ -161,6 +161,22 @@ class _Gated:
         return call
 
 
+class _Blobs(_Gated):
+    """Blobs whose ages count from the call on, as the real ones' do, and not from its turn."""
+
+    _part: MemoryBlobs
+
+    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
+        now = asyncio.get_running_loop().time
+        limit = now() - older_than_s
+
+        async def collect() -> int:
+            return await self._part.collect(tenant, document_id, keep, now() - limit)
+
+        count: int = await self._through("blobs.collect", collect)
+        return count
+
+
 class _Log(_Gated):
     """A log as tools see it."""
 
@@ -288,7 +304,7 @@ class World:
         self.processes[name] = process
         through = self.through(process)
         store = cast("Store", _Gated(self.store, "store", through))
-        blobs = cast("Blobs", _Gated(self.blobs, "blobs", through))
+        blobs = cast("Blobs", _Blobs(self.blobs, "blobs", through))
         ledger, process.index = Ledger(store), Index(store, self.generation)
         broker = cast("KafkaBroker", _Broker(self, process))
         match name.partition("-")[0]:
