@@ -1,3 +1,5 @@
+import csv
+
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
@@ -25,6 +27,14 @@ def test_ragged_and_broken_rows_are_kept() -> None:
 
 def test_a_value_may_be_as_long_as_the_file() -> None:
     assert _text("Name,Text\nAnn," + "x" * 200_000).endswith("Text: " + "x" * 200_000)
+
+
+def test_others_in_the_process_may_read_values_as_long_as_before() -> None:
+    before = csv.field_size_limit()
+
+    _text("a,b\n1,2")
+
+    assert csv.field_size_limit() >= before
 
 
 def test_titles_above_the_header_stand_as_they_are_and_figures_are_no_header() -> None:

@@ -18,7 +18,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`, when it is no text.
     """
     text = decoded(data, hints).replace("\0", "")
-    csv.field_size_limit(max(len(text), 1))
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # of the process: others read CSV, too
     # The most frequent one of the first line; csv.Sniffer takes letters for delimiters, and squares of time.
     first = text.lstrip()[:_SAMPLE].partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
