@@ -41,6 +41,7 @@ class Ended(msgspec.Struct, frozen=True):
 
     entry: Entry
     chunk_count: int  # of the version that answers now
+    seen: float  # seconds of the loop's clock, when the ledger was asked for it
 
 
 class Door:
@@ -100,11 +101,12 @@ class Door:
         """Return how the submission ended, or None when it hasn't within `wait_s` seconds."""
 
         async def look() -> Ended | None:
+            seen = asyncio.get_running_loop().time()
             try:
                 entry = await self._ledger.get(receipt.document_id)
                 if entry is None or not entry.ended(receipt.place):
                     return None
-                return Ended(entry, await self._chunk_count(entry))
+                return Ended(entry, await self._chunk_count(entry), seen)
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 

@@ -128,9 +128,6 @@ class Eraser:
         except Rejected as error:
             return error.sentence
         ended = await self._door.end(receipt, wait_s)
-        # The clock, then the ledger once more: what was sent again is entered there before a worker puts a blob of it.
-        at = asyncio.get_running_loop().time()
-        ended = ended and await self._door.end(receipt, wait_s)
         if ended is None:
             return f"the log has it, but the workers haven't come to it within {wait_s:g} s: erase it again"
         last = ended.entry.last
@@ -140,7 +137,8 @@ class Eraser:
         # then: what stands may be a version that came earlier and was only asked for again.
         if not ended.entry.erased:
             return "a submission with a later place stands: erase it again"
-        return _Fence(entry.tenant, ended.entry.accepted.place, at)
+        # What was sent again is entered in the ledger before a worker puts a blob of it.
+        return _Fence(entry.tenant, ended.entry.accepted.place, ended.seen)
 
     async def _clean(self, fences: Mapping[str, "_Fence"]) -> None:
         tenants = {name: fence.tenant for name, fence in fences.items()}

@@ -1,5 +1,6 @@
 """An erasure on parts in memory: what it takes for older than itself."""
 
+import asyncio
 from typing import Any, NamedTuple, cast
 
 from services.query_api.door import Door, Ended, Receipt
@@ -33,7 +34,7 @@ class Stands(NamedTuple):
         return Receipt(document.document_id, self.places[document.document_id])
 
     async def end(self, receipt: Receipt, wait_s: float) -> Ended:
-        return Ended(self.entries[receipt.document_id], 0)
+        return Ended(self.entries[receipt.document_id], 0, asyncio.get_running_loop().time())
 
 
 class Shelf:
