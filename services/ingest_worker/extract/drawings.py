@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.markup import parsed, tag, words
+from services.ingest_worker.extract.markup import parsed, reference, tag, words
 from services.ingest_worker.extract.rows import number, table
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
 def referred(element: "_Element", part: Part) -> str:
     """Return what a chart or diagram that stands in a drawing tells, '' where it can't be read."""
     wanted = "id" if tag(element) == "chart" else "dm"
-    of = next(
-        (str(value) for name, value in element.attrib.items() if str(name).endswith(f"relationships}}{wanted}")), ""
-    )
+    of = reference(element, wanted)
     source = part(of) if of else None
     root = None if source is None else parsed(source)
     if root is None:

@@ -35,6 +35,15 @@ def tag(element: "_Element") -> str:
     return name.rpartition("}")[2] if isinstance(name, str) else ""
 
 
+def reference(element: "_Element", name: str = "id") -> str:
+    """Return the id by which an element of an Office file refers to another part, '' where it doesn't.
+
+    Transitional and strict files have it in namespaces of their own.
+    """
+    found = (value for attribute, value in element.attrib.items() if str(attribute).endswith(f"relationships}}{name}"))
+    return str(next(found, ""))
+
+
 def words(element: "_Element") -> str:
     """Return all text within, white space as single spaces."""
     return " ".join("".join(map(str, element.itertext())).split())

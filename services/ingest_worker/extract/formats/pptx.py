@@ -1,6 +1,5 @@
 """PowerPoint, since 2007: a page per slide, with its tables, charts and notes."""
 
-import re
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import office
@@ -10,13 +9,12 @@ from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import feet, shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.parts import note
 from shared.errors import Rejected
 
 _SHOW = "ppt/presentation.xml"
 _TYPE = "application/vnd.openxmlformats-officedocument.presentationml."
-_ID = re.compile(r"\{.*relationships\}id")
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -57,8 +55,7 @@ def _slides(archive: ZipFile, hints: Hints) -> list[str]:
     if show is None:
         raise Rejected(f"{hints.name} is damaged: its list of slides can't be parsed", "damaged")
     targets = related(archive, _SHOW, hints)
-    ids = [value for slide in show.iter("{*}sldId") for name, value in slide.attrib.items() if _ID.fullmatch(str(name))]
-    return [targets[each][1] for each in ids if each in targets]
+    return [targets[of][1] for slide in show.iter("{*}sldId") if (of := reference(slide)) in targets]
 
 
 def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:

@@ -6,7 +6,7 @@ from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.archive import checked, drawn, names, opened, part, related
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.markup import parsed, reference
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
@@ -34,7 +34,7 @@ def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
     paths = related(archive, _BOOKS[0], hints)
     found: dict[str, str] = {}
     for sheet in () if book is None else book.iterfind("{*}sheets/{*}sheet"):
-        of = next((str(value) for name, value in sheet.attrib.items() if str(name).endswith("relationships}id")), "")
+        of = reference(sheet)
         blocks: list[str] = []
         for kind, drawing in related(archive, paths[of][1], hints).values() if of in paths else ():
             if kind == "drawing" and drawing in archive.namelist():
