@@ -15,6 +15,7 @@ Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # what fits into the brackets of a header's comment
+_WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
 _QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
@@ -40,6 +41,7 @@ class Settings(BaseSettings):
     port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
     side_host: str = "127.0.0.1"  # of a worker's probes and metrics
     side_port: int = Field(default=0, ge=0, le=65535)  # of a worker's probes and metrics; 0: any free port
+    public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # begins links to documents; else what the client called
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with the roles ingest, query, admin
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092

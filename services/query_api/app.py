@@ -34,6 +34,11 @@ from services.query_api import (
 )
 from services.query_api.admission import Admission, Limits
 from services.query_api.auth import Authenticate, Keyring
+from services.query_api.clients import openai, vector_stores
+from services.query_api.clients.asking import Asking
+from services.query_api.clients.embedding import Embedding
+from services.query_api.clients.links import Links
+from services.query_api.clients.models import Models
 from services.query_api.door import Door
 from services.query_api.erase import Eraser
 from services.query_api.metrics import Metrics
@@ -96,6 +101,7 @@ def make_api(parts: Parts) -> Litestar:
         at_once=settings.max_documents,
     )
     library = documents.Library(parts.ledger, parts.index, parts.blobs)
+    answering = chat.Chat(retriever, parts.answers, min_score=settings.min_score)
     provided = {
         "retriever": retriever,
         "metrics": metrics,
@@ -108,7 +114,11 @@ def make_api(parts: Parts) -> Litestar:
         "eraser": Eraser(door=door, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish),
         "place": erasing.Place(parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None),
         "desk": Desk(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
-        "chat": chat.Chat(retriever, parts.answers, min_score=settings.min_score),
+        "chat": answering,
+        "asking": Asking(answering, parts.answers),
+        "models": Models(parts.answers, parts.embedder),
+        "embedding": Embedding(parts.embedder),
+        "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
         "version": landing.Version(parts.version),
     }
@@ -141,13 +151,23 @@ def make_api(parts: Parts) -> Litestar:
         readyz,
         metrics_route,
         landing.landing,
+        openai.models,
+        openai.model,
+        openai.chat_completions,
+        openai.embeddings,
+        vector_stores.listed,
+        vector_stores.shown,
+        vector_stores.search,
     ]
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=routes),
             Router("/api", route_handlers=[*routes, landing.openapi], include_in_schema=False),
         ],
-        dependencies={name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
+        dependencies={
+            **{name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
+            "links": Provide(_links(settings.public_url), sync_to_thread=False),
+        },
         middleware=[
             _Bound,
             DefineMiddleware(Admission, limits=Limits(settings)),
@@ -200,6 +220,13 @@ def request_id(scope: Scope) -> str:
 
 def _giver(value: T) -> Callable[[], T]:
     return lambda: value
+
+
+def _links(public_url: str) -> Callable[[ApiRequest], Links]:
+    def links(request: ApiRequest) -> Links:
+        return Links(public_url or str(request.base_url))
+
+    return links
 
 
 def _openapi(version: str) -> OpenAPIConfig:

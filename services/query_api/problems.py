@@ -4,6 +4,7 @@ The body carries `type, title, status, detail, instance` and, for clients of ear
 `success: false`, `error` = `message` = the sentence, `code`, `details`.
 """
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -33,6 +34,9 @@ _CODES = {
     429: "TOO_MANY_REQUESTS",
     503: "UNAVAILABLE",
 }
+
+_OPENAI_PATH = re.compile(r"(?:/api)?/v1(?:/|\Z)")  # whoever asks there reads OpenAI's errors and no others
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 log = structlog.get_logger(__name__)
 AnyRequest = Request[Any, Any, Any]
@@ -97,6 +101,20 @@ def body(problem: Problem, instance: str) -> dict[str, Any]:
     }
 
 
+def openai_error(problem: Problem) -> dict[str, Any]:
+    """Return the problem as OpenAI's API words it."""
+    return {
+        "error": {
+            "message": problem.sentence,
+            "type": _OPENAI_TYPES.get(
+                problem.status, "server_error" if problem.status >= 500 else "invalid_request_error"
+            ),
+            "param": problem.details.get("field"),
+            "code": problem.code.lower(),
+        }
+    }
+
+
 def media_type(accept: str) -> str:
     """Return the content type of a problem for this `Accept` header.
 
@@ -108,8 +126,14 @@ def media_type(accept: str) -> str:
 
 def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     """Return the response that tells of the problem."""
-    content = msgspec.json.encode(body(problem, quote(request.scope["path"], errors="replace")))
-    kind = media_type(request.headers.get("accept", ""))
+    path = request.scope["path"]
+    if _OPENAI_PATH.match(path):
+        content, kind = msgspec.json.encode(openai_error(problem)), media_type("application/json")
+        if problem.code == "NO_MODEL":  # OpenAI's clients would try again, and wait each time
+            problem.headers["X-Should-Retry"] = "false"
+    else:
+        content = msgspec.json.encode(body(problem, quote(path, errors="replace")))
+        kind = media_type(request.headers.get("accept", ""))
     return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)
 
 

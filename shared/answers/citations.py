@@ -1,7 +1,7 @@
 """The `[n]` of an answer: read them, and let none pass that names no passage."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 # [1], [1, 2] and, as some models write, [Source 1]
@@ -14,8 +14,14 @@ _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
 
 def cited(answer: str, known: Collection[int]) -> tuple[int, ...]:
     """Return the numbers that the answer cites, each once, in order of first mention; only those in `known`."""
-    numbers = (number for mark in _MARK.finditer(answer) for number in _numbers(mark))
+    numbers = (number for _, _, each in marks(answer) for number in each)
     return tuple(dict.fromkeys(number for number in numbers if number in known))
+
+
+def marks(answer: str) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield each mark's start and end, in characters, and its numbers."""
+    for mark in _MARK.finditer(answer):
+        yield mark.start(), mark.end(), _numbers(mark)
 
 
 def unmarked(text: str) -> str:

@@ -1,0 +1,167 @@
+"""A question that came by another protocol: its turns, its passages, its answer."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+
+from services.query_api.chat import Chat
+from services.query_api.clients.links import Citation, Links, source_list
+from services.query_api.clients.models import Choice
+from services.query_api.problems import invalid
+from services.query_api.search import question_of
+from shared.answers import Answers, Conversation, Passage, Turn
+from shared.store import Filter
+
+KEEP_ALIVE_S: Final = 15.0
+_HOUSEKEEPING: Final = "### Task:"  # Open WebUI asks so for titles, tags and follow-ups
+_BYTES_OF_A_TOKEN: Final = 4  # in any script, as prompt.py reckons
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer cost. Tokens are estimated from bytes: no model tells its count."""
+
+    prompt_tokens: int
+    answer_tokens: int
+    first_ns: int  # until the first piece, retrieval included
+    total_ns: int
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that has ended."""
+
+    text: str  # without what `tail` adds
+    tail: str  # what follows the pieces: the list of sources where the model's name asks for one
+    citations: list[Citation]
+    sources: list[dict[str, Any]]  # as /chat's ragSources
+    figures: Figures
+
+
+class Asked:
+    """One question under way: iterate `pieces`, then take `finished`."""
+
+    def __init__(self, chat: Chat, conversation: Conversation, links: Links, *, inline: bool, silent: bool) -> None:
+        self._chat = chat
+        self._conversation = conversation
+        self._links = links
+        self._inline = inline
+        self._silent = silent
+        self._said: list[str] = []
+        self._began = time.monotonic_ns()
+        self._first: int | None = None
+
+    async def pieces(self) -> AsyncGenerator[str, None]:
+        """Yield the answer piece by piece; closing the generator stops the model.
+
+        Raises:
+            Unavailable: the model is away. Rejected: it doesn't take so much.
+        """
+        if self._silent:
+            return
+        async with aclosing(self._chat.pieces(self._conversation)) as stream:  # type: ignore[type-var]  # a generator
+            async for piece in stream:
+                if self._first is None:
+                    self._first = time.monotonic_ns()
+                self._said.append(piece)
+                yield piece
+
+    async def whole(self) -> Finished:
+        """Return the whole answer. Raises as `pieces`."""
+        async for _ in self.pieces():
+            pass
+        return self.finished()
+
+    def finished(self) -> Finished:
+        """Return the answer, once its pieces have ended."""
+        answered = self._chat.judged(self._conversation, self._said)
+        citations = self._links.citations(answered.text, answered.passages)
+        now = time.monotonic_ns()
+        asked = [turn.content for turn in self._conversation.turns]
+        asked += [passage.text for passage in self._conversation.passages]
+        return Finished(
+            text=answered.text,
+            tail=source_list(citations) if self._inline else "",
+            citations=citations,
+            sources=[
+                {
+                    "documentId": passage.metadata["documentId"],
+                    "chunkId": passage.metadata["chunkId"],
+                    "score": passage.score,
+                    "metadata": {**passage.metadata, "title": passage.title},
+                }
+                for passage in answered.passages
+            ],
+            figures=Figures(
+                prompt_tokens=sum(map(tokens, asked)),
+                answer_tokens=tokens(answered.text),
+                first_ns=(self._first or now) - self._began,
+                total_ns=now - self._began,
+            ),
+        )
+
+
+class Asking:
+    """Answers what clients of other protocols ask."""
+
+    def __init__(self, chat: Chat, answers: Answers) -> None:
+        self._chat = chat
+        self._answers = answers
+
+    async def ask(
+        self,
+        tenant: str,
+        turns: Sequence[Turn],
+        choice: Choice,
+        links: Links,
+        *,
+        top_k: int = 5,
+        where: Filter | None = None,
+        field: str = "messages",
+    ) -> Asked:
+        """Return the question under way, its passages found.
+
+        Raises:
+            Problem: 400, nobody asks anything; 503, plain chat needs a model. Unavailable: the store is away.
+        """
+        asked = [turn for turn in turns if turn.role == "user"]
+        if not asked:
+            raise invalid(field, "must have a message of the user's")
+        question = question_of(asked[-1].content, field)
+        # A client's own chores: nothing in the documents bears on them, and quotations would be no answer.
+        chore = question.lstrip().startswith(_HOUSEKEEPING)
+        silent = chore and self._answers.needs_passages
+        passages: tuple[Passage, ...] = ()
+        if choice.rag and not chore:
+            passages = await self._chat.about(tenant, question, top_k=top_k, where=where or Filter())
+        elif not silent:
+            self._chat.require_model()
+        conversation = Conversation(turns=tuple(turns), passages=passages, model=choice.model)
+        return Asked(self._chat, conversation, links, inline=choice.inline, silent=silent)
+
+
+def tokens(text: str) -> int:
+    """Return about how many tokens a text has."""
+    return math.ceil(len(text.encode(errors="replace")) / _BYTES_OF_A_TOKEN)
+
+
+async def with_pauses(pieces: AsyncGenerator[str, None], every_s: float) -> AsyncIterator[str | None]:
+    """Yield the pieces, and None whenever none has come for `every_s`; closing the iterator closes the pieces."""
+    waiting: asyncio.Task[str | None] | None = None
+    try:
+        while True:
+            waiting = asyncio.ensure_future(anext(pieces, None))
+            while not (await asyncio.wait({waiting}, timeout=every_s))[0]:
+                yield None
+            piece, waiting = waiting.result(), None
+            if piece is None:
+                return
+            yield piece
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        await pieces.aclose()

@@ -1,0 +1,68 @@
+"""Texts that a client sends to be embedded with the model of the index."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from services.query_api.problems import Problem, invalid
+from shared.embedder import Embedder, Vector
+from shared.errors import Rejected
+
+MOST_TEXTS: Final = 2048  # of one request, as OpenAI has it
+_IDS_SENT: Final = (
+    "holds token ids, which another model's tokenizer made; send the texts themselves "
+    "(LangChain's OpenAIEmbeddings: check_embedding_ctx_length=False)"
+)
+
+
+class Embedding:
+    """The embedding model as clients of other protocols use it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    def texts(self, value: Any, field: str = "input") -> list[str]:
+        """Return the texts of a string or of a list of strings.
+
+        Raises:
+            Problem: 400, it is something else, such as token ids, or there are none, or too many.
+        """
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list) or not value:
+            raise invalid(field, "must be a text or a list of texts, at least one")
+        if _token_ids(value) or any(_token_ids(each) for each in value):
+            raise invalid(field, _IDS_SENT)
+        if len(value) > MOST_TEXTS:
+            raise invalid(field, f"has {len(value)} texts, at most {MOST_TEXTS} are possible")
+        for number, text in enumerate(value):
+            if not isinstance(text, str) or not text.strip():
+                raise invalid(f"{field}[{number}]", "must be a text that isn't empty")
+        return value
+
+    def check_dimension(self, wanted: int | None) -> None:
+        """Raise the 400 of another dimension than the model's."""
+        there = self._embedder.model.dimension
+        if wanted is not None and wanted != there:
+            raise invalid("dimensions", f"is {wanted}; {self._embedder.model.name} makes vectors of {there}")
+
+    async def vectors(self, texts: Sequence[str], *, as_queries: bool = False) -> list[Vector]:
+        """Return a unit vector a text.
+
+        Raises:
+            Problem: 400, a text is longer than the model takes. Unavailable: the model is away.
+        """
+        if as_queries:
+            return [await self._embedder.embed_query(text) for text in texts]
+        try:
+            return await self._embedder.embed_documents(texts)
+        except Rejected as error:
+            raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
+
+    async def count(self, texts: Sequence[str]) -> int:
+        """Return how many tokens the texts have, an estimate where the model's server has no counter."""
+        return sum(await asyncio.to_thread(self._embedder.tokens.count, texts))
+
+
+def _token_ids(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)

@@ -1,0 +1,83 @@
+"""Where a reader finds what an answer cites."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from shared.answers import Passage
+from shared.answers.citations import marks
+
+_WORDS: Final = 6  # of a passage's beginning, by which a browser finds it in a page
+_NO_TEXT: Final = frozenset("#|`>*-_=~[]<")  # a line that begins so reads otherwise in a page
+
+
+class Citation(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage as clients of other protocols cite it; start == end where the answer doesn't mention it."""
+
+    number: int  # the n of [n]
+    url: str
+    title: str
+    start: int  # characters of the answer, where its first [n] stands
+    end: int
+
+
+class Links:
+    """Makes the addresses of sources."""
+
+    def __init__(self, base: str) -> None:
+        """Take the address at which readers reach this server."""
+        self._base = base.rstrip("/")
+
+    def document(self, document_id: str) -> str:
+        """Return where the text of a document is."""
+        return f"{self._base}/rag/documents/{document_id}/text"
+
+    def passage(self, metadata: dict[str, Any], text: str) -> str:
+        """Return where the passage is: the document's own address, else its text here.
+
+        No two passages share one, because clients count those of one address as one source, and `[n]` is the n-th.
+        """
+        url = str(metadata.get("url") or "")
+        order = metadata.get("chunkOrder", 0)
+        if not url.startswith(("http://", "https://")):
+            return f"{self.document(metadata['documentId'])}#chunk={order}"
+        page, _, fragment = url.partition("#")
+        if number := metadata.get("pageNumber"):
+            return f"{page}#page={number}&chunk={order}"
+        return f"{page}#{fragment}:~:text={quote(_beginning(text), safe='')}"
+
+    def citations(self, answer: str, passages: Sequence[Passage]) -> list[Citation]:
+        """Return a citation for each passage, in the order of their numbers."""
+        first: dict[int, tuple[int, int]] = {}
+        for start, end, numbers in marks(answer):
+            for number in numbers:
+                first.setdefault(number, (start, end))
+        nowhere = (len(answer), len(answer))
+        return [
+            Citation(
+                number=passage.number,
+                url=self.passage(passage.metadata, passage.text),
+                title=passage.title,
+                start=first.get(passage.number, nowhere)[0],
+                end=first.get(passage.number, nowhere)[1],
+            )
+            for passage in passages
+        ]
+
+
+def source_list(citations: Sequence[Citation]) -> str:
+    """Return the cited sources as Markdown for the end of an answer, empty where it cites none."""
+    cited = [each for each in citations if each.start < each.end]
+    lines = [f"{each.number}. [{each.title.translate(_BRACKETS)}]({each.url})" for each in cited]
+    return "\n\n**Sources**\n\n" + "\n".join(lines) if lines else ""
+
+
+_BRACKETS: Final = str.maketrans({"[": "(", "]": ")", "\n": " "})
+
+
+def _beginning(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    plain = next((line for line in lines if line and line[0] not in _NO_TEXT), text)
+    return " ".join(plain.split()[:_WORDS])

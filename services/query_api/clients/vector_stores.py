@@ -1,0 +1,175 @@
+"""OpenAI's vector-store search: the documents that the key may see are one store, `documents`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from services.query_api.auth import needs
+from services.query_api.filters import filter_of
+from services.query_api.problems import Problem, invalid
+from services.query_api.request import ApiRequest
+from services.query_api.search import Found, Retriever, question_of
+from shared.ledger import Ledger
+from shared.store import Filter, Match
+
+ID: Final = "documents"
+_ENDED: Final = ("created", "updated", "unchanged")
+MaxResults = Annotated[int, msgspec.Meta(ge=1, le=50)]
+
+
+class RankingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How results are chosen."""
+
+    score_threshold: float | None = None
+
+
+class VectorStoreSearchBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What to search for."""
+
+    query: str | list[str]
+    max_num_results: MaxResults | None = None
+    filters: dict[str, Any] | None = None
+    ranking_options: RankingOptions | None = None
+
+
+class VectorStore:
+    """The one store, as OpenAI's clients see it."""
+
+    def __init__(self, retriever: Retriever, ledger: Ledger) -> None:
+        self._retriever = retriever
+        self._ledger = ledger
+
+    async def card(self, tenant: str) -> dict[str, Any]:
+        """Return what is told of the store."""
+        mine = Match("tenant", (tenant,))
+        total = await self._ledger.count(Filter(must=(mine,), must_not=(Match("last.status", ("deleted",)),)))
+        done = await self._ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
+        failed = await self._ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
+        counts = {"completed": done, "failed": failed, "in_progress": max(0, total - done - failed)}
+        return {
+            "id": ID,
+            "object": "vector_store",
+            "created_at": 0,
+            "name": ID,
+            "status": "completed" if done + failed >= total else "in_progress",
+            "usage_bytes": 0,
+            "file_counts": {**counts, "cancelled": 0, "total": total},
+            "metadata": {},
+            "last_active_at": None,
+        }
+
+    async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
+        """Return the hits of all the queries, best first, each chunk once."""
+        queries = [data.query] if isinstance(data.query, str) else data.query
+        if not queries:
+            raise invalid("query", "must not be empty")
+        least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
+        where = filter_of(filters_of(data.filters) if data.filters else None)
+        most = data.max_num_results or 10
+        best: dict[str, Found] = {}
+        for query in queries:
+            found = await self._retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
+            for hit in found.hits:
+                chunk = hit.metadata["chunkId"]
+                if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):
+                    best[chunk] = hit
+        return sorted(best.values(), key=lambda hit: -hit.score)[:most]
+
+
+def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, Any]:
+    """Return OpenAI's filter (`eq`, `in`, and `and` of these) as the filters of a search.
+
+    Raises:
+        Problem: 422 names a comparison that isn't possible here; 400, it is no filter.
+    """
+    kind, key = given.get("type"), given.get("key")
+    if kind == "and":
+        parts = given.get("filters")
+        if not isinstance(parts, list):
+            raise invalid(f"{field}.filters", "must be a list")
+        found: dict[str, Any] = {}
+        for number, part in enumerate(parts):
+            if not isinstance(part, Mapping):
+                raise invalid(f"{field}.filters[{number}]", "must be an object")
+            more = filters_of(part, f"{field}.filters[{number}]")
+            if twice := found.keys() & more.keys():
+                raise invalid(field, f"restricts {min(twice)} twice; send one list of values")
+            found |= more
+        return found
+    if kind not in ("eq", "in"):
+        raise Problem(
+            422,
+            f"{field}.type: {kind!r} isn't possible here; eq, in, and `and` are",
+            code="UNKNOWN_OPERATOR",
+            details={"field": f"{field}.type", "operator": kind},
+        )
+    if not isinstance(key, str) or "value" not in given:
+        raise invalid(field, "must have a key and a value")
+    value = given["value"]
+    if isinstance(value, list) != (kind == "in"):
+        raise invalid(f"{field}.value", "must be a list for `in`, and a single value for `eq`")
+    return {key: value}
+
+
+def _check(id_: str) -> None:
+    if id_ != ID:
+        raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
+
+
+@get("/v1/vector_stores", operation_id="openai_vector_stores", guards=[needs("query")], include_in_schema=False)
+async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
+    """List the one store."""
+    card = await vector_store.card(request.user.tenant)
+    return {"object": "list", "data": [card], "first_id": ID, "last_id": ID, "has_more": False}
+
+
+@get(
+    "/v1/vector_stores/{id_:str}",
+    operation_id="openai_vector_store",
+    guards=[needs("query")],
+    include_in_schema=False,
+)
+async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
+    """Show the store."""
+    _check(id_)
+    return await vector_store.card(request.user.tenant)
+
+
+@post(
+    "/v1/vector_stores/{id_:str}/search",
+    operation_id="openai_vector_store_search",
+    guards=[needs("query")],
+    status_code=200,
+    include_in_schema=False,
+)
+async def search(
+    id_: FromPath[str],
+    data: JSONBody[VectorStoreSearchBody],
+    request: ApiRequest,
+    vector_store: NamedDependency[VectorStore],
+) -> dict[str, Any]:
+    """Find passages."""
+    _check(id_)
+    hits = await vector_store.search(request.user.tenant, data)
+    return {
+        "object": "vector_store.search_results.page",
+        "search_query": [data.query] if isinstance(data.query, str) else data.query,
+        "data": [_result(hit) for hit in hits],
+        "has_more": False,
+        "next_page": None,
+    }
+
+
+def _result(hit: Found) -> dict[str, Any]:
+    scalars = {name: value for name, value in hit.metadata.items() if isinstance(value, str | int | float)}
+    return {
+        "file_id": hit.metadata["documentId"],
+        "filename": hit.metadata.get("originalFilename") or hit.metadata["path"],
+        "score": hit.score,
+        "attributes": scalars,
+        "content": [{"type": "text", "text": hit.text}],
+    }

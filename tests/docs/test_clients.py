@@ -1,0 +1,56 @@
+"""The pages of the clients are true: their snippets and commands work when pasted."""
+
+import io
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tests.docs import readme
+from tests.docs.readme import ROOT, SHOWN_URL
+from tests.e2e.harness import Server, served
+
+PAGES = sorted((ROOT / "docs/clients").glob("*.md"))
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CURL = re.compile(r"^\$ (curl .*)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("clients") / "data"
+    with served(folder, SAMPLES="on", LOG_LEVEL="error", CHAT="extractive:") as started:
+        readme.printed(started, readme.LOADED)
+        yield started
+
+
+def ran(page: Path, server: Server) -> list[str]:
+    """Return what the page's snippets print."""
+    printed = []
+    for snippet in SNIPPET.findall(page.read_text(encoding="utf-8")):
+        out = io.StringIO()
+        with redirect_stdout(out):
+            exec(compile(snippet.replace(SHOWN_URL, server.url), page.name, "exec"), {})
+        printed.append(out.getvalue())
+    return printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_snippets_work_when_pasted(page: Path, server: Server) -> None:
+    printed = ran(page, server)
+
+    assert all("weekends only" in each or "prices.md" in each for each in printed), printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_curl_lines_work_when_pasted(page: Path, server: Server) -> None:
+    for line in CURL.findall(page.read_text(encoding="utf-8")):
+        command = shlex.split(line.replace(SHOWN_URL, server.url))
+        reply = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+
+        assert "weekends only" in reply or "prices.md" in reply, reply

@@ -1,0 +1,365 @@
+"""OpenAI's API by OpenAI's own client, and what other clients send of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+import pytest_asyncio
+
+from services.query_api.app import Parts
+from tests.integration.api import a_client, an_app
+from tests.integration.clients.site import Site
+from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WHEN: Any = [{"role": "user", "content": "When is the lantern lit?"}]
+QUOTES = "rag/extractive"
+RAG = f"rag/{CHAT_MODEL}"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def quoter(quoting: Site) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{quoting.url}/v1", api_key=quoting.key, max_retries=0) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def chatter(chatting: Site) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{chatting.url}/v1", api_key=chatting.key, max_retries=0) as client:
+        yield client
+
+
+# Models
+
+
+async def test_the_models_that_can_be_asked_are_listed(
+    quoter: openai.AsyncOpenAI, chatter: openai.AsyncOpenAI, parts: Parts
+) -> None:
+    embedding = parts.embedder.model.name
+
+    assert [each.id async for each in quoter.models.list()] == [QUOTES, f"{QUOTES}:inline", embedding]
+    assert [each.id async for each in chatter.models.list()] == [RAG, f"{RAG}:inline", CHAT_MODEL, embedding]
+    assert (await chatter.models.retrieve(RAG)).id == RAG
+
+
+async def test_an_unknown_model_is_a_404_that_lists_those_there_are(chatter: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match=f"'gpt-4o' not found; this server has {RAG}") as listed:
+        await chatter.models.retrieve("gpt-4o")
+    with pytest.raises(openai.NotFoundError) as asked:
+        await chatter.chat.completions.create(model="gpt-4o", messages=WHEN)
+
+    assert (listed.value.code, asked.value.code, asked.value.param) == ("model_not_found", "model_not_found", "model")
+
+
+# Chat completions
+
+
+@pytest.mark.feature(165)
+@pytest.mark.feature(164)
+async def test_an_answer_carries_its_sources_in_each_place_that_clients_read(
+    quoter: openai.AsyncOpenAI, quoting: Site
+) -> None:
+    told = await quoter.chat.completions.create(
+        model=QUOTES, messages=WHEN, extra_body={"ragTopK": 1, "ragFilters": {"tags": ["light"]}}
+    )
+
+    [choice] = told.choices
+    text = choice.message.content or ""
+    assert "six in the evening. [1]" in text
+    assert choice.finish_reason == "stop"
+    [annotation] = choice.message.annotations or []
+    cited = annotation.url_citation
+    assert text[cited.start_index : cited.end_index] == "[1]"
+    assert cited.title == "Lantern"
+    assert cited.url.startswith(f"{quoting.url}/rag/documents/{quoting.lantern}/text#")
+    more: Any = told.model_extra
+    assert more["citations"] == [cited.url]
+    assert (more["ragUsed"], [each["documentId"] for each in more["ragSources"]]) == (True, [quoting.lantern])
+    assert told.usage is not None
+    assert told.usage.total_tokens == told.usage.prompt_tokens + told.usage.completion_tokens > 20
+
+
+async def test_the_link_of_a_citation_leads_to_the_text(quoter: openai.AsyncOpenAI, quoting: Site) -> None:
+    told = await quoter.chat.completions.create(model=QUOTES, messages=WHEN)
+
+    annotation = (told.choices[0].message.annotations or [])[0]
+    assert "six in the evening" in (await quoting.http.get(annotation.url_citation.url)).text
+
+
+@pytest.mark.feature(182)
+async def test_a_stream_ends_with_annotations_in_the_finishing_chunk_and_usage_behind_it(
+    chatter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    stream = await chatter.chat.completions.create(
+        model=RAG, messages=WHEN, stream=True, stream_options={"include_usage": True}
+    )
+    first, *middle, last, counted = [chunk async for chunk in stream]
+
+    assert (first.choices[0].delta.role, first.choices[0].delta.content) == ("assistant", "")
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in middle) == model.reply
+    assert len(middle) > 5
+    assert {chunk.choices[0].finish_reason for chunk in middle} == {None}
+    assert last.choices[0].finish_reason == "stop"
+    assert last.choices[0].delta.content is None
+    extra: Any = last.choices[0].delta.model_extra
+    assert {each["type"] for each in extra["annotations"]} == {"url_citation"}
+    assert (counted.choices, first.usage) == ([], None)
+    assert counted.usage is not None
+    assert counted.usage.completion_tokens > 5
+
+
+async def test_the_bytes_of_a_stream_are_events_and_done(chatting: Site) -> None:
+    reply = await chatting.http.post(
+        "/v1/chat/completions", json={"model": CHAT_MODEL, "messages": WHEN, "stream": True}
+    )
+
+    *events, done, end = reply.text.split("\n\n")
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    assert reply.headers["cache-control"] == "no-cache"
+    assert (done, end) == ("data: [DONE]", "")
+    assert all("usage" not in json.loads(event.removeprefix("data: ")) for event in events)
+
+
+@pytest.mark.feature(170)
+async def test_the_model_s_name_or_use_rag_decides_whether_documents_are_searched(
+    chatter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    async def used(name: str, **extra: Any) -> tuple[bool, bool]:
+        told = await chatter.chat.completions.create(model=name, messages=WHEN, extra_body=extra)
+        prompt = model.bodies("/api/chat")[-1]["messages"][-1]["content"]
+        assert told.model == name
+        return bool((told.model_extra or {})["ragUsed"]), "[CONTEXT START]" in prompt
+
+    assert await used(RAG) == (True, True)
+    assert await used(CHAT_MODEL) == (False, False)
+    assert await used(CHAT_MODEL, useRag=True) == (True, True)
+    assert await used(RAG, useRag=False) == (False, False)
+
+
+async def test_inline_puts_the_cited_sources_at_the_end_of_the_text(
+    chatter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    whole = await chatter.chat.completions.create(model=f"{RAG}:inline", messages=WHEN)
+    stream = await chatter.chat.completions.create(model=f"{RAG}:inline", messages=WHEN, stream=True)
+    pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+
+    text = whole.choices[0].message.content or ""
+    assert text.startswith(f"{model.reply}\n\n**Sources**\n\n1. [")
+    assert text.count("](http://") == 1  # [1] alone is cited
+    assert "".join(pieces) == text
+
+
+async def test_messages_are_read_as_every_client_writes_them(chatter: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    messages: Any = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "tool_call_id": "1", "content": "42"},
+        {"role": "assistant", "content": "Good evening"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "How are you?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+            ],
+        },
+    ]
+
+    await chatter.chat.completions.create(model=CHAT_MODEL, messages=messages)
+
+    assert [(each["role"], each["content"]) for each in model.bodies("/api/chat")[0]["messages"]] == [
+        ("system", "Be brief."),
+        ("user", "Hello"),
+        ("assistant", "Good evening"),
+        ("user", "How are you?"),
+    ]
+
+
+async def test_fields_nothing_here_can_act_on_are_ignored(chatter: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    tool: Any = {"type": "function", "function": {"name": "f", "parameters": {}}}
+
+    told = await chatter.chat.completions.create(
+        model=CHAT_MODEL,
+        messages=WHEN,
+        temperature=0.2,
+        top_p=1,
+        presence_penalty=0,
+        frequency_penalty=0,
+        user="u1",
+        seed=7,
+        n=1,
+        logprobs=True,
+        tools=[tool],
+        tool_choice="auto",
+        extra_body={"chat_template_kwargs": {}, "stop": None},
+    )
+
+    assert told.choices[0].message.content == model.reply
+    assert told.choices[0].logprobs is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f"}}]}, "tool_choice"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
+        ({"messages": "hello"}, "messages"),
+        ({"extra_body": {"ragTopK": 0}}, "ragTopK"),
+        ({"extra_body": {"ragFilters": {"tenant": "t1"}}}, "ragFilters.tenant"),
+    ],
+)
+async def test_what_cannot_be_done_is_a_400_that_names_it(
+    chatter: openai.AsyncOpenAI, wrong: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        await chatter.chat.completions.create(**({"model": RAG, "messages": WHEN} | wrong))
+
+    assert (refused.value.param, refused.value.type) == (param, "invalid_request_error")
+
+
+async def test_open_webui_s_own_prompts_search_nothing(
+    chatter: openai.AsyncOpenAI, quoter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    task: Any = [{"role": "user", "content": "### Task:\nGenerate a title about the lantern.\n<chat_history>…"}]
+
+    told = await chatter.chat.completions.create(model=RAG, messages=task)
+    quoted = await quoter.chat.completions.create(model=QUOTES, messages=task)
+
+    assert (told.model_extra or {})["ragUsed"] is False
+    assert "[CONTEXT START]" not in model.bodies("/api/chat")[0]["messages"][-1]["content"]
+    assert quoted.choices[0].message.content == ""
+
+
+# Failures
+
+
+async def test_failures_are_told_as_openai_tells_them(
+    chatter: openai.AsyncOpenAI, quoting: Site, model: FakeOllama
+) -> None:
+    model.fault = "500"
+    with pytest.raises(openai.InternalServerError) as away:
+        await chatter.chat.completions.create(model=CHAT_MODEL, messages=WHEN)
+    stranger = openai.AsyncOpenAI(base_url=f"{quoting.url}/v1", api_key="nobody's", max_retries=0)
+    writer = openai.AsyncOpenAI(base_url=f"{quoting.url}/v1", api_key="key-writer", max_retries=0)
+    with pytest.raises(openai.AuthenticationError) as unknown:
+        await stranger.models.list()
+    with pytest.raises(openai.PermissionDeniedError) as forbidden:
+        await writer.models.list()
+    plain = await quoting.http.post("/v1/chat/completions", json={"model": "extractive", "messages": WHEN})
+    nowhere = await quoting.http.post("/v1/assistants", json={})
+    broken = await quoting.http.post("/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"})
+
+    assert (away.value.status_code, away.value.response.headers["retry-after"]) == (503, "5")
+    assert "the API key is unknown" in unknown.value.message
+    assert (unknown.value.type, forbidden.value.type) == ("authentication_error", "permission_error")
+    assert (plain.status_code, plain.json()["error"]["code"]) == (503, "no_model")
+    assert plain.headers["x-should-retry"] == "false"  # it would wait for what never comes
+    assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "not_found")
+    assert (broken.status_code, broken.json()["error"]["type"]) == (400, "invalid_request_error")
+    await stranger.close()
+    await writer.close()
+
+
+async def test_too_many_at_once_is_a_rate_limit(parts: Parts) -> None:
+    none = parts.settings.model_copy(update={"max_requests": 0})
+    async with a_client(an_app(parts, settings=none), "t0") as client:
+        reply = await client.get("/v1/models")
+
+    assert (reply.status_code, reply.json()["error"]["type"]) == (429, "rate_limit_error")
+    assert reply.headers["retry-after"]
+
+
+async def test_a_failure_within_a_stream_is_an_event_before_done(chatting: Site, model: FakeOllama) -> None:
+    model.fault = "error"
+    reply = await chatting.http.post(
+        "/v1/chat/completions", json={"model": CHAT_MODEL, "messages": WHEN, "stream": True}
+    )
+
+    *_, failed, done, _ = reply.text.split("\n\n")
+    error = json.loads(failed.removeprefix("data: "))["error"]
+    assert (error["type"], error["code"]) == ("server_error", "unavailable")
+    assert "the runner was killed" in error["message"]
+    assert done == "data: [DONE]"
+
+
+async def test_who_leaves_a_stream_stops_the_model(chatter: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    model.fault = "stall"
+    stream = await chatter.chat.completions.create(model=CHAT_MODEL, messages=WHEN, stream=True)
+    async for chunk in stream:
+        if chunk.choices[0].delta.content:
+            break
+    await stream.close()
+
+    async with asyncio.timeout(30):
+        await model.left.wait()
+
+
+# Embeddings
+
+
+async def test_embeddings_are_the_index_s_own_in_both_encodings(quoter: openai.AsyncOpenAI, parts: Parts) -> None:
+    name = parts.embedder.model.name
+
+    packed = await quoter.embeddings.create(model=name, input=["a lantern", "a heron"])
+    plain = await quoter.embeddings.create(model=name, input="a lantern", encoding_format="float")
+
+    [own] = await parts.embedder.embed_documents(["a lantern"])
+    assert np.allclose(packed.data[0].embedding, own, atol=1e-6)
+    assert np.allclose(plain.data[0].embedding, own, atol=1e-6)
+    assert [each.index for each in packed.data] == [0, 1]
+    assert packed.usage.total_tokens == packed.usage.prompt_tokens > 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"input": [1, 2, 3]}, "check_embedding_ctx_length=False"),
+        ({"input": [[1, 2], [3]]}, "check_embedding_ctx_length=False"),
+        ({"input": []}, "at least one"),
+        ({"input": ["x", " "]}, r"input\[1\]: must be a text that isn't empty"),
+        ({"input": "x", "dimensions": 5}, "dimensions: is 5; .* makes vectors of 384"),
+        ({"input": "word " * 4000}, "tokens"),
+    ],
+)
+async def test_what_cannot_be_embedded_is_a_400_that_says_why(
+    quoter: openai.AsyncOpenAI, parts: Parts, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=said):
+        await quoter.embeddings.create(model=parts.embedder.model.name, **wrong)
+
+
+# Vector stores
+
+
+async def test_the_documents_are_a_vector_store(quoter: openai.AsyncOpenAI, quoting: Site) -> None:
+    [store] = [each async for each in quoter.vector_stores.list()]
+    shown = await quoter.vector_stores.retrieve(store.id)
+    birds: Any = {"type": "and", "filters": [{"type": "in", "key": "tags", "value": ["birds"]}]}
+    found = [each async for each in quoter.vector_stores.search(store.id, query="When is the lantern lit?")]
+    filtered = [each async for each in quoter.vector_stores.search(store.id, query=["lantern", "nest"], filters=birds)]
+
+    assert (shown.id, shown.file_counts.completed, shown.status) == (store.id, 2, "completed")
+    assert (found[0].file_id, found[0].filename) == (quoting.lantern, "lantern.md")
+    assert "six in the evening" in found[0].content[0].text
+    assert (found[0].attributes or {})["title"] == "Lantern"
+    assert {each.file_id for each in filtered} == {quoting.herons}
+
+
+async def test_a_vector_store_refuses_what_it_has_not(quoter: openai.AsyncOpenAI) -> None:
+    unequal: Any = {"type": "ne", "key": "tags", "value": "x"}
+
+    with pytest.raises(openai.NotFoundError, match="there is 'documents'"):
+        await quoter.vector_stores.retrieve("vs_1")
+    with pytest.raises(openai.UnprocessableEntityError, match="'ne' isn't possible here"):
+        await quoter.vector_stores.search("documents", query="x", filters=unequal)
+    with pytest.raises(openai.BadRequestError, match="max_num_results"):
+        await quoter.vector_stores.search("documents", query="x", max_num_results=51)
