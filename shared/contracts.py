@@ -11,9 +11,10 @@ import msgspec
 from shared import ids
 from shared.errors import Rejected
 
-Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed"]
+# `superseded` is the end of an earlier submission only: a document's newest one never has it.
+Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed", "superseded"]
 Outcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
-TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed"})
+TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed", "superseded"})
 
 # What a record claims is checked where it is read, so that no later part stumbles over it.
 DocumentId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]

@@ -27,6 +27,10 @@ INDEXES: dict[str, IndexKind] = {
 _PROCESS = uuid4().hex
 _writes = itertools.count()  # a random name for each write would cost a system call each
 NOWHERE = Place(partition=-1, offset=-1, time=-1)  # earlier than every place
+REMEMBERED_MS = 600_000  # how long the end of an earlier submission is kept, as long as others follow
+MOST_ENDED = 8  # ends of earlier submissions that are kept
+MOST_WAITING = 64  # earlier submissions that have not ended
+_WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
 class Accepted(Message, frozen=True):
@@ -52,6 +56,11 @@ class Last(Message, frozen=True):
     code: str | None = None
     chunk_count: int | None = None
 
+    @property
+    def entered_by_door(self) -> bool:
+        """Return whether only a door has said this: the first stage has taken nothing yet."""
+        return self.version == 0 and self.status == "accepted"
+
 
 class Entry(Message, frozen=True):
     """A document's ledger point."""
@@ -69,6 +78,7 @@ class Entry(Message, frozen=True):
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
+    earlier: tuple[Last, ...] = ()  # how the submissions before the newest one stand; only the last minutes' (ADR 0054)
 
     @property
     def erased(self) -> bool:
@@ -76,8 +86,28 @@ class Entry(Message, frozen=True):
         return self.accepted.raw_hash == ERASED
 
     def ended(self, place: Place) -> bool:
-        """Return whether the submission at `place`, or a later one that stands for it, has ended."""
-        return not older(self.last.place, place) and self.last.status in TERMINAL
+        """Return whether the submission at `place` has ended, by itself or by a newer one."""
+        return self.end_of(place) is not None
+
+    def end_of(self, place: Place) -> Last | None:
+        """Return how the submission at `place` ended; None: it hasn't.
+
+        It is `superseded` where a newer one has ended and this one's own end was never written, or is forgotten.
+        """
+        own = self.submitted(place)
+        if own is not None:
+            return own if own.status in TERMINAL else None
+        if older(self.last.place, place) or self.last.status not in TERMINAL:
+            return None
+        return msgspec.structs.replace(self.last, place=place, status="superseded", error=None, code=None)
+
+    def submitted(self, place: Place) -> Last | None:
+        """Return how the submission at `place` stands, None where the entry doesn't say."""
+        return next((each for each in (self.last, *self.earlier) if each.place == place), None)
+
+    def standing(self, version: int) -> Last | None:
+        """Return how the version stands, None where the entry doesn't say."""
+        return next((each for each in (self.last, *self.earlier) if each.version == version), None)
 
 
 def older(a: Place, b: Place) -> bool:
@@ -91,6 +121,28 @@ def older(a: Place, b: Place) -> bool:
     return (a.time, a.partition, a.offset) < (b.time, b.partition, b.offset)
 
 
+def noted(entry: Entry, said: Last) -> Entry:
+    """Return the entry with how the submission at `said.place` stands; it is `last` where no newer one is known."""
+    newest = entry.last if not entry.last.entered_by_door and older(said.place, entry.last.place) else said
+    earlier = [each for each in (*entry.earlier, entry.last) if each.place != said.place and not each.entered_by_door]
+    others = tuple(each for each in (*earlier, said) if each.place != newest.place)
+    return _settled(msgspec.structs.replace(entry, last=newest, earlier=others), said)
+
+
+def _settled(entry: Entry, said: Last) -> Entry:
+    """Return the entry without ends that nobody asks for any more; what `said` has overtaken is superseded."""
+
+    def overtaken(each: Last) -> Last:
+        if said.status not in _WELL or each.status != "accepted" or each.version >= said.version:
+            return each
+        return msgspec.structs.replace(each, status="superseded", at=said.at)
+
+    earlier = [overtaken(each) for each in entry.earlier]
+    waiting = [each for each in earlier if each.status == "accepted"]
+    ended = [each for each in earlier if each.status != "accepted" and each.at >= said.at - REMEMBERED_MS]
+    return msgspec.structs.replace(entry, earlier=(*ended[-MOST_ENDED:], *waiting[-MOST_WAITING:]))
+
+
 def finished(
     entry: Entry | None,
     version: int,
@@ -102,23 +154,21 @@ def finished(
     code: str | None = None,
     described: DocumentVersion | None = None,
 ) -> Entry | None:
-    """Return the entry with the end of `version`, or None where another version's state stands there.
+    """Return the entry with the end of `version` for all its submissions, or None where that changes nothing.
 
     Where it is `described`, the entry tells of the document what that does: lists and filters fit as searches do.
     """
-    if entry is None or entry.last.version != version:
+    if entry is None or entry.standing(version) is None:
         return None
-    last = Last(
-        version=version,
-        place=entry.last.place,  # a later submission of the same content may have joined: this is its end too
-        status=status,
-        at=at,
-        error=error,
-        code=code,
-        chunk_count=chunk_count,
-    )
-    ended = msgspec.structs.replace(entry, last=last)
-    if described is not None:
+    end = Last(version=version, place=NOWHERE, status=status, at=at, error=error, code=code, chunk_count=chunk_count)
+
+    def ends(each: Last) -> Last:
+        # Submissions of the same content may have joined: this is their end too.
+        return msgspec.structs.replace(end, place=each.place) if each.version == version else each
+
+    earlier = tuple(ends(each) if each.status in ("accepted", "failed") else each for each in entry.earlier)
+    ended = _settled(msgspec.structs.replace(entry, last=ends(entry.last), earlier=earlier), end)
+    if described is not None and version in (entry.last.version, entry.accepted.version):
         ended = msgspec.structs.replace(ended, title=described.title, url=described.url, tags=described.tags)
     return None if ended == entry else ended
 

@@ -7,7 +7,7 @@ write, so it must give the same answer for the same state, however often it is a
 import msgspec
 
 from shared.contracts import ERASED, TERMINAL, Outcome, Place, Status, Validators
-from shared.ledger import NOWHERE, Accepted, Entry, Last, older
+from shared.ledger import NOWHERE, Accepted, Entry, Last, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -89,11 +89,13 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         submission.metadata_hash,
         submission.extractor,
     )
+    stands = entry.standing(accepted.version)
     if same and _answers(answering, accepted):
         status: Status = "deleted" if submission.deletes else "unchanged"
-        if entry.last.place == place and entry.last.version == accepted.version:
-            # Failed it has, if so, in the hands of a worker that another one has outrun.
-            status = accepted.outcome if entry.last.status in ("accepted", "failed") else entry.last.status
+        own = entry.submitted(place)
+        if own is not None and own.version == accepted.version:
+            # If it is marked failed, a worker that was overtaken wrote that.
+            status = accepted.outcome if own.status in ("accepted", "failed") else own.status
         count = answering.chunk_count if answering and not answering.deleted else None
         last = Last(version=accepted.version, place=place, status=status, at=place.time, chunk_count=count)
         return Settled(_moved(entry, submission, last))
@@ -103,10 +105,12 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     if same and place == accepted.place:
         # What has ended stays so while its event is sent again: whoever reads its record anew, late and with the
         # partition in other hands, may stop between this write and that event, and nobody else would come.
-        ended = entry.last.version == accepted.version and entry.last.status in TERMINAL
-        last = entry.last if ended else _under_way(entry, accepted.version, place)
+        if stands is not None and stands.status in TERMINAL:
+            last = msgspec.structs.replace(stands, place=place)
+        else:
+            last = _under_way(entry, accepted.version, place)
         return Published(_moved(entry, submission, last))
-    if same and entry.last.version == accepted.version and entry.last.status == "accepted":
+    if same and stands is not None and stands.status == "accepted":
         moved = _moved(entry, submission, _under_way(entry, accepted.version, place))
         # In one partition the first record's event is on the log before the second record is read. Across
         # partitions it may not be, and moving the place would make the first one's redelivery look late.
@@ -132,26 +136,30 @@ def late(entry: Entry | None, place: Place) -> bool:
 
 
 def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) -> Entry | None:
-    """Return the entry with the submission's failure, or None where a newer one stands there, or its own good end."""
+    """Return the entry with the submission's failure, or None where that is known, or it was taken and not by us."""
     entry = entry or _unknown(submission)
     place = submission.place
-    if older(place, entry.last.place) or older(place, entry.accepted.place):
-        return None
+    own, late_ = entry.submitted(place), older(place, entry.last.place) or older(place, entry.accepted.place)
     if place == entry.accepted.place:
-        if entry.last.version == entry.accepted.version and entry.last.status in TERMINAL - {"failed"}:
+        stands = entry.standing(entry.accepted.version)
+        if stands is not None and stands.status in TERMINAL - {"failed"}:
             return None  # read again after a crash, it can't be taken any more; it was, and that has ended
         version = entry.accepted.version
-    elif place == entry.last.place and entry.last.status == "failed":
-        version = entry.last.version
+    elif own is not None and own.version:
+        if own.status != "failed":
+            return None  # another worker took it; its version's end is this one's
+        version = own.version
     else:
-        version = _version_after(entry, place)
+        version = 0 if late_ else _version_after(entry, place)
     last = Last(version=version, place=place, status="failed", at=place.time, error=sentence, code=code)
+    failed = noted(entry, last)
+    if failed.last.place != place:
+        return failed if not entry.erased else None  # what an erased document's file was called is in no sentence
     # An erasure takes the names as well; whoever sends the document again gives them anew.
     return msgspec.structs.replace(
-        entry,
+        failed,
         source=submission.source or entry.source,
         path=submission.path or entry.path,
-        last=last,
         updated_at=place.time,
     )
 
@@ -170,12 +178,9 @@ def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
     The same bytes may have come with other validators: the next request sends those.
     """
     accepted = msgspec.structs.replace(entry.accepted, place=submission.place, validators=submission.validators)
-    moved = msgspec.structs.replace(entry, accepted=accepted)
-    if older(submission.place, entry.last.place):
-        # A failure that came later stays to be seen; its submission isn't answered by an older one.
-        return moved
-    moved = msgspec.structs.replace(moved, last=last)
-    return _bare(moved) if submission.erases else moved
+    moved = noted(msgspec.structs.replace(entry, accepted=accepted), last)
+    # A failure that came after an erasure has brought names of its own.
+    return _bare(moved) if submission.erases and moved.last.place == submission.place else moved
 
 
 def _next(entry: Entry, submission: Submission, answering: Answering | None) -> Entry:
@@ -187,11 +192,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
     lives = _lives(entry, answering)
     keeps = submission.deletes and not submission.erases  # a list of what was deleted shows what it was
     outcome: Outcome = "deleted" if submission.deletes else "updated" if lives else "created"
-    # A later submission that has failed is answered by this version's end. One that a door has entered isn't: its own
-    # turn comes, and until then nobody may take this end for it.
-    answered = older(place, entry.last.place) and entry.last.status in TERMINAL
-    newest = entry.last.place if answered else place
-    return msgspec.structs.replace(
+    taken = msgspec.structs.replace(
         entry,
         source=submission.source,
         path=submission.path,
@@ -207,17 +208,20 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
             outcome=outcome,
             validators=submission.validators,
         ),
-        last=Last(version=version, place=newest, status="accepted", at=place.time),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
     )
+    taken = noted(taken, Last(version=version, place=place, status="accepted", at=place.time))
+    # An erasure can't fail, so nothing before it answers any more, and no sentence about that may name it.
+    return msgspec.structs.replace(taken, earlier=()) if submission.erases else taken
 
 
 def _lives(entry: Entry, answering: Answering | None) -> bool:
     """Return whether an earlier version of the document is there, or on its way."""
     if answering is not None:
         return not answering.deleted
-    failed = entry.last.version == entry.accepted.version and entry.last.status == "failed"
+    stands = entry.standing(entry.accepted.version)
+    failed = stands is not None and stands.status == "failed"
     return entry.accepted.version > 0 and entry.accepted.outcome != "deleted" and not failed
 
 
@@ -226,7 +230,7 @@ def _bare(entry: Entry) -> Entry:
     accepted = msgspec.structs.replace(entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None)
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(
-        entry, source="", path="", title=None, url=None, tags=(), accepted=accepted, last=last
+        entry, source="", path="", title=None, url=None, tags=(), accepted=accepted, last=last, earlier=()
     )
 
 

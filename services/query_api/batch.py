@@ -15,7 +15,7 @@ from services.query_api.admission import HOLDS
 from services.query_api.auth import needs
 from services.query_api.door import Door, Receipt
 from services.query_api.framing import Elements, Framing, Lines
-from services.query_api.ingest import IngestBody, IngestReply, document_of, reply_of
+from services.query_api.ingest import IngestBody, IngestReply, document_of, reply_of, under_way
 from services.query_api.problems import Problem, invalid
 from services.query_api.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
 from shared.errors import PipelineError, Rejected
@@ -195,7 +195,7 @@ class _Batch:
             return result
         ended = await self._door.end(result, deadline - asyncio.get_running_loop().time())
         if ended is None:
-            return IngestReply(status="accepted", document_id=result.document_id)
+            return under_way(result)
         return reply_of(result, ended, wordy=False)
 
 

@@ -142,5 +142,5 @@ def _document(tenant: str, held: Held) -> DocumentSubmitted:
 
 
 def _ended_well(entry: Entry) -> bool:
-    last = entry.last
-    return last.version == entry.accepted.version and last.status in ("created", "updated", "unchanged")
+    stands = entry.standing(entry.accepted.version)
+    return stands is not None and stands.status in ("created", "updated", "unchanged")

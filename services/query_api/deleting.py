@@ -134,7 +134,7 @@ async def _removed(door: Door, entry: Entry, wait_s: float) -> Removed:
     ended = await door.end(receipt, wait_s)
     if ended is None:
         return Removed(document_id=entry.document_id, status="accepted")
-    return Removed(document_id=entry.document_id, status=ended.entry.last.status, error=ended.entry.last.error)
+    return Removed(document_id=entry.document_id, status=ended.last.status, error=ended.last.error)
 
 
 def confirmed(confirm: int, matched: int) -> None:

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
@@ -18,20 +18,22 @@ from services.query_api.problems import Problem, invalid, not_found
 from services.query_api.request import ApiRequest, tags_of
 from services.query_api.search import public
 from shared.blobs import Blobs
-from shared.contracts import MARKDOWN, BlobRef, Status
+from shared.contracts import MARKDOWN, TERMINAL, BlobRef, Place, Status
 from shared.index import Head, Index
 from shared.ledger import Entry, Ledger
+from shared.places import place_from
 from shared.store import Filter, Match, Payload
 from shared.submission import deletion
 from shared.times import iso
 
-STATUSES: tuple[str, ...] = get_args(Status)
+STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of a document's newest submission
+State = Literal["accepted", "ready", "failed", "deleted"]
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
 Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the page before.")]
 
 
 class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A document: how its newest submission stands, and how many chunks answer."""
+    """A document: how its newest submission stands, or the one that was asked for, and what answers meanwhile."""
 
     document_id: str
     source: str
@@ -39,6 +41,8 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     title: str | None
     status: Status
     version: int
+    state: State  # what answers: `accepted` and `failed` say that nothing does yet
+    state_version: int  # the version that answers or took the document away, else the one under way or failed
     chunk_count: int
     tags: tuple[str, ...]
     created_at: str
@@ -106,10 +110,15 @@ class Library:
             raise not_found()
         return entry
 
-    async def view(self, tenant: str, document_id: str) -> DocumentView:
-        """Return the document as replies show it, or raise the 404."""
+    async def view(self, tenant: str, document_id: str, submission: Place | None = None) -> DocumentView:
+        """Return the document as replies show it, with the status of `submission` where one is given.
+
+        Raises:
+            Problem: 404.
+        """
         entry = await self.entry(tenant, document_id)
-        return _view(entry, await self._index.head(document_id))
+        shown = _view(entry, await self._index.head(document_id))
+        return shown if submission is None else _of_submission(shown, entry, submission)
 
     async def page(self, where: Filter, *, limit: int, cursor: ListCursor | None) -> DocumentPage:
         """Return a page of the matching documents."""
@@ -197,10 +206,19 @@ async def rag_documents(
 
 @get("/rag/documents/{document_id:str}", operation_id="rag_document", guards=[needs("query")])
 async def rag_document(
-    document_id: FromPath[str], request: ApiRequest, library: NamedDependency[Library]
+    document_id: FromPath[str],
+    request: ApiRequest,
+    library: NamedDependency[Library],
+    submission: FromQuery[str | None] = None,
 ) -> DocumentView:
-    """Show how a document stands."""
-    return await library.view(request.user.tenant, document_id)
+    """Show how a document stands: what answers, and its newest submission.
+
+    With `submission`, as a 202's `Location` has it, `status`, `version`, `error` and `code` are that submission's own.
+    """
+    place = None if submission is None else place_from(submission)
+    if submission is not None and place is None:
+        raise invalid("submission", "is none that this API gave")
+    return await library.view(request.user.tenant, document_id, place)
 
 
 @delete(
@@ -245,6 +263,7 @@ async def rag_document_text(
 
 def _view(entry: Entry, head: Head | None) -> DocumentView:
     last = entry.last
+    state, state_version = state_of(entry, head)
     return DocumentView(
         document_id=entry.document_id,
         source=entry.source,
@@ -252,6 +271,8 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         title=entry.title or (head.title if head else None),
         status=last.status,
         version=last.version,
+        state=state,
+        state_version=state_version,
         chunk_count=head.chunk_count if head is not None and not head.deleted else 0,
         tags=entry.tags,
         created_at=iso(entry.created_at),
@@ -260,6 +281,32 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         error=last.error,
         code=last.code.upper() if last.code else None,
     )
+
+
+def _of_submission(shown: DocumentView, entry: Entry, place: Place) -> DocumentView:
+    own = entry.end_of(place) or entry.submitted(place)
+    if own is None:  # the first stage hasn't come to it
+        return msgspec.structs.replace(shown, status="accepted", version=0, error=None, code=None)
+    return msgspec.structs.replace(
+        shown,
+        status=own.status,
+        version=own.version,
+        error=own.error,
+        code=own.code.upper() if own.code else None,
+    )
+
+
+def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
+    """Return what answers for the document, and since which version; where nothing does, why."""
+    if head is not None:
+        return ("deleted" if head.deleted else "ready"), head.version
+    waiting = [each.version for each in (*entry.earlier, entry.last) if each.status not in TERMINAL]
+    if waiting:
+        return "accepted", max(waiting)
+    if entry.last.status == "deleted":
+        return "deleted", entry.last.version
+    # An index that was lost: the document ended well, and is on its way back.
+    return ("failed" if entry.last.status == "failed" else "accepted"), entry.last.version
 
 
 def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:

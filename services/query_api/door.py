@@ -40,7 +40,8 @@ class Ended(msgspec.Struct, frozen=True):
     """How a submission ended."""
 
     entry: Entry
-    chunk_count: int  # of the version that answers now
+    last: Last  # its own end, whatever became of those after it
+    chunk_count: int  # of its version; where that isn't known any more, of the one that answers now
     seen: float  # seconds of the loop's clock, when the ledger was asked for it
 
 
@@ -104,14 +105,15 @@ class Door:
             seen = asyncio.get_running_loop().time()
             try:
                 entry = await self._ledger.get(receipt.document_id)
-                if entry is None or not entry.ended(receipt.place):
+                last = entry.end_of(receipt.place) if entry is not None else None
+                if entry is None or last is None:
                     return None
-                return Ended(entry, await self._chunk_count(entry), seen)
+                return Ended(entry, last, await self._chunk_count(entry, last), seen)
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
         ended = await self._notices.until(receipt.document_id, look, wait_s)
-        self._metrics.ingests.labels(ended.entry.last.status if ended else "accepted").inc()
+        self._metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
         return ended
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: Place) -> None:
@@ -142,8 +144,8 @@ class Door:
         except Unavailable as error:
             log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=error.sentence)
 
-    async def _chunk_count(self, entry: Entry) -> int:
-        if entry.last.chunk_count is not None:
-            return entry.last.chunk_count
+    async def _chunk_count(self, entry: Entry, last: Last) -> int:
+        if last.chunk_count is not None:
+            return last.chunk_count
         head = await self._index.head(entry.document_id)
         return head.chunk_count if head is not None and not head.deleted else 0

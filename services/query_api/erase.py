@@ -130,9 +130,8 @@ class Eraser:
         ended = await self._door.end(receipt, wait_s)
         if ended is None:
             return f"the log has it, but the workers haven't come to it within {wait_s:g} s: erase it again"
-        last = ended.entry.last
-        if last.status == "failed" and last.place == receipt.place:
-            return last.error or "it failed"
+        if ended.last.status == "failed":
+            return ended.last.error or "it failed"
         # Sent again meanwhile, or before by a foreign producer to a partition whose clock is ahead. Nothing is cleaned
         # then: what stands may be a version that came earlier and was only asked for again.
         if not ended.entry.erased:

@@ -17,13 +17,14 @@ from services.query_api.request import ApiRequest
 from shared.contracts import TERMINAL, Place, Status
 from shared.errors import Unavailable
 from shared.index import Index
-from shared.ledger import NOWHERE, Entry, older
+from shared.ledger import NOWHERE, Entry
 from shared.places import place_from, place_header
 
 KEEP_ALIVE_S: Final = 15.0  # proxies close what is silent for longer
 
-Step = Literal["received", "extracted", "embedding", "searchable", "deleted", "failed"]
-LAST: Final[frozenset[Step]] = frozenset({"searchable", "deleted", "failed"})
+Step = Literal["received", "extracted", "embedding", "searchable", "deleted", "failed", "superseded"]
+LAST: Final[frozenset[Step]] = frozenset({"searchable", "deleted", "failed", "superseded"})
+_STEPS: Final[dict[Status, Step]] = {"deleted": "deleted", "failed": "failed", "superseded": "superseded"}
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -54,33 +55,36 @@ class Tracker:
         self._keep_alive_s = keep_alive_s
 
     async def progress(self, tenant: str, document_id: str, place: Place) -> Progress:
-        """Return how far the document's submission at `place` is, or the newer one that stands for it.
+        """Return how far the document's submission at `place` is; at `NOWHERE`, its newest one.
 
         Raises:
             Problem: 404. Unavailable: the store is away.
         """
         entry = await self._library.entry(tenant, document_id)
-        last = entry.last
-        if older(last.place, place):  # the first stage hasn't seen it
+        last = entry.last if place == NOWHERE else entry.end_of(place) or entry.submitted(place)
+        if last is None:  # the first stage hasn't seen it
             return Progress(document_id=document_id, step="received", status="accepted", version=0)
         if last.status not in TERMINAL:
-            return await self._under_way(entry)
-        view = await self._library.view(tenant, document_id)
-        step: Step = "failed" if last.status == "failed" else "deleted" if last.status == "deleted" else "searchable"
+            return await self._under_way(entry, last.version)
+        step = _STEPS.get(last.status, "searchable")
+        count = last.chunk_count
+        if step == "searchable" and count is None:
+            count = (await self._library.view(tenant, document_id)).chunk_count
         return Progress(
             document_id=document_id,
             step=step,
             status=last.status,
             version=last.version,
-            chunk_count=view.chunk_count if step == "searchable" else None,
-            error=view.error,
-            code=view.code,
+            chunk_count=count if step == "searchable" else None,
+            error=last.error,
+            code=last.code.upper() if last.code else None,
         )
 
-    async def _under_way(self, entry: Entry) -> Progress:
-        id_, version = entry.document_id, entry.last.version
+    async def _under_way(self, entry: Entry, version: int) -> Progress:
+        id_ = entry.document_id
         told: dict[str, Any] = {"document_id": id_, "status": "accepted", "version": version}
-        if version == 0 or entry.accepted.outcome == "deleted":  # nothing is read or embedded for a deletion
+        deletes = entry.accepted.version == version and entry.accepted.outcome == "deleted"
+        if version == 0 or deletes:  # nothing is read or embedded for a deletion
             return Progress(step="received", **told)
         # A chunk says how many there are; before the first one is there, only the first stage has done its part.
         first = await self._index.chunks_page(id_, version, start=0, limit=1)

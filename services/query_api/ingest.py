@@ -52,10 +52,11 @@ class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the submission stands: accepted, created, updated, unchanged, deleted, failed."""
+    """How the submission stands: accepted, created, updated, unchanged, deleted, failed, superseded."""
 
     status: str
     document_id: str | None = None
+    submission: str | None = None  # of one that is `accepted`: by it /rag/documents/{id}?submission= tells its own end
     chunk_count: int | None = None
     message: str | None = None
     source_id: str | None = None
@@ -150,9 +151,9 @@ async def end_of(door: Door, receipt: Receipt, wait_s: float, headers: Mapping[s
         Problem: 422, the document can't be processed.
     """
     ended = await door.end(receipt, wait_s)
-    if ended is None or ended.entry.last.status != "failed":
+    if ended is None or ended.last.status != "failed":
         return ended
-    last = ended.entry.last
+    last = ended.last
     raise Problem(
         422,
         last.error or "the document could not be processed",
@@ -164,23 +165,27 @@ async def end_of(door: Door, receipt: Receipt, wait_s: float, headers: Mapping[s
 
 def accepted(request: ApiRequest, receipt: Receipt, headers: Mapping[str, str]) -> Response[IngestReply]:
     """Return the 202 that says where to look for the end, and where to watch it come (RFC 5989)."""
-    reply = IngestReply(status="accepted", document_id=receipt.document_id)
-    return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})
+    return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
+
+
+def under_way(receipt: Receipt) -> IngestReply:
+    """Return what is said of a submission that has not ended in time."""
+    return IngestReply(status="accepted", document_id=receipt.document_id, submission=place_header(receipt.place))
 
 
 def whereabouts(request: ApiRequest, receipt: Receipt) -> dict[str, str]:
     """Return the headers of a 202."""
     prefix = "/api" if request.scope["path"].startswith("/api/") else ""
-    location = f"{prefix}/rag/documents/{receipt.document_id}"
-    watched = f"{location}/events?since={place_header(receipt.place)}"
+    document, place = f"{prefix}/rag/documents/{receipt.document_id}", place_header(receipt.place)
+    location, watched = f"{document}?submission={place}", f"{document}/events?since={place}"
     return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
 
 
 def reply_of(receipt: Receipt, ended: Ended, *, wordy: bool) -> IngestReply:
     """Return how a submission ended, with the `message`, `sourceId` and `chunksCreated` of older clients if `wordy`."""
-    last, count = ended.entry.last, ended.chunk_count
-    if last.status == "deleted":
-        return IngestReply(status="deleted", document_id=receipt.document_id)
+    last, count = ended.last, ended.chunk_count
+    if last.status in ("deleted", "superseded"):
+        return IngestReply(status=last.status, document_id=receipt.document_id)
     reply = IngestReply(status=last.status, document_id=receipt.document_id, chunk_count=count)
     if last.status == "failed":
         return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())

@@ -27,6 +27,7 @@ from services.query_api.ingest import (
     replied,
     reply_of,
     title_of,
+    under_way,
     whereabouts,
 )
 from services.query_api.problems import Problem, invalid
@@ -194,7 +195,7 @@ async def _taken_all(request: ApiRequest, door: Door, upload: Upload) -> Respons
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
         ended = await door.end(receipt, wait_s)
         if ended is None:
-            return IngestReply(status="accepted", document_id=receipt.document_id, file=file.name)
+            return msgspec.structs.replace(under_way(receipt), file=file.name)
         return msgspec.structs.replace(reply_of(receipt, ended, wordy=True), file=file.name)
 
     items = await asyncio.gather(*(one(file) for file in upload.files))

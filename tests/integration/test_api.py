@@ -55,8 +55,9 @@ async def test_who_does_not_wait_is_told_where_to_look(client: httpx.AsyncClient
     patient = await client.post("/rag/ingest", json=body, headers={"Prefer": "wait=20"})
 
     id_ = reply.json()["documentId"]
-    assert (reply.status_code, reply.json()) == (202, {"status": "accepted", "documentId": id_})
-    assert reply.headers["location"] == f"/api/rag/documents/{id_}"
+    told = {"status": "accepted", "documentId": id_, "submission": reply.json()["submission"]}
+    assert (reply.status_code, reply.json()) == (202, told)
+    assert reply.headers["location"] == f"/api/rag/documents/{id_}?submission={told['submission']}"
     assert int(reply.headers["retry-after"]) > 0
     assert reply.headers["preference-applied"] == "wait=0"
     assert (patient.status_code, patient.headers["preference-applied"]) == (200, "wait=20")

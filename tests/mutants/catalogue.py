@@ -176,10 +176,31 @@ MUTANTS: tuple[Mutant, ...] = (
         "return min(place.time, MAX_VERSION)",
     ),
     _mutant(
-        "take another submission's entry for one's own",
-        "services/ingest_worker/accept.py",
-        "    answered = older(place, entry.last.place) and entry.last.status in TERMINAL\n",
-        "    answered = older(place, entry.last.place)\n",
+        "whoever is taken last is the newest",
+        "shared/ledger.py",
+        "entry.last if not entry.last.entered_by_door and older(said.place, entry.last.place) else said",
+        "said",
+        "tests/unit/ingest_worker/test_accept.py",
+    ),
+    _mutant(
+        "what a door has entered is somebody's end",
+        "shared/ledger.py",
+        "entry.last if not entry.last.entered_by_door and older(said.place, entry.last.place) else said",
+        "entry.last if older(said.place, entry.last.place) else said",
+        "tests/property/test_accept_model.py",
+        "tests/unit/ingest_worker/test_accept.py",
+    ),
+    _mutant(
+        "the newest end is everybody's",
+        "shared/ledger.py",
+        "        if own is not None:\n            return own if own.status in TERMINAL else None\n",
+        "",
+    ),
+    _mutant(
+        "an overtaken version never ends",
+        "shared/ledger.py",
+        '        return msgspec.structs.replace(each, status="superseded", at=said.at)\n',
+        "        return each\n",
         "tests/unit/ingest_worker/test_accept.py",
     ),
     _mutant(
@@ -191,8 +212,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "any version's end is the document's",
         "shared/ledger.py",
-        "    if entry is None or entry.last.version != version:\n",
-        "    if entry is None:\n",
+        "return msgspec.structs.replace(end, place=each.place) if each.version == version else each",
+        "return msgspec.structs.replace(end, place=each.place)",
     ),
     _mutant(
         "sweep what is being written",

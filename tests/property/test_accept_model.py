@@ -151,7 +151,7 @@ def explore(
         world = stack.pop()
         after = list(successors(world, records, decide, late=late))
         if not after:
-            wrong |= faults(world, newest, [record for record in places if record.raw_hash != FAILS][-1])
+            wrong |= faults(world, places, newest, [record for record in places if record.raw_hash != FAILS][-1])
         for state in after:
             if state not in seen and len(state.truth) < 9:
                 seen.add(state)
@@ -159,8 +159,8 @@ def explore(
     return len(seen), wrong
 
 
-def faults(world: World, newest: Submission, good: Submission) -> set[str]:
-    """Return what is wrong at the end; `good` is the newest submission that could be taken."""
+def faults(world: World, records: Sequence[Submission], newest: Submission, good: Submission) -> set[str]:
+    """Return what is wrong at the end; `good` is the newest of the records that could be taken."""
     found = set[str]()
     contents: dict[int, str] = {}
     for version, content in world.truth:
@@ -172,6 +172,13 @@ def faults(world: World, newest: Submission, good: Submission) -> set[str]:
         found.add("the newest version is not the newest submission")
     if world.entry is None or not world.entry.ended(newest.place):
         found.add("the newest submission never ended")
+    if world.entry is not None:
+        for record in records:
+            end = world.entry.end_of(record.place)
+            if end is None:
+                found.add("a submission never ended")
+            elif end.status != "superseded" and (end.status == "failed") != (record.raw_hash == FAILS):
+                found.add("a submission is told another one's end")
     if newest.erases and world.entry is not None and (world.entry.source or world.entry.path):
         found.add("an erased document has a name")
     return found

@@ -12,11 +12,11 @@ from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import sweep
 from services.embed_worker.vectors import Vectors
 from services.ingest_worker.chunking import Chunking
-from shared.contracts import ERASED
+from shared.contracts import ERASED, Place
 from shared.ids import document_id
 from shared.index import Generation, Index, vector_hash
 from shared.ledger import COLLECTION as LEDGER
-from shared.ledger import Ledger
+from shared.ledger import Entry, Ledger
 from shared.log import Record
 from shared.room import Room
 from shared.statuses import Statuses
@@ -80,6 +80,7 @@ def _compare(world: World, when: str, *, mended: bool) -> None:
     found = _points_differ(world.store, world.generation, want)
     found += _texts_differ(world, want)
     found += _ledger_differs(world.store, {id_: each for id_, each in want.items() if id_ not in world.watch.uncounted})
+    found += _ends_differ(world.store, submissions, mended=mended)
     found += _letters_differ(world.log, submissions, want, mended=mended)
     found += [f"I5: committed offsets went back: {each}" for group in world.groups.values() for each in group.went_back]
     found += [f"I5: {group.lag} of {group.name} are not committed" for group in world.groups.values() if group.lag]
@@ -167,6 +168,24 @@ def _ledger_differs(store: MemoryStore, want: Mapping[str, Expected]) -> list[st
                 found.append(f"I3: {id_} should be called {each.newest.title} {each.newest.tags}, not {title} {tags}")
         if each.newest.erases and any(map(point.payload.get, NAMING)):
             found.append(f"{id_} is erased, and its entry names it: {point.payload}")
+    return found
+
+
+def _ends_differ(store: MemoryStore, submissions: Mapping[str, Sequence[Sent]], *, mended: bool) -> list[str]:
+    """ADR 0054: each submission has an end, and it is its own."""
+    found = []
+    for id_, all_ in submissions.items():
+        point = store.points(LEDGER).get(id_)
+        entry = None if point is None else msgspec.convert(point.payload, Entry)
+        for each in all_ if entry is not None else ():
+            time, partition, offset = each.place
+            end = entry.end_of(Place(partition=partition, offset=offset, time=time)) if entry else None
+            if end is None:
+                found.append(f"I3: the submission of {id_} at {each.place} has not ended")
+            elif end.status == "failed" and not each.fails(mended=False):
+                found.append(f"I3: the submission of {id_} at {each.place} is told of another's failure: {end}")
+            elif end.status in DONE and each.fails(mended=mended):
+                found.append(f"I3: the submission of {id_} at {each.place} can't be taken, and is told: {end}")
     return found
 
 

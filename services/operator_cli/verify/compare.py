@@ -277,7 +277,7 @@ def _judge_end(
             findings.add("I3", f"version {last.version} is {last.status}, and was accepted as {newest.outcome}")
     elif last.status not in TERMINAL:
         findings.add("I3", f"version {last.version} has not ended: it is {last.status}")
-    elif last.version < newest.version:
+    elif last.version < newest.version and last.status != "failed":  # an earlier one may be taken after it failed
         findings.add("I3", f"the ledger last heard of version {last.version}, the log's newest is {newest.version}")
     elif last.status != "failed":
         findings.add("I3", f"version {last.version} is {last.status}, and the log knows none after {newest.version}")

@@ -4,7 +4,7 @@ import pytest
 from services.ingest_worker import accept
 from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
 from shared.contracts import ERASED, Place, Status, Validators
-from shared.ledger import Accepted, Entry, Last, finished, older
+from shared.ledger import MOST_ENDED, Accepted, Entry, Last, finished, older
 
 
 def at(offset: int, *, partition: int = 0, time: int | None = None) -> Place:
@@ -241,10 +241,87 @@ def test_a_failure_moves_only_the_last_submission() -> None:
     assert accept.fail(failed, a_submission(at(2), "b"), "b.pdf is damaged", "damaged") == failed
 
 
-def test_a_failure_older_than_what_was_taken_is_nobodys_business() -> None:
+def test_a_failure_older_than_what_was_taken_is_told_only_to_whoever_asks_for_it() -> None:
     entry, _ = first()
 
-    assert accept.fail(entry, a_submission(at(0), "b"), "x", "damaged") is None
+    failed = accept.fail(entry, a_submission(at(0), "b"), "x", "damaged")
+
+    assert failed is not None
+    assert (failed.last, failed.accepted, failed.updated_at) == (entry.last, entry.accepted, entry.updated_at)
+    assert ends_of(failed, at(0), at(1)) == ["failed", "created"]
+
+
+def ends_of(entry: Entry, *places: Place) -> list[str]:
+    return [end.status if (end := entry.end_of(place)) else "" for place in places]
+
+
+def test_a_broken_file_leaves_the_end_of_the_good_one_that_is_under_way() -> None:
+    under_way = entry_of(accept.decide(None, a_submission(at(1)), None))
+
+    broken = accept.fail(under_way, a_submission(at(2), "b"), "b.pdf is damaged", "damaged")
+
+    assert broken is not None
+    assert ends_of(broken, at(1), at(2), at(3)) == ["", "failed", ""]
+    entry, _ = applied(broken)
+    assert ends_of(entry, at(1), at(2)) == ["created", "failed"]
+    assert (entry.last.place, entry.last.status) == (at(2), "failed")
+
+
+def test_of_two_versions_under_way_each_submission_has_its_own_end() -> None:
+    first_version = entry_of(accept.decide(None, a_submission(at(1)), None))
+    both = entry_of(accept.decide(first_version, a_submission(at(2), "b"), None))
+
+    applied_first = finished(both, first_version.accepted.version, "created", at=0)
+    assert applied_first is not None
+    failed = finished(applied_first, both.accepted.version, "failed", at=0, error="no model takes it")
+    assert failed is not None
+
+    assert ends_of(applied_first, at(1), at(2)) == ["created", ""]
+    assert ends_of(failed, at(1), at(2)) == ["created", "failed"]
+
+
+def test_a_version_that_a_newer_one_has_overtaken_is_superseded() -> None:
+    first_version = entry_of(accept.decide(None, a_submission(at(1)), None))
+    both = entry_of(accept.decide(first_version, a_submission(at(2), "b"), None))
+
+    entry = finished(both, both.accepted.version, "updated", at=0)
+
+    assert entry is not None
+    assert ends_of(entry, at(0), at(1), at(2)) == ["superseded", "superseded", "updated"]
+
+
+def test_what_is_accepted_after_a_newer_one_failed_leaves_that_failure() -> None:
+    failed = accept.fail(None, a_submission(at(2), "b"), "b.pdf is damaged", "damaged")
+
+    taken = entry_of(accept.decide(failed, a_submission(at(1)), None))
+
+    assert ends_of(taken, at(1), at(2)) == ["", "failed"]
+    entry, answering = applied(taken)
+    assert ends_of(entry, at(1), at(2)) == ["created", "failed"]
+    assert isinstance(accept.decide(entry, a_submission(at(3)), answering), Settled)
+
+
+def test_only_the_last_ends_of_a_document_are_kept() -> None:
+    entry, answering = first()
+    for number in range(2, 40):
+        next_one = a_submission(at(number), str(number))
+        entry, answering = applied(entry_of(accept.decide(entry, next_one, answering)))
+    later = entry_of(accept.decide(entry, a_submission(at(40, time=10**9)), answering))
+
+    assert ends_of(entry, at(39), at(38), at(2)) == ["updated", "updated", "superseded"]
+    assert len(entry.earlier) <= MOST_ENDED
+    assert later.earlier == ()
+
+
+def test_an_erasure_forgets_why_others_failed() -> None:
+    entry = entry_of(accept.decide(None, a_submission(at(1)), None))
+    failed = accept.fail(entry, a_submission(at(2), "b"), "p is damaged", "damaged")
+
+    erased = entry_of(accept.decide(failed, an_erasure(at(3)), None))
+
+    assert erased.earlier == ()
+    assert finished(erased, entry.accepted.version, "failed", at=0, error="p gives no chunk") is None
+    assert accept.fail(erased, a_submission(at(2), "b"), "p is damaged", "damaged") is None
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["created", "sent again, unchanged"])

@@ -34,7 +34,8 @@ class Stands(NamedTuple):
         return Receipt(document.document_id, self.places[document.document_id])
 
     async def end(self, receipt: Receipt, wait_s: float) -> Ended:
-        return Ended(self.entries[receipt.document_id], 0, asyncio.get_running_loop().time())
+        entry = self.entries[receipt.document_id]
+        return Ended(entry, entry.last, 0, asyncio.get_running_loop().time())
 
 
 class Shelf:
