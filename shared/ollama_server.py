@@ -41,7 +41,11 @@ class OllamaClient(ollama.AsyncClient):
     """The package's client, and the two fields of /api/chat that it doesn't know."""
 
     async def chat_uncut(
-        self, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> AsyncIterator[ollama.ChatResponse]:
         """Return the parts of an answer to all of `messages`.
 
@@ -56,6 +60,7 @@ class OllamaClient(ollama.AsyncClient):
             "think": False,
             "truncate": False,
             "shift": False,
+            **({"tools": tools} if tools else {}),
         }
         parts: AsyncIterator[ollama.ChatResponse] = await self._request(
             ollama.ChatResponse, "POST", "/api/chat", json=body, stream=True

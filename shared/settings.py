@@ -49,7 +49,9 @@ class Settings(BaseSettings):
     qdrant_api_key: SecretStr = SecretStr("")  # the key of a Qdrant server that asks for one
     qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # begins each collection's name on a Qdrant server
     embedder: str = "minilm:"  # the model: minilm:, ollama://host:11434/model, or openai+https://host/v1/model
-    chat: str = "auto:"  # auto: (Ollama here, else extractive:), ollama://host/model, or openai+https://host/v1/model
+    chat: str = "auto:"  # models, the default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
+    chat_without_store: Literal["on", "off"] = "off"  # on: while the search is away, a model answers without documents
+    general_knowledge: Literal["on", "off"] = "off"  # on: where no passage is relevant, a model answers and says so
     openai_api_key: SecretStr = SecretStr("")  # what embedder and chat send to a server of openai+https://
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 

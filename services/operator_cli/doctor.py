@@ -71,7 +71,8 @@ def examine() -> Iterator[Check]:
         ("SLUICE_CHAT", settings.chat),
         ("SLUICE_BLOBS", settings.blobs),
     ):
-        yield part(variable, setting)
+        for each in _models(setting) if variable == "SLUICE_CHAT" else [setting]:
+            yield part(variable, each)
 
 
 def python(version: tuple[int, int]) -> Check:
@@ -179,9 +180,9 @@ def part(variable: str, setting: str) -> Check:
     """Return whether what the setting names can be reached."""
     name = variable.removeprefix("SLUICE_").lower()
     if setting == "auto:":
-        from shared.answers.open import open_answers  # noqa: PLC0415 - for this setting alone
+        from shared.answers.open import open_models  # noqa: PLC0415 - for this setting alone
 
-        answering = asyncio.run(open_answers(setting)).name
+        answering = asyncio.run(open_models(setting)).default.name
         return Check(name=name, verdict="ok", found=f"{variable}=auto: answers by {answering}")
     if setting.startswith("s3:"):
         return bucket(variable, setting)
@@ -216,6 +217,13 @@ def bucket(variable: str, setting: str) -> Check:
         found = f"{variable}: {error.sentence}"
         return Check(name="blobs", verdict="failed", found=found, fix=f"start it, or set {variable} to where it is")
     raise AssertionError("no content has this hash")
+
+
+def _models(setting: str) -> list[str]:
+    """Return the addresses in SLUICE_CHAT, without their aliases."""
+    from shared.answers.open import entries  # noqa: PLC0415 - it reads the same
+
+    return [url for _, url in entries(setting)]
 
 
 def _targets(setting: str) -> Iterator[tuple[str, int]]:

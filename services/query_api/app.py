@@ -33,6 +33,8 @@ from services.query_api import (
     upload,
 )
 from services.query_api.admission import Admission, Limits
+from services.query_api.answer import query
+from services.query_api.answer.answering import Answering
 from services.query_api.auth import Authenticate, Keyring
 from services.query_api.clients import openai, vector_stores
 from services.query_api.clients.asking import Asking
@@ -47,7 +49,7 @@ from services.query_api.problems import HANDLERS
 from services.query_api.redrive import Desk
 from services.query_api.request import ApiRequest
 from services.query_api.selection import Shelf
-from shared.answers import Answers
+from shared.answers.models import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.index import Index
@@ -80,7 +82,7 @@ class Parts:
     embedder: Embedder
     bm25: Bm25
     blobs: Blobs
-    answers: Answers
+    models: ChatModels
     readiness: Troubles
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
@@ -101,7 +103,13 @@ def make_api(parts: Parts) -> Litestar:
         at_once=settings.max_documents,
     )
     library = documents.Library(parts.ledger, parts.index, parts.blobs)
-    answering = chat.Chat(retriever, parts.answers, min_score=settings.min_score)
+    answering = Answering(
+        retriever,
+        parts.models,
+        min_score=settings.min_score,
+        general_knowledge=settings.general_knowledge == "on",
+        without_store=settings.chat_without_store == "on",
+    )
     provided = {
         "retriever": retriever,
         "metrics": metrics,
@@ -114,9 +122,9 @@ def make_api(parts: Parts) -> Litestar:
         "eraser": Eraser(door=door, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish),
         "place": erasing.Place(parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None),
         "desk": Desk(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
-        "chat": answering,
-        "asking": Asking(answering, parts.answers),
-        "models": Models(parts.answers, parts.embedder),
+        "answering": answering,
+        "asking": Asking(answering),
+        "models": Models(parts.models, parts.embedder),
         "embedding": Embedding(parts.embedder),
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
@@ -138,7 +146,7 @@ def make_api(parts: Parts) -> Litestar:
         documents.rag_document_text,
         events.rag_document_events,
         search.rag_search,
-        chat.rag_query,
+        query.rag_query,
         chat.chat,
         dead_letters.ops_dead_letters,
         dead_letters.ops_dead_letter,

@@ -8,7 +8,7 @@ from faststream.kafka import KafkaBroker
 
 from services.query_api.app import Parts, make_api
 from services.query_api.notices import Notices, listen
-from shared.answers.open import open_answers
+from shared.answers.open import open_models
 from shared.foundation import Foundation, lay_foundation
 from shared.log.consume import Consumption
 from shared.log.publish import publish
@@ -22,7 +22,7 @@ async def opened(
 ) -> Parts:
     """Return the API's parts, once the broker and the stages beside it run; `stack` ends those. See `base.begin`."""
     settings = base.settings
-    answers = await open_answers(settings.chat, settings.history, settings.openai_api_key)
+    models = await open_models(settings.chat, settings.history, settings.openai_api_key)
     notices = Notices()
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, embeds=embeds)
@@ -39,7 +39,7 @@ async def opened(
         embedder=base.embedder,
         bm25=base.bm25,
         blobs=base.blobs,
-        answers=answers,
+        models=models,
         readiness=troubles,
         registry=base.registry,
     )

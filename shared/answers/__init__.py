@@ -5,6 +5,9 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+Role = Literal["system", "user", "assistant", "tool"]
+FinishReason = Literal["stop", "length", "tool_calls"]
+
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """A retrieved chunk as an answer cites it."""
@@ -16,25 +19,92 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
 
 
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the model asks the client to make."""
+
+    id: str
+    name: str
+    arguments: str  # a JSON object
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One message of the conversation."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()  # of an assistant
+    tool_call_id: str | None = None  # of a tool's result: the call that it answers
+    name: str | None = None  # of the tool
+
+
+class Preferences(msgspec.Struct, frozen=True, kw_only=True):
+    """How the user wants to be answered, in the user's own words."""
+
+    persona: str | None = None
+    style: str | None = None
+    language: str | None = None
+    instructions: str | None = None  # number and format of what is wanted
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the model picks words. None leaves it to the model; with passages, the temperature is then 0."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked. `turns` ends with the user's question; `passages` is empty without retrieval."""
+    """What is asked. `turns` ends with the question, or with the results of tools that the model asked for."""
 
     turns: tuple[Turn, ...]
     passages: tuple[Passage, ...] = ()
     system: str | None = None
-    model: str | None = None  # the caller's wish; an adapter may refuse it
+    preferences: Preferences = Preferences()
+    sampling: Sampling = Sampling()
+    tools: tuple[dict[str, Any], ...] = ()  # as OpenAI's clients describe them; Ollama takes the same
+    tool_choice: str | dict[str, Any] | None = None
+    general: bool = False  # retrieval found nothing relevant: answer from general knowledge and say so
 
     @property
     def question(self) -> str:
         """Return the last user message."""
         return next((turn.content for turn in reversed(self.turns) if turn.role == "user"), "")
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer cost, as far as the model's server says it."""
+
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+    total_ns: int | None = None
+    load_ns: int | None = None
+    prompt_ns: int | None = None
+    answer_ns: int | None = None
+
+
+class Prompted(msgspec.Struct, frozen=True):
+    """The passages that the model reads. The answer cites no others."""
+
+    passages: tuple[Passage, ...]
+
+
+class Called(msgspec.Struct, frozen=True):
+    """The tools that the model asks for."""
+
+    calls: tuple[ToolCall, ...]
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of an answer."""
+
+    reason: FinishReason = "stop"
+    usage: Usage = Usage()
+
+
+Event = Prompted | str | Called | Finished  # a str is a piece of the answer, never empty
 
 
 class Answers(Protocol):
@@ -50,8 +120,10 @@ class Answers(Protocol):
         """Return whether it can't answer without passages (so plain chat is refused: NO_MODEL)."""
         ...
 
-    def stream(self, conversation: Conversation) -> AsyncIterator[str]:
-        """Yield the answer piece by piece; closing the iterator cancels the work.
+    def stream(self, conversation: Conversation) -> AsyncIterator[Event]:
+        """Yield `Prompted`, the answer's pieces, perhaps `Called`, and `Finished`; closing the iterator stops the work.
+
+        `Prompted` comes when the model has accepted the prompt, so an error before it can be followed by another try.
 
         Raises:
             Unavailable: the model is away, or its stream ended without a proper end.

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from shared.answers import Conversation, Passage
+from shared.answers import Conversation, Event, Finished, Passage, Prompted
+from shared.answers.citations import cited
 from shared.answers.sentences import Sentence, content_words, names, sentences, words
 
 NO_PASSAGES: Final = "I found nothing about this in the documents."
@@ -49,10 +50,17 @@ class Extractive:
         """Return True: it only quotes."""
         return True
 
-    async def stream(self, conversation: Conversation) -> AsyncGenerator[str, None]:
-        """Yield one sentence with its citation at a time, or one sentence that says there is no answer."""
-        for piece in answer(conversation.question, conversation.passages):
+    async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
+        """Yield one sentence with its citation at a time, or one sentence that says there is no answer.
+
+        An answer that quotes nothing has read nothing: its `Prompted` is empty.
+        """
+        pieces = list(answer(conversation.question, conversation.passages))
+        quotes = cited("".join(pieces), {passage.number for passage in conversation.passages})
+        yield Prompted(conversation.passages if quotes else ())
+        for piece in pieces:
             yield piece
+        yield Finished()
 
 
 def answer(question: str, passages: Sequence[Passage]) -> Iterator[str]:

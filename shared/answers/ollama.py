@@ -1,11 +1,14 @@
 """A chat model of an Ollama server, by /api/chat."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from shared.answers import Conversation, Turn
+import ollama
+
+from shared.answers import Called, Conversation, Event, Finished, Sampling, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Unavailable
 from shared.ollama_server import OllamaAddress, connect, failures_named
@@ -16,8 +19,8 @@ _WINDOW: Final = 8192  # tokens: context, history, question and answer, as promp
 class OllamaAnswers:
     """The answers of `ollama://host:port/model`.
 
-    Its own model answers whatever model the caller wishes for; the reply shows `name`. With passages, a citation that
-    names none of them is dropped. An answer that reaches the model's limit ends with `…`.
+    With passages, a citation that names none of them is dropped. An answer that reaches the model's limit ends with
+    `…`, unless the caller set that limit.
     """
 
     def __init__(self, address: OllamaAddress, history: int = 5, timeout_s: float = 120.0) -> None:
@@ -36,24 +39,27 @@ class OllamaAnswers:
         """Return False: a language model can chat."""
         return False
 
-    async def stream(self, conversation: Conversation) -> AsyncGenerator[str, None]:
-        """Yield the answer piece by piece; closing the iterator closes the connection, and the server stops.
+    async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
+        """Yield the answer's events; closing the iterator closes the connection, and the server stops.
 
         Raises:
             Unavailable: the server is away, has no such model, fails, stalls, or stops before the answer's end.
             Rejected: the question is longer than the model's window.
         """
         # Passages are to be quoted, not varied.
-        options: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
-        pieces = answered(conversation, self._history, lambda turns: self._pieces(turns, options))
-        async with aclosing(pieces):
-            async for piece in pieces:
-                yield piece
+        settled: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
+        options = settled | _options(conversation.sampling)
+        events = answered(conversation, self._history, lambda turns: self._events(turns, options, conversation.tools))
+        async with aclosing(events):
+            async for event in events:
+                yield event
 
-    async def _pieces(self, turns: list[Turn], options: dict[str, Any]) -> AsyncGenerator[str, None]:
-        sent = [{"role": turn.role, "content": turn.content} for turn in turns]
+    async def _events(
+        self, turns: list[Turn], options: dict[str, Any], tools: tuple[dict[str, Any], ...]
+    ) -> AsyncGenerator[str | Called | Finished, None]:
         async with connect(self._address.url, self._timeout_s) as client:
-            answer = await client.chat_uncut(self.name, sent, options)
+            answer = await client.chat_uncut(self.name, [_message(turn) for turn in turns], options, tools)
+            calls: list[ToolCall] = []
             async with aclosing(answer) as parts:
                 while True:
                     with failures_named(self._address):
@@ -63,7 +69,49 @@ class OllamaAnswers:
                         raise Unavailable(f"{self._address.server} stopped before the end of its answer")
                     if part.message.content:
                         yield part.message.content
-                    if part.done:
-                        if part.done_reason == "length":
-                            yield CUT_SHORT
-                        return
+                    for call in part.message.tool_calls or ():
+                        arguments = json.dumps(call.function.arguments)
+                        calls.append(ToolCall(id=f"call_{len(calls)}", name=call.function.name, arguments=arguments))
+                    if not part.done:
+                        continue
+                    if calls:
+                        yield Called(tuple(calls))
+                    cut = part.done_reason == "length"
+                    if cut and "num_predict" not in options:
+                        yield CUT_SHORT
+                    yield Finished(reason="tool_calls" if calls else "length" if cut else "stop", usage=_usage(part))
+                    return
+
+
+def _options(sampling: Sampling) -> dict[str, Any]:
+    """Return the sampling in Ollama's words, without what the caller left open."""
+    given = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "num_predict": sampling.max_tokens,
+        "stop": list(sampling.stop) or None,
+        "seed": sampling.seed,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+    if turn.tool_calls:
+        message["tool_calls"] = [
+            {"function": {"name": call.name, "arguments": json.loads(call.arguments)}} for call in turn.tool_calls
+        ]
+    if turn.name:
+        message["tool_name"] = turn.name
+    return message
+
+
+def _usage(part: ollama.ChatResponse) -> Usage:
+    return Usage(
+        prompt_tokens=part.prompt_eval_count,
+        answer_tokens=part.eval_count,
+        total_ns=part.total_duration,
+        load_ns=part.load_duration,
+        prompt_ns=part.prompt_eval_duration,
+        answer_ns=part.eval_duration,
+    )

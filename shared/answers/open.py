@@ -2,54 +2,89 @@
 
 import asyncio
 import os
-from typing import Final
+import re
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import SecretStr
 
-from shared.answers import Answers
 from shared.answers.extractive import Extractive
+from shared.answers.models import ChatModel, ChatModels
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
+
+if TYPE_CHECKING:
+    from shared.answers.ollama import OllamaAnswers
 
 _LOOK_S: Final = 2.0  # for a server; the start waits no longer
 _DEFAULT_HOST: Final = "127.0.0.1:11434"
 _NO_KEY: Final = SecretStr("")
+_ALIASED: Final = re.compile(r"([A-Za-z0-9._/-]+)=((?:auto|extractive|ollama|openai\+https?):.*)")
+_SHAPES: Final = "must be auto:, extractive:, ollama://host:11434/model or openai+https://host/v1/model"
 
 
-async def open_answers(setting: str, history: int = 5, openai_api_key: SecretStr = _NO_KEY) -> Answers:
-    """Return the answers of `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`.
+async def open_models(setting: str, history: int = 5, openai_api_key: SecretStr = _NO_KEY) -> ChatModels:
+    """Return the models of a comma-separated list, the default first; each may have an alias, as in `fast=ollama://…`.
 
-    `auto:` is the first chat model of the Ollama server at OLLAMA_HOST, or on this machine, when it is there now;
-    otherwise extractive answers. `history` is the number of earlier turns that a language model sees. A server that is
-    away now may come later.
+    A model is `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`. `auto:` is the
+    first chat model of the Ollama server at OLLAMA_HOST, or on this machine, when it is there now; otherwise extractive
+    answers. Those can always be chosen by name. `history` is the number of earlier turns that a language model sees. A
+    server that is away now may come later.
 
     Raises:
-        ConfigurationError: the setting is none of them, or the server refuses the key; the sentence names SLUICE_CHAT.
+        ConfigurationError: an entry is none of them, a name occurs twice, or a server refuses the key; the sentence
+            names SLUICE_CHAT.
     """
-    if setting == "extractive:":
-        return Extractive()
-    if setting == "auto:":
-        return await _found(history) or Extractive()
-    if setting.startswith("ollama:"):
+    models: list[ChatModel] = []
+    for alias, url in entries(setting):
+        model = await _opened(url, history, openai_api_key)
+        if alias:
+            model = msgspec.structs.replace(model, name=alias)
+        if any(model.name == other.name for other in models):
+            raise ConfigurationError(
+                f"SLUICE_CHAT={setting} names {model.name!r} twice; give one of them an alias, as in other={url}"
+            )
+        models.append(model)
+    if not models:
+        raise ConfigurationError(f"SLUICE_CHAT={setting} {_SHAPES}")
+    if all(model.server != "extractive" for model in models):
+        extractive = Extractive()
+        models.append(ChatModel(name=extractive.name, server="extractive", answers=extractive, stands_in=False))
+    return ChatModels(models)
+
+
+def entries(setting: str) -> list[tuple[str, str]]:
+    """Return alias (or an empty string) and address of every model in the setting, in order."""
+    parts = (part.strip() for part in setting.split(","))
+    aliased = ((_ALIASED.fullmatch(part), part) for part in parts if part)
+    return [(match[1], match[2]) if match else ("", part) for match, part in aliased]
+
+
+async def _opened(url: str, history: int, openai_api_key: SecretStr) -> ChatModel:
+    if url == "auto:" and (found := await _found(history)):
+        return ChatModel(name=found.name, server="ollama", answers=found)
+    if url in ("auto:", "extractive:"):
+        extractive = Extractive()
+        return ChatModel(name=extractive.name, server="extractive", answers=extractive)
+    if url.startswith("ollama:"):
         # The Ollama client is slow to import.
         from shared.answers.ollama import OllamaAnswers  # noqa: PLC0415
         from shared.ollama_server import ollama_address  # noqa: PLC0415
 
-        return OllamaAnswers(ollama_address("SLUICE_CHAT", setting), history)
-    if setting.startswith("openai+"):
+        ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), history)
+        return ChatModel(name=ollama.name, server="ollama", answers=ollama)
+    if url.startswith("openai+"):
         from shared.answers.openai import OpenAiAnswers  # noqa: PLC0415
         from shared.openai_server import openai_address  # noqa: PLC0415
 
-        answers = OpenAiAnswers(openai_address("SLUICE_CHAT", setting), openai_api_key, history)
-        await answers.check(_LOOK_S)
-        return answers
-    raise ConfigurationError(
-        f"SLUICE_CHAT={setting} must be auto:, extractive:, ollama://host:11434/model or openai+https://host/v1/model"
-    )
+        openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, history)
+        await openai.check(_LOOK_S)
+        return ChatModel(name=openai.name, server="openai", answers=openai)
+    raise ConfigurationError(f"SLUICE_CHAT={url} {_SHAPES}")
 
 
-async def _found(history: int) -> Answers | None:
+async def _found(history: int) -> "OllamaAnswers | None":
     address = _server(os.environ.get("OLLAMA_HOST") or _DEFAULT_HOST)
     if address is None:
         return None

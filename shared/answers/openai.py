@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from pydantic import SecretStr
 
-from shared.answers import Conversation, Turn
+from shared.answers import Called, Conversation, Event, Finished, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Unavailable
 from shared.model_server import BadAnswer, TooLong
@@ -16,10 +16,30 @@ from shared.openai_server import KEY_VARIABLE, OpenAiAddress, OpenAiServer
 from shared.settings import ConfigurationError
 
 _CUT: Final = frozenset({"length", "content_filter"})
+_DISPENSABLE: Final = ("stream_options", "temperature")  # left out where a server refuses them
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A part of a tool call; the parts of one have its index."""
+
+    index: int = 0
+    id: str | None = None
+    function: _Function = _Function()
 
 
 class _Delta(msgspec.Struct, frozen=True):
     content: str | None = None  # what a model thinks comes under other names, and isn't read
+    tool_calls: tuple[_Call, ...] | None = None
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -29,14 +49,14 @@ class _Choice(msgspec.Struct, frozen=True):
 
 class _Part(msgspec.Struct, frozen=True):
     choices: tuple[_Choice, ...] = ()
+    usage: _Usage | None = None
 
 
 class OpenAiAnswers:
     """The answers of `openai+https://host:port/v1/model`.
 
-    Its own model answers whatever model the caller wishes for; the reply shows `name`. With passages, a citation that
-    names none of them is dropped. An answer that reaches the model's limit, or that the server's filter stops, ends
-    with `…`.
+    With passages, a citation that names none of them is dropped. An answer that reaches the model's limit, or that the
+    server's filter stops, ends with `…`, unless the caller set that limit.
     """
 
     def __init__(self, address: OpenAiAddress, key: SecretStr, history: int = 5, timeout_s: float = 120.0) -> None:
@@ -45,7 +65,7 @@ class OpenAiAnswers:
         self._key = key
         self._history = history
         self._timeout_s = timeout_s
-        self._takes_temperature = True
+        self._refused: frozenset[str] = frozenset()  # optional fields that this server doesn't take
 
     @property
     def name(self) -> str:
@@ -77,51 +97,102 @@ class OpenAiAnswers:
         finally:
             await server.close()
 
-    async def stream(self, conversation: Conversation) -> AsyncGenerator[str, None]:
-        """Yield the answer piece by piece; closing the iterator closes the connection, and the server stops.
+    async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
+        """Yield the answer's events; closing the iterator closes the connection, and the server stops.
 
         Raises:
             Unavailable: the server is away, refuses, fails, stalls, or stops before the answer's end.
             Rejected: the question is longer than the model's window.
         """
-        # Passages are to be quoted, not varied.
-        settled = bool(conversation.passages)
-        pieces = answered(conversation, self._history, lambda turns: self._pieces(turns, settled=settled))
-        async with aclosing(pieces):
-            async for piece in pieces:
-                yield piece
+        optional = _optional(conversation)
+        events = answered(conversation, self._history, lambda turns: self._events(turns, optional))
+        async with aclosing(events):
+            async for event in events:
+                yield event
 
-    async def _pieces(self, turns: list[Turn], *, settled: bool) -> AsyncGenerator[str, None]:
+    async def _events(
+        self, turns: list[Turn], optional: dict[str, Any]
+    ) -> AsyncGenerator[str | Called | Finished, None]:
         body: dict[str, Any] = {
             "model": self.name,
-            "messages": [{"role": turn.role, "content": turn.content} for turn in turns],
+            "messages": [_message(turn) for turn in turns],
             "stream": True,
         }
-        if settled and self._takes_temperature:
+        while True:
+            taken = {name: value for name, value in optional.items() if name not in self._refused}
             try:
-                async with aclosing(self._parts(body | {"temperature": 0})) as parts:
+                async with aclosing(self._parts(body | taken)) as parts:
                     async for part in parts:
                         yield part
             except BadAnswer as error:
-                # Models that think first refuse every temperature but their own.
-                if error.status != 400 or "temperature" not in error.sentence:
+                # Models that think first refuse every temperature but their own; older servers report no usage.
+                refused = {name for name in _DISPENSABLE if name in taken and name in error.sentence}
+                if error.status != 400 or not refused:
                     raise
-                self._takes_temperature = False
+                self._refused |= refused
             else:
                 return
-        async with aclosing(self._parts(body)) as parts:
-            async for part in parts:
-                yield part
 
-    async def _parts(self, body: dict[str, Any]) -> AsyncGenerator[str, None]:
+    async def _parts(self, body: dict[str, Any]) -> AsyncGenerator[str | Called | Finished, None]:
         server = OpenAiServer(self._address, self._key, self._timeout_s)
+        calls: dict[int, ToolCall] = {}
+        usage, cut = Usage(), False
         try:
             async with aclosing(server.events("/chat/completions", body, _Part)) as events:
                 async for event in events:
                     for choice in event.choices[:1]:
                         if choice.delta.content:
                             yield choice.delta.content
-                        if choice.finish_reason in _CUT:
-                            yield CUT_SHORT
+                        for call in choice.delta.tool_calls or ():
+                            calls[call.index] = _joined(calls.get(call.index), call)
+                        cut = cut or choice.finish_reason in _CUT
+                    if event.usage:
+                        told = event.usage
+                        usage = Usage(prompt_tokens=told.prompt_tokens, answer_tokens=told.completion_tokens)
         finally:
             await server.close()
+        if calls:
+            yield Called(tuple(calls.values()))
+        if cut and "max_tokens" not in body:
+            yield CUT_SHORT
+        yield Finished(reason="tool_calls" if calls else "length" if cut else "stop", usage=usage)
+
+
+def _optional(conversation: Conversation) -> dict[str, Any]:
+    """Return the fields of a request that are left out where nothing is said."""
+    sampling = conversation.sampling
+    temperature = sampling.temperature
+    if temperature is None and conversation.passages:
+        temperature = 0  # passages are to be quoted, not varied
+    given = {
+        "stream_options": {"include_usage": True},
+        "temperature": temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop) or None,
+        "seed": sampling.seed,
+        "tools": list(conversation.tools) or None,
+        "tool_choice": conversation.tool_choice if conversation.tools else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+    if turn.tool_calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in turn.tool_calls
+        ]
+    if turn.tool_call_id:
+        message["tool_call_id"] = turn.tool_call_id
+    return message
+
+
+def _joined(begun: ToolCall | None, part: _Call) -> ToolCall:
+    """Return the call with what this part adds."""
+    return ToolCall(
+        id=part.id or (begun.id if begun else f"call_{part.index}"),
+        name=(begun.name if begun else "") + (part.function.name or ""),
+        arguments=(begun.arguments if begun else "") + (part.function.arguments or ""),
+    )

@@ -32,13 +32,17 @@ _TEMPLATE: Final = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?s>|(?:start|end)_of_turn>
 def messages(conversation: Conversation, history: int, *, share: int = 1) -> list[Turn]:
     """Return the turns to send: one of the system where there is something to say, the last `history`, the question.
 
-    Passages and earlier turns get 1/`share` of the room that there is for them.
+    What follows the question, such as the results of tools, is sent whole. Passages and earlier turns get 1/`share` of
+    the room that there is for them.
     The passages stand in the question's turn, not the system's: a document has no more say than a user.
     """
     said = [turn for turn in conversation.turns if turn.role != "system"]
     asked = max((position for position, turn in enumerate(said) if turn.role == "user"), default=len(said))
     earlier = said[:asked][-history:] if history else []
     kept = _fitting([turn.content for turn in reversed(earlier)], HISTORY_BYTES // share)
+    earlier = earlier[len(earlier) - kept :]
+    while earlier and earlier[0].role == "tool":  # servers refuse a result without its call
+        earlier = earlier[1:]
     passages = shown(conversation.passages, share=share)
 
     system = [conversation.system or "", *(turn.content for turn in conversation.turns if turn.role == "system")]
@@ -50,8 +54,9 @@ def messages(conversation: Conversation, history: int, *, share: int = 1) -> lis
         question = f"{context_block(passages)}\n\nQuestion: {question}"
     return [
         *([Turn(role="system", content=directions)] if directions else []),
-        *earlier[len(earlier) - kept :],
+        *earlier,
         Turn(role="user", content=question),
+        *said[asked + 1 :],
     ]
 
 

@@ -4,23 +4,23 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final
 
-from shared.answers import Conversation, Turn
+from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
 from shared.answers.citations import KnownCitations
 from shared.answers.prompt import messages, shown
 from shared.errors import Rejected
 from shared.model_server import TooLong
 
-Ask = Callable[[list[Turn]], AsyncGenerator[str, None]]
+Ask = Callable[[list[Turn]], AsyncGenerator[str | Called | Finished, None]]
 
 CUT_SHORT: Final = " …"  # behind an answer that reached the model's limit: nobody takes it for a whole one
 _SHARES: Final = (1, 2, 4, 8)  # of the prompt's limits, until the model takes it
 
 
-async def answered(conversation: Conversation, history: int, ask: Ask) -> AsyncGenerator[str, None]:
-    """Yield what `ask` gives for the conversation's prompt; citations of passages that it doesn't hold are dropped.
+async def answered(conversation: Conversation, history: int, ask: Ask) -> AsyncGenerator[Event, None]:
+    """Yield what `ask` gives for the conversation's prompt, after the passages that the prompt holds.
 
-    A prompt that is longer than the model's window gets fewer passages and earlier turns, and never a question in
-    part.
+    Citations of other passages are dropped. A prompt that is longer than the model's window gets fewer passages and
+    earlier turns, and never a question in part.
 
     Raises:
         Rejected: even the question alone is too long. And what `ask` raises.
@@ -31,12 +31,15 @@ async def answered(conversation: Conversation, history: int, ask: Ask) -> AsyncG
         if turns == sent:
             continue
         sent = turns
-        pieces = ask(turns)
-        known = {passage.number for passage in shown(conversation.passages, share=share)}
+        passages = tuple(shown(conversation.passages, share=share))
+        accepted = False
         try:
-            async with aclosing(_citing(known, pieces)) as citing:
-                async for piece in citing:
-                    yield piece
+            async with aclosing(_citing({passage.number for passage in passages}, ask(turns))) as events:
+                async for event in events:
+                    if not accepted:
+                        accepted = True
+                        yield Prompted(passages)
+                    yield event
         except TooLong as error:
             refusal = error
         else:
@@ -44,15 +47,19 @@ async def answered(conversation: Conversation, history: int, ask: Ask) -> AsyncG
     raise Rejected(f"the conversation is longer than the model takes: {refusal}", "conversation_too_long")
 
 
-async def _citing(known: set[int], pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    async with aclosing(pieces):
-        if not known:
-            async for piece in pieces:
-                yield piece
-            return
-        citations = KnownCitations(known)
-        async for piece in pieces:
-            if passed := citations.feed(piece):
-                yield passed
-        if rest := citations.rest():
-            yield rest
+async def _citing(
+    known: set[int], events: AsyncGenerator[str | Called | Finished, None]
+) -> AsyncGenerator[str | Called | Finished, None]:
+    """Yield the events; where there are passages, without citations of numbers that are not known."""
+    citations = KnownCitations(known)
+    async with aclosing(events):
+        async for event in events:
+            if not known:
+                yield event
+            elif isinstance(event, str):
+                if passed := citations.feed(event):
+                    yield passed
+            else:
+                if rest := citations.rest():
+                    yield rest
+                yield event

@@ -6,13 +6,14 @@ from contextlib import aclosing
 import pytest
 from pydantic import SecretStr
 
-from shared.answers import Answers, Conversation, Passage, Turn
+from shared.answers import Answers, Conversation, Finished, Passage, Prompted, Turn
 from shared.answers.citations import cited
 from shared.answers.extractive import Extractive
 from shared.answers.ollama import OllamaAnswers
 from shared.answers.openai import OpenAiAnswers
 from shared.ollama_server import OllamaAddress
 from shared.openai_server import OpenAiAddress
+from tests.answering import pieces, said
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import CHAT_MODEL
 
@@ -64,10 +65,6 @@ async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
             yield OpenAiAnswers(OpenAiAddress(f"{url}/v1", CHAT_MODEL), KEY)
 
 
-async def said(answers: Answers, conversation: Conversation) -> str:
-    return "".join([piece async for piece in answers.stream(conversation)])
-
-
 async def test_an_answer_cites_only_passages_that_were_given(answers: Answers) -> None:
     answer = await said(answers, a_conversation("When may goods be returned, and when does the shop open?", *HANDBOOK))
 
@@ -86,10 +83,20 @@ async def test_an_answer_holds_what_the_passages_say(answers: Answers) -> None:
 async def test_an_answer_comes_in_pieces_none_of_them_empty(answers: Answers) -> None:
     conversation = a_conversation("When may goods be returned, and when does the shop open?", *HANDBOOK)
 
-    pieces = [piece async for piece in answers.stream(conversation)]
+    told = await pieces(answers, conversation)
 
-    assert len(pieces) > 1
-    assert all(pieces)
+    assert len(told) > 1
+    assert all(told)
+
+
+async def test_the_passages_come_first_and_the_end_last(answers: Answers) -> None:
+    conversation = a_conversation("When may goods be returned, and when does the shop open?", *HANDBOOK)
+
+    first, *between, last = [event async for event in answers.stream(conversation)]
+
+    assert first == Prompted(HANDBOOK)
+    assert isinstance(last, Finished)
+    assert all(isinstance(event, str) for event in between)
 
 
 async def test_the_same_question_gets_the_same_answer(answers: Answers) -> None:

@@ -22,6 +22,7 @@ from shared.log import Publish
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.ollama_server import OllamaAddress
+from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
@@ -566,7 +567,7 @@ async def test_chat_answers_from_documents_in_the_contracts_shape(client: httpx.
 
     told = reply.json()
     assert (reply.status_code, told["status"], told["conversationId"]) == (200, "success", "c7")
-    assert told["data"].keys() == {"model", "created_at", "message", "done"}
+    assert told["data"].keys() == {"model", "created_at", "message", "done", "done_reason", "total_duration"}
     assert told["data"]["message"] == {"role": "assistant", "content": told["response"]}
     assert (told["data"]["model"], told["data"]["done"]) == ("extractive", True)
     assert "six in the evening" in told["response"]
@@ -649,7 +650,7 @@ async def ollama() -> AsyncIterator[FakeOllama]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def model_client(parts: Parts, ollama: FakeOllama, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
     answers = OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5)
-    async with a_client(an_app(parts, answers=answers), next(tenants)) as client:
+    async with a_client(an_app(parts, models=models_of(answers)), next(tenants)) as client:
         yield client
 
 
@@ -699,6 +700,91 @@ async def test_a_model_that_fails_is_asked_once_more_and_then_it_is_a_503(
     problem(asked, 503, "GENERATION_FAILED")
     *_, (name, data) = events(streamed.text)
     assert (name, data["status"]) == ("error", 503)
+
+
+async def test_a_client_chooses_among_the_configured_models(model_client: httpx.AsyncClient) -> None:
+    await ingested(model_client)
+    body = {"message": [{"type": "text", "text": "When is it lit?"}], "useRag": True, "user": "u1", "target": "ollama"}
+
+    told = (await model_client.post("/chat", json=body)).json()
+    chosen = (await model_client.post("/chat", json=body | {"model": f"{CHAT_MODEL}:latest"})).json()
+    other = await model_client.post("/chat", json=body | {"model": "gpt-5"})
+
+    assert told["data"]["model"] == chosen["data"]["model"] == CHAT_MODEL
+    assert problem(other, 400) == f"model: 'gpt-5' is not allowed here; these are: {CHAT_MODEL}"
+
+
+async def test_an_image_in_a_message_is_refused_and_not_passed_over(client: httpx.AsyncClient) -> None:
+    parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+
+    reply = await client.post("/chat", json={"messages": [{"role": "user", "content": parts}], "useRag": True})
+
+    assert problem(reply, 400).startswith("messages[0].content[1]: has the type 'image_url'")
+
+
+async def test_citations_say_where_they_stand(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client)
+
+    told = (await client.post("/chat", json={"message": "When is the lantern lit?", "useRag": True})).json()
+
+    first = told["citations"][0]
+    (start, end), *_ = first["spans"]
+    assert told["response"][start:end] == "[1]"
+    assert (first["documentId"], first["title"], first["excerpt"]) == (id_, "Lantern", told["sources"][0]["chunk"])
+    assert told["references"] == ["Lantern"]
+
+
+async def test_a_query_is_streamed_like_a_chat(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client)
+    body = {"question": "When is the lantern lit?", "documentIds": [id_], "stream": True}
+
+    (first, sources), *tokens, (last, done) = events((await client.post("/rag/query", json=body)).text)
+
+    assert (first, last) == ("sources", "done")
+    assert sources["sources"] == done["sources"]
+    assert "".join(data["content"] for _, data in tokens) == done["answer"]
+
+
+async def test_sources_are_none_where_nothing_can_be_quoted(client: httpx.AsyncClient) -> None:
+    await ingested(client)
+    body = {"message": "Who painted the ceiling of the opera in Vienna?", "useRag": True, "stream": True}
+
+    (_, sources), *_, (_, done) = events((await client.post("/chat", json=body)).text)
+
+    assert sources["ragSources"] == done["ragSources"] == []
+    assert done["ragUsed"] is False
+
+
+async def test_where_no_passage_is_relevant_a_model_may_answer_from_general_knowledge(
+    parts: Parts, ollama: FakeOllama, tenants: Iterator[str]
+) -> None:
+    settings = parts.settings.model_copy(update={"general_knowledge": "on"})
+    models = models_of(OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5))
+    async with a_client(an_app(parts, models=models, settings=settings), next(tenants)) as client:
+        told = (await client.post("/chat", json={"message": "Why is the sky blue?", "useRag": True})).json()
+    async with a_client(an_app(parts, models=models), next(tenants)) as client:
+        refused = (await client.post("/chat", json={"message": "Why is the sky blue?", "useRag": True})).json()
+
+    assert told["response"].startswith("This answer comes from general knowledge")
+    assert (told["generalKnowledge"], told["ragUsed"]) == (True, False)
+    assert refused["response"].startswith("I found nothing")
+    assert len(ollama.bodies("/api/chat")) == 1
+
+
+async def test_the_next_model_answers_when_the_first_one_fails_twice(
+    parts: Parts, ollama: FakeOllama, tenants: Iterator[str]
+) -> None:
+    ollama.fault = "500"
+    async with fake_ollama() as other:
+        models = models_of(
+            OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5),
+            OllamaAnswers(OllamaAddress(other.url, f"{CHAT_MODEL}:latest"), timeout_s=5),
+        )
+        async with a_client(an_app(parts, models=models), next(tenants)) as client:
+            told = await client.post("/chat", json={"message": "Hello"})
+
+    assert told.json()["data"]["model"] == f"{CHAT_MODEL}:latest"
+    assert len(ollama.bodies("/api/chat")) == 2
 
 
 # Query
@@ -800,7 +886,7 @@ async def test_a_bug_is_a_500_without_its_inside(parts: Parts, tenants: Iterator
             yield "almost"
             raise ZeroDivisionError("secret inside")
 
-    async with a_client(an_app(parts, answers=Buggy()), next(tenants)) as client:
+    async with a_client(an_app(parts, models=models_of(Buggy())), next(tenants)) as client:
         reply = await client.post("/chat", json={"message": "x"})
         streamed = await client.post("/chat", json={"message": "x", "stream": True})
 
@@ -915,7 +1001,7 @@ async def test_a_client_that_leaves_stops_the_model(parts: Parts, ollama: FakeOl
     body = json.dumps({"message": "Hello", "stream": True}).encode()
     head = raw("/chat", "Content-Type: application/json", f"Content-Length: {len(body)}")
 
-    async with listening(an_app(parts, answers=answers)) as address:
+    async with listening(an_app(parts, models=models_of(answers))) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(head + body)
         await reader.readuntil(b"event: token")

@@ -20,6 +20,7 @@ from shared.embedder.served import ServedEmbedder
 from shared.errors import Rejected, Unavailable
 from shared.ollama_server import OllamaAddress
 from shared.openai_server import OpenAiAddress
+from tests.answering import said
 from tests.servers.cache import CI_ONLY
 from tests.servers.choice import own
 from tests.servers.ollama import CHAT_MODEL, EMBEDDING_MODEL, RECIPE, OllamaServer, call, missing
@@ -176,7 +177,7 @@ async def test_who_leaves_an_answer_stops_the_model(ollama_server: OllamaServer,
         answers = OpenAiAnswers(OpenAiAddress(f"{ollama_server.url}/v1", CHAT_MODEL), SecretStr(""))
     say(ollama_server.url, "When does it open?")  # loads the model
     began = cpu_seconds(ollama_server)
-    whole = "".join([piece async for piece in answers.stream(an_endless_answer())])
+    whole = await said(answers, an_endless_answer())
     cost = cpu_seconds(ollama_server) - began
 
     pieces = answers.stream(an_endless_answer())

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from services.query_api.chat import Chat
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.clients.links import Citation, Links, source_list
 from services.query_api.clients.models import Choice
 from services.query_api.problems import invalid
 from services.query_api.search import question_of
-from shared.answers import Answers, Conversation, Passage, Turn
+from shared.answers import Turn
 from shared.store import Filter
 
 KEEP_ALIVE_S: Final = 15.0
@@ -23,7 +23,7 @@ _BYTES_OF_A_TOKEN: Final = 4  # in any script, as prompt.py reckons
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer cost. Tokens are estimated from bytes: no model tells its count."""
+    """What an answer cost. Tokens are estimated from bytes where the model does not count them."""
 
     prompt_tokens: int
     answer_tokens: int
@@ -44,15 +44,18 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 class Asked:
     """One question under way: iterate `pieces`, then take `finished`."""
 
-    def __init__(self, chat: Chat, conversation: Conversation, links: Links, *, inline: bool, silent: bool) -> None:
-        self._chat = chat
-        self._conversation = conversation
+    def __init__(
+        self, answering: Answering, prepared: Prepared | None, turns: Sequence[Turn], links: Links, *, inline: bool
+    ) -> None:
+        """Take what was prepared; None is a chore that nobody here can do, and its answer is empty."""
+        self._answering = answering
+        self._prepared = prepared
+        self._turns = turns
         self._links = links
         self._inline = inline
-        self._silent = silent
-        self._said: list[str] = []
         self._began = time.monotonic_ns()
         self._first: int | None = None
+        self._answer = Answer(text="", model="", passages=(), citations=())
 
     async def pieces(self) -> AsyncGenerator[str, None]:
         """Yield the answer piece by piece; closing the generator stops the model.
@@ -60,14 +63,16 @@ class Asked:
         Raises:
             Unavailable: the model is away. Rejected: it doesn't take so much.
         """
-        if self._silent:
+        if self._prepared is None:
             return
-        async with aclosing(self._chat.pieces(self._conversation)) as stream:  # type: ignore[type-var]  # a generator
-            async for piece in stream:
-                if self._first is None:
-                    self._first = time.monotonic_ns()
-                self._said.append(piece)
-                yield piece
+        async with aclosing(self._answering.stream(self._prepared)) as progress:
+            async for step in progress:
+                if isinstance(step, Answer):
+                    self._answer = step
+                elif isinstance(step, str):
+                    if self._first is None:
+                        self._first = time.monotonic_ns()
+                    yield step
 
     async def whole(self) -> Finished:
         """Return the whole answer. Raises as `pieces`."""
@@ -77,13 +82,13 @@ class Asked:
 
     def finished(self) -> Finished:
         """Return the answer, once its pieces have ended."""
-        answered = self._chat.judged(self._conversation, self._said)
-        citations = self._links.citations(answered.text, answered.passages)
+        answer = self._answer
+        citations = self._links.citations(answer.text, answer.passages)
         now = time.monotonic_ns()
-        asked = [turn.content for turn in self._conversation.turns]
-        asked += [passage.text for passage in self._conversation.passages]
+        asked = [turn.content for turn in self._turns] + [passage.text for passage in answer.passages]
+        told = answer.usage
         return Finished(
-            text=answered.text,
+            text=answer.text,
             tail=source_list(citations) if self._inline else "",
             citations=citations,
             sources=[
@@ -93,11 +98,11 @@ class Asked:
                     "score": passage.score,
                     "metadata": {**passage.metadata, "title": passage.title},
                 }
-                for passage in answered.passages
+                for passage in answer.passages
             ],
             figures=Figures(
-                prompt_tokens=sum(map(tokens, asked)),
-                answer_tokens=tokens(answered.text),
+                prompt_tokens=sum(map(tokens, asked)) if told.prompt_tokens is None else told.prompt_tokens,
+                answer_tokens=tokens(answer.text) if told.answer_tokens is None else told.answer_tokens,
                 first_ns=(self._first or now) - self._began,
                 total_ns=now - self._began,
             ),
@@ -107,9 +112,8 @@ class Asked:
 class Asking:
     """Answers what clients of other protocols ask."""
 
-    def __init__(self, chat: Chat, answers: Answers) -> None:
-        self._chat = chat
-        self._answers = answers
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
 
     async def ask(
         self,
@@ -133,14 +137,17 @@ class Asking:
         question = question_of(asked[-1].content, field)
         # A client's own chores: nothing in the documents bears on them, and quotations would be no answer.
         chore = question.lstrip().startswith(_HOUSEKEEPING)
-        silent = chore and self._answers.needs_passages
-        passages: tuple[Passage, ...] = ()
-        if choice.rag and not chore:
-            passages = await self._chat.about(tenant, question, top_k=top_k, where=where or Filter())
-        elif not silent:
-            self._chat.require_model()
-        conversation = Conversation(turns=tuple(turns), passages=passages, model=choice.model)
-        return Asked(self._chat, conversation, links, inline=choice.inline, silent=silent)
+        if chore and self._answering.models.chosen(choice.model)[0].answers.needs_passages:
+            return Asked(self._answering, None, turns, links, inline=choice.inline)
+        prepared = await self._answering.prepare(
+            AnswerRequest(
+                tenant=tenant,
+                turns=tuple(turns),
+                retrieval=Retrieval(top_k=top_k, where=where or Filter()) if choice.rag and not chore else None,
+                model=choice.model,
+            )
+        )
+        return Asked(self._answering, prepared, turns, links, inline=choice.inline)
 
 
 def tokens(text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from services.query_api.problems import Problem
-from shared.answers import Answers
+from shared.answers.models import ChatModels, UnknownModel
 from shared.embedder import Embedder
 
 RAG: Final = "rag/"
@@ -28,8 +28,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Models:
     """The names that this server answers to."""
 
-    def __init__(self, answers: Answers, embedder: Embedder) -> None:
-        self._answers = answers
+    def __init__(self, models: ChatModels, embedder: Embedder) -> None:
+        self._models = models
         self._embedder = embedder
 
     @property
@@ -39,9 +39,12 @@ class Models:
 
     def chatting(self) -> list[str]:
         """Return the names that can be asked, the best choice first; a model that only quotes chats with nobody."""
-        model = self._answers.name
-        names = [RAG + model, RAG + model + INLINE]
-        return names if self._answers.needs_passages else [*names, model]
+        names: list[str] = []
+        for model in self._models.all:
+            names += [RAG + model.name, RAG + model.name + INLINE]
+            if not model.answers.needs_passages:
+                names.append(model.name)
+        return names
 
     def listed(self) -> list[str]:
         """Return every name."""
@@ -56,9 +59,11 @@ class Models:
         inline = name.removesuffix(_LATEST).endswith(INLINE)
         plain = name.removesuffix(_LATEST).removesuffix(INLINE) if inline else name
         rag = plain.startswith(RAG)
-        if not _same(plain.removeprefix(RAG), self._answers.name):
-            raise unknown(name, self.chatting())
-        return Choice(model=self._answers.name, rag=rag, inline=inline)
+        try:
+            [model] = self._models.chosen(plain.removeprefix(RAG) or name)
+        except UnknownModel:
+            raise unknown(name, self.chatting()) from None
+        return Choice(model=model.name, rag=rag, inline=inline)
 
     def check_embedding(self, name: str) -> None:
         """Raise the 404 of a name that isn't the embedding model's."""

@@ -8,6 +8,7 @@ import pytest_asyncio
 from services.query_api.app import Parts
 from shared.answers.ollama import OllamaAnswers
 from shared.ollama_server import OllamaAddress
+from tests.answering import models_of
 from tests.integration.api import HERONS, an_app, ingested, listening
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
@@ -38,7 +39,7 @@ async def quoting_url(parts: Parts) -> AsyncIterator[str]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def chatting_url(parts: Parts, chat_server: FakeOllama) -> AsyncIterator[str]:
     answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), timeout_s=5)
-    async with listening(an_app(parts, answers=answers)) as (host, port):
+    async with listening(an_app(parts, models=models_of(answers))) as (host, port):
         yield f"http://{host}:{port}"
 
 

@@ -8,6 +8,7 @@ from shared.answers import Conversation, Passage, Turn
 from shared.answers.ollama import OllamaAnswers
 from shared.errors import Rejected, Unavailable
 from shared.ollama_server import OllamaAddress
+from tests.answering import pieces, said
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, Fault, fake_ollama
 
 PASSAGE = Passage(number=1, text="It is so.", title="Book", score=0.9, metadata={})
@@ -23,7 +24,7 @@ async def server() -> AsyncIterator[FakeOllama]:
 async def test_the_answer_comes_through_and_the_request_is_what_we_mean(server: FakeOllama) -> None:
     answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
 
-    answer = "".join([piece async for piece in answers.stream(ASKED)])
+    answer = await said(answers, ASKED)
 
     assert answer == "According to [1]: it is so."
     [body] = server.bodies("/api/chat")
@@ -37,9 +38,9 @@ async def test_plain_chat_passes_untouched(server: FakeOllama) -> None:
     server.reply = "x = [7], see [9]."
     answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
 
-    pieces = [piece async for piece in answers.stream(Conversation(turns=ASKED.turns))]
+    told = await pieces(answers, Conversation(turns=ASKED.turns))
 
-    assert "".join(pieces) == server.reply
+    assert "".join(told) == server.reply
     assert "temperature" not in server.bodies("/api/chat")[0]["options"]
 
 
@@ -101,7 +102,7 @@ async def test_an_answer_that_reached_its_limit_ends_with_an_ellipsis(server: Fa
     server.fault = "length"
     answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
 
-    answer = "".join([piece async for piece in answers.stream(ASKED)])
+    answer = await said(answers, ASKED)
 
     assert answer == "According to [1]: it is so. …"
 
@@ -114,7 +115,7 @@ async def test_a_conversation_longer_than_the_window_loses_passages_and_then_is_
     answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
     long = Conversation(turns=ASKED.turns, passages=passages)
 
-    answer = "".join([piece async for piece in answers.stream(long)])
+    answer = await said(answers, long)
 
     assert answer == "So it is [1], and so."  # the eighth wasn't shown
     server.window = 10

@@ -6,11 +6,12 @@ import pytest
 from pydantic import SecretStr
 
 from shared.answers import Conversation, Passage, Turn
-from shared.answers.open import open_answers
+from shared.answers.open import open_models
 from shared.answers.openai import OpenAiAnswers
 from shared.errors import Rejected, Unavailable
 from shared.openai_server import OpenAiAddress
 from shared.settings import ConfigurationError
+from tests import answering
 from tests.servers.fake_openai import CHAT_MODEL, FakeOpenAi, Fault, fake_openai
 
 KEY = SecretStr("sk-a-key")
@@ -30,7 +31,7 @@ def of(server: FakeOpenAi, timeout_s: float = 20) -> OpenAiAnswers:
 
 
 async def said(answers: OpenAiAnswers, conversation: Conversation = ASKED) -> str:
-    return "".join([piece async for piece in answers.stream(conversation)])
+    return await answering.said(answers, conversation)
 
 
 async def test_the_answer_comes_through_and_the_request_is_what_we_mean(server: FakeOpenAi) -> None:
@@ -128,9 +129,9 @@ async def test_a_refused_key_stops_the_start_and_a_server_that_is_away_does_not(
         setting = f"openai+{server.base}/{CHAT_MODEL}"
 
         with pytest.raises(ConfigurationError, match=r"SLUICE_CHAT: .* answered 401: .*_API_KEY") as caught:
-            await open_answers(setting, openai_api_key=KEY)
+            await open_models(setting, openai_api_key=KEY)
         assert KEY.get_secret_value() not in str(caught.value)
 
         server.lists, server.key = False, ""
-        assert (await open_answers(setting)).name == CHAT_MODEL
-    assert (await open_answers(setting)).name == CHAT_MODEL
+        assert (await open_models(setting)).default.name == CHAT_MODEL
+    assert (await open_models(setting)).default.name == CHAT_MODEL

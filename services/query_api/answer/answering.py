@@ -1,0 +1,291 @@
+"""The one way from a question to an answer. Every surface (AgentX, OpenAI, Ollama, MCP) calls this and translates."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+import structlog
+
+from services.query_api.answer.citing import Citation, citations
+from services.query_api.problems import invalid, unavailable
+from services.query_api.search import Retriever
+from shared.answers import (
+    Called,
+    Conversation,
+    FinishReason,
+    Passage,
+    Preferences,
+    Prompted,
+    Sampling,
+    ToolCall,
+    Turn,
+    Usage,
+)
+from shared.answers.models import ChatModel, ChatModels, UnknownModel
+from shared.errors import Unavailable
+from shared.store import Filter
+
+NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
+GENERAL: Final = "This answer comes from general knowledge, not from the documents: "
+TRIES: Final = 2  # a model that failed before its first word is asked once more
+
+log = structlog.get_logger(__name__)
+
+
+class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the passages of an answer are searched, and how many."""
+
+    top_k: int = 5
+    where: Filter = Filter()
+    min_score: float | None = None  # None: as the settings say
+
+
+class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks. Without `retrieval` the model answers alone."""
+
+    tenant: str
+    turns: tuple[Turn, ...]  # the last one of the user is the question
+    retrieval: Retrieval | None = None
+    model: str | None = None  # a configured name; None: the default, and the others when it fails
+    target: str | None = None  # a server's kind or a configured name, as AgentX sends it
+    system: str | None = None
+    preferences: Preferences = Preferences()
+    sampling: Sampling = Sampling()
+    tools: tuple[dict[str, object], ...] = ()
+    tool_choice: str | dict[str, object] | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A request with its passages and the models to ask. All that the caller did wrong is known by now."""
+
+    conversation: Conversation
+    models: tuple[ChatModel, ...]  # to try, in this order
+    refusal: str | None = None  # the whole answer, when no model is to be asked
+    warnings: tuple[str, ...] = ()
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """The passages that the answer may cite. It comes before the first word; the `Answer` has the same."""
+
+    model: str
+    passages: tuple[Passage, ...]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole answer."""
+
+    text: str
+    model: str  # the configured name of the model that answered
+    passages: tuple[Passage, ...]  # that the model read, or that were quoted
+    citations: tuple[Citation, ...]  # by first mention
+    finish_reason: FinishReason = "stop"
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()  # `total_ns` is always known
+    general: bool = False  # from general knowledge, because no document had anything relevant
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def rag_used(self) -> bool:
+        """Return whether a passage entered the prompt."""
+        return bool(self.passages)
+
+
+Progress = Sources | str | Answer  # a str is a piece of the text
+
+
+class Answering:
+    """Answers questions from one index by the configured models."""
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        models: ChatModels,
+        *,
+        min_score: float = 0.0,
+        general_knowledge: bool = False,
+        without_store: bool = False,
+    ) -> None:
+        """Take the parts.
+
+        `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
+        `without_store`: while the search is unavailable, a model answers without passages.
+        """
+        self._retriever = retriever
+        self._models = models
+        self._min_score = min_score
+        self._general_knowledge = general_knowledge
+        self._without_store = without_store
+
+    @property
+    def models(self) -> ChatModels:
+        """Return the configured models."""
+        return self._models
+
+    async def answer(self, request: AnswerRequest) -> Answer:
+        """Return the whole answer. Raises as `prepare` and `stream` do."""
+        return await self.finish(await self.prepare(request))
+
+    async def finish(self, prepared: Prepared) -> Answer:
+        """Return the whole answer to a prepared request. Raises as `stream` does."""
+        async with aclosing(self.stream(prepared)) as progress:
+            async for step in progress:
+                if isinstance(step, Answer):
+                    return step
+        raise RuntimeError("the stream ended without an Answer")
+
+    async def prepare(self, request: AnswerRequest) -> Prepared:
+        """Return the request with its passages, ready to be streamed.
+
+        Raises:
+            Problem: 400, the model or target isn't configured; 503, no model can chat without passages.
+            Unavailable: the search is away, and no setting lets a model answer without it.
+        """
+        models = self._chosen(request)
+        passages: tuple[Passage, ...] = ()
+        warnings: tuple[str, ...] = ()
+        answerable = tuple(model for model in models if not model.answers.needs_passages)
+        if request.retrieval is None:
+            if not answerable:
+                raise _no_model(models[0])
+            return self._prepared(request, answerable)
+        try:
+            passages = await self._passages(request, request.retrieval)
+        except Unavailable as error:
+            if not (self._without_store and answerable):
+                raise
+            log.warning("answered_without_search", reason=error.sentence)
+            warnings = ("the search is unavailable; this answer was made without the documents",)
+            return self._prepared(request, answerable, warnings=warnings)
+        if passages:
+            return self._prepared(request, models, passages=passages)
+        if self._general_knowledge and answerable:
+            return self._prepared(request, answerable, general=True)
+        return msgspec.structs.replace(self._prepared(request, models), refusal=NOTHING_FOUND)
+
+    async def stream(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
+        """Yield `Sources`, the text's pieces, and the `Answer`; closing the generator stops the model.
+
+        Raises:
+            Unavailable: every model failed twice before its first word, or one failed after it.
+            Rejected: the question is longer than the model takes.
+        """
+        if prepared.refusal is not None:
+            name = prepared.models[0].name
+            yield Sources(name, ())
+            yield prepared.refusal
+            yield Answer(
+                text=prepared.refusal,
+                model=name,
+                passages=(),
+                citations=(),
+                usage=Usage(total_ns=0),
+                warnings=prepared.warnings,
+            )
+            return
+        attempts = [model for model in prepared.models for _ in range(TRIES)]
+        for attempt, model in enumerate(attempts, start=1):
+            begun = False
+            try:
+                async with aclosing(_answered(model, prepared)) as progress:
+                    async for step in progress:
+                        begun = True
+                        yield step
+            except Unavailable as error:
+                if begun or attempt == len(attempts):
+                    raise
+                log.warning("answer_retried", model=model.name, reason=error.sentence)
+            else:
+                return
+
+    def _chosen(self, request: AnswerRequest) -> tuple[ChatModel, ...]:
+        try:
+            return self._models.chosen(request.model, request.target)
+        except UnknownModel as error:
+            raise invalid(error.field, str(error)) from None
+
+    async def _passages(self, request: AnswerRequest, retrieval: Retrieval) -> tuple[Passage, ...]:
+        """Return the passages that bear on the question, best first, none below the least score."""
+        question = Conversation(turns=request.turns).question
+        found = await self._retriever.search(request.tenant, question, top_k=retrieval.top_k, where=retrieval.where)
+        least = self._min_score if retrieval.min_score is None else retrieval.min_score
+        return tuple(
+            Passage(
+                number=number,
+                text=hit.text,
+                title=hit.metadata.get("title") or hit.metadata["path"],
+                score=hit.score,
+                metadata=hit.metadata,
+            )
+            for number, hit in enumerate((hit for hit in found.hits if hit.score >= least), start=1)
+        )
+
+    def _prepared(
+        self,
+        request: AnswerRequest,
+        models: tuple[ChatModel, ...],
+        *,
+        passages: tuple[Passage, ...] = (),
+        general: bool = False,
+        warnings: tuple[str, ...] = (),
+    ) -> Prepared:
+        conversation = Conversation(
+            turns=request.turns,
+            passages=passages,
+            system=request.system,
+            preferences=request.preferences,
+            sampling=request.sampling,
+            tools=request.tools,
+            tool_choice=request.tool_choice,
+            general=general,
+        )
+        return Prepared(conversation=conversation, models=models, warnings=warnings)
+
+
+async def _answered(model: ChatModel, prepared: Prepared) -> AsyncGenerator[Progress, None]:
+    """Yield what one attempt of one model gives."""
+    began = time.perf_counter_ns()
+    conversation = prepared.conversation
+    pieces: list[str] = []
+    passages: tuple[Passage, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    stream = model.answers.stream(conversation)
+    # Closed here, so that a client that goes away stops the model.
+    async with aclosing(stream) as events:  # type: ignore[type-var]  # adapters are generators
+        async for event in events:
+            if isinstance(event, Prompted):
+                passages = event.passages
+                yield Sources(model.name, passages)
+                if conversation.general:
+                    pieces.append(GENERAL)
+                    yield GENERAL
+            elif isinstance(event, str):
+                pieces.append(event)
+                yield event
+            elif isinstance(event, Called):
+                calls = event.calls
+            else:
+                text = "".join(pieces)
+                usage = event.usage
+                if usage.total_ns is None:
+                    usage = msgspec.structs.replace(usage, total_ns=time.perf_counter_ns() - began)
+                yield Answer(
+                    text=text,
+                    model=model.name,
+                    passages=passages,
+                    citations=citations(text, passages),
+                    finish_reason=event.reason,
+                    tool_calls=calls,
+                    usage=usage,
+                    general=conversation.general,
+                    warnings=prepared.warnings,
+                )
+
+
+def _no_model(model: ChatModel) -> Exception:
+    return unavailable(
+        f"plain chat needs a language model, and {model.name} only quotes documents: "
+        "set SLUICE_CHAT to a model, or send useRag: true",
+        code="NO_MODEL",
+    )

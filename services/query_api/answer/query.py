@@ -1,0 +1,137 @@
+"""`POST /rag/query`: a question to chosen documents, in the Tu2tor contract's shape."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+from litestar.response import ServerSentEvent
+
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
+from services.query_api.answer.citing import references
+from services.query_api.answer.streaming import events
+from services.query_api.answer.turns import Message, Wishes, turns_of
+from services.query_api.auth import needs
+from services.query_api.documents import Library
+from services.query_api.problems import Problem, invalid, unavailable
+from services.query_api.request import ApiRequest
+from services.query_api.search import TopK, question_of
+from shared.answers import Passage, Preferences, Turn
+from shared.errors import PipelineError
+from shared.store import Filter, Match
+
+MOST_DOCUMENTS = 1000  # of one query
+
+
+class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A question to chosen documents."""
+
+    question: str
+    document_ids: list[str] | str | None = None
+    subject_id: str | int | None = None
+    conversation_history: list[Message] | None = None
+    top_k: TopK = 5
+    model: str | None = None
+    target: str | None = None
+    preferences: Wishes | None = None
+    stream: bool = False
+
+
+@post("/rag/query", operation_id="rag_query", guards=[needs("query")], status_code=200)
+async def rag_query(
+    data: JSONBody[QueryBody],
+    request: ApiRequest,
+    answering: NamedDependency[Answering],
+    library: NamedDependency[Library],
+) -> Response[dict[str, Any]] | ServerSentEvent:
+    """Answer a question from chosen documents, with citations."""
+    question = question_of(data.question, "question")
+    ids = _ids(data)
+    await _require_ready(library, request.user.tenant, ids)
+    must = [Match("metadata.documentId", tuple(ids))]
+    if data.subject_id is not None:
+        must.append(Match("metadata.subjectId", (data.subject_id,)))
+    history = turns_of(data.conversation_history, "conversationHistory")
+    prepared = await answering.prepare(
+        AnswerRequest(
+            tenant=request.user.tenant,
+            turns=(*history, Turn(role="user", content=question)),
+            retrieval=Retrieval(top_k=data.top_k, where=Filter(must=tuple(must))),
+            model=data.model,
+            target=data.target,
+            preferences=data.preferences.preferences if data.preferences else Preferences(),
+        )
+    )
+    if data.stream:
+        return ServerSentEvent(
+            events(
+                answering,
+                prepared,
+                instance=request.scope["path"],
+                sources=lambda sources: {"sources": _sources(sources.passages), "model": sources.model},
+                done=_reply,
+                problem=_failed,
+            )
+        )
+    try:
+        return Response(_reply(await answering.finish(prepared)))
+    except PipelineError as error:
+        raise _failed(error) from error
+
+
+def _ids(data: QueryBody) -> Sequence[str]:
+    """Return the distinct documents of the query, in their order."""
+    ids = [data.document_ids] if isinstance(data.document_ids, str) else data.document_ids
+    if not ids:
+        raise Problem(
+            400, "documentIds: name at least one document", code="NO_DOCUMENTS", details={"field": "documentIds"}
+        )
+    if len(ids) > MOST_DOCUMENTS:
+        raise invalid("documentIds", f"names {len(ids)} documents, at most {MOST_DOCUMENTS} are possible")
+    return list(dict.fromkeys(ids))
+
+
+async def _require_ready(library: Library, tenant: str, ids: Sequence[str]) -> None:
+    """Raise the 404 of an unknown document, or the 409 of one that no version answers for yet."""
+    for document in await asyncio.gather(*map(partial(library.view, tenant), ids)):
+        if document.status == "accepted" and not document.chunk_count:
+            raise Problem(
+                409,
+                f"the document {document.document_id} is still being processed",
+                code="PROCESSING_INCOMPLETE",
+                details={"documentId": document.document_id},
+            )
+
+
+def _failed(error: PipelineError) -> Problem:
+    return unavailable("the answer could not be generated", code="GENERATION_FAILED", reason=error.sentence)
+
+
+def _reply(answer: Answer) -> dict[str, Any]:
+    return {
+        "success": True,
+        "answer": answer.text,
+        "sources": _sources(answer.passages),
+        "chunksUsed": len(answer.passages),
+        "model": answer.model,
+        "citations": [citation.view() for citation in answer.citations],
+        "references": references(answer.citations),
+        **({"warnings": list(answer.warnings)} if answer.warnings else {}),
+    }
+
+
+def _sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+    return [
+        {
+            "docId": passage.metadata["documentId"],
+            "title": passage.title,
+            "pageNumber": passage.metadata.get("pageNumber"),
+            "chunkId": passage.metadata["chunkId"],
+            "similarity": passage.score,
+        }
+        for passage in passages
+    ]

@@ -1,0 +1,48 @@
+"""An answer as server-sent events: `sources`, `token`s, and `done` with the whole reply, or `error`."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import structlog
+from litestar.response import ServerSentEventMessage
+
+from services.query_api.answer.answering import Answer, Answering, Prepared, Sources
+from services.query_api.problems import Problem, body, of_pipeline
+from shared.errors import PipelineError
+
+log = structlog.get_logger(__name__)
+
+
+async def events(
+    answering: Answering,
+    prepared: Prepared,
+    *,
+    instance: str,
+    sources: Callable[[Sources], Mapping[str, Any]],
+    done: Callable[[Answer], Mapping[str, Any]],
+    problem: Callable[[PipelineError], Problem] = of_pipeline,
+) -> AsyncIterator[ServerSentEventMessage]:
+    """Yield the events; `sources` and `done` make their data, `instance` is the path that an error names.
+
+    A client that goes away closes this generator, and with it the model's stream.
+    """
+    try:
+        async with aclosing(answering.stream(prepared)) as progress:
+            async for step in progress:
+                if isinstance(step, Sources):
+                    yield _event("sources", sources(step))
+                elif isinstance(step, str):
+                    yield _event("token", {"content": step})
+                else:
+                    yield _event("done", done(step))
+    except PipelineError as error:
+        yield _event("error", body(problem(error), instance))
+    except Exception:  # the status line is long gone: the event is all there is to tell it by
+        log.exception("answer_stream_failed")
+        yield _event("error", body(Problem(500, "the answer broke off", code="BUG"), instance))
+
+
+def _event(name: str, data: Mapping[str, Any]) -> ServerSentEventMessage:
+    return ServerSentEventMessage(event=name, data=msgspec.json.encode(data))

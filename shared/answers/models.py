@@ -1,0 +1,89 @@
+"""The models that answer: the first is the default, the others are chosen by name or stand in when it fails."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from shared.answers import Answers
+
+Server = Literal["ollama", "openai", "extractive"]
+
+
+class UnknownModel(ValueError):  # noqa: N818 - reads as what happened
+    """No configured model has that name; the message lists those that exist, `field` says what was asked for."""
+
+    def __init__(self, field: Literal["model", "target"], sentence: str) -> None:
+        super().__init__(sentence)
+        self.field = field
+
+
+class ChatModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured model."""
+
+    name: str  # by which clients choose it: its alias, else the model's own name
+    server: Server
+    answers: Answers
+    stands_in: bool = True  # answers unasked when the models before it fail
+
+
+class ChatModels:
+    """The models of one API, never none."""
+
+    def __init__(self, models: Sequence[ChatModel]) -> None:
+        """Take the models, the default first. Where two share a name, the first one has it."""
+        if not models:
+            raise ValueError("there must be a model")
+        self._models = tuple(models)
+
+    @property
+    def default(self) -> ChatModel:
+        """Return the model that answers when the caller names none."""
+        return self._models[0]
+
+    @property
+    def all(self) -> tuple[ChatModel, ...]:
+        """Return every model, the default first."""
+        return self._models
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names by which clients choose, each once, the default first."""
+        return tuple(dict.fromkeys(model.name for model in self._models))
+
+    def chosen(self, model: str | None = None, target: str | None = None) -> tuple[ChatModel, ...]:
+        """Return the models to try, in this order. A caller who names a model gets that one or an error.
+
+        `target` is a server's kind or a model's name. `ollama` is what AgentX clients always send: where no Ollama
+        model is configured it means the default.
+
+        Raises:
+            UnknownModel: nothing of that name is configured.
+        """
+        candidates = self._models
+        if target:
+            candidates = tuple(each for each in candidates if each.server == target) or self._named(target)
+            if not candidates and target == "ollama":
+                candidates = self._models
+            if not candidates:
+                targets = dict.fromkeys(("ollama", *(each.server for each in self._models), *self.names))
+                raise UnknownModel(
+                    "target", f"{target!r} is no configured server or model; these are: {', '.join(targets)}"
+                )
+        if not model:
+            first, *others = candidates
+            return (first, *(each for each in others if each.stands_in))
+        named = [each for each in self._named(model) if each in candidates]
+        if not named:
+            allowed = dict.fromkeys(each.name for each in candidates)
+            raise UnknownModel("model", f"{model!r} is not allowed here; these are: {', '.join(allowed)}")
+        return (named[0],)
+
+    def _named(self, name: str) -> tuple[ChatModel, ...]:
+        wanted = _untagged(name)
+        return tuple(each for each in self._models if wanted in (_untagged(each.name), _untagged(each.answers.name)))
+
+
+def _untagged(name: str) -> str:
+    """Return the name as Ollama compares it: without a tag it means `latest`."""
+    return name.strip().casefold().removesuffix(":latest")
