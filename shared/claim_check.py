@@ -3,7 +3,7 @@
 import msgspec
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import BlobRef, DocumentExtracted, DocumentSubmitted, DocumentVersion, ReadyChunk, encode
+from shared.contracts import BlobRef, DocumentExtracted, DocumentSubmitted, DocumentVersion, PreparedChunk, encode
 from shared.errors import Rejected
 
 
@@ -24,7 +24,7 @@ async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
     return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))
 
 
-async def ready_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[ReadyChunk, ...]:
+async def prepared_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[PreparedChunk, ...]:
     """Return the chunks that the caller has made.
 
     Raises:
@@ -34,7 +34,7 @@ async def ready_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[Ready
         return event.chunks
     document = event.document
     data = await blobs.get(document.tenant, document.document_id, event.chunks_blob)
-    return msgspec.json.decode(data, type=tuple[ReadyChunk, ...])
+    return msgspec.json.decode(data, type=tuple[PreparedChunk, ...])
 
 
 async def text_of(event: DocumentExtracted, blobs: Blobs) -> str:

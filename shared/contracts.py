@@ -13,7 +13,7 @@ from shared.errors import Rejected
 
 # `superseded` is the end of an earlier submission only: a document's newest one never has it.
 Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed", "superseded"]
-Outcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
+VersionOutcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
 TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed", "superseded"})
 
 # What a record claims is checked where it is read, so that no later part stumbles over it.
@@ -28,7 +28,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """Base of all messages: frozen, camel case, defaults left out on the wire."""
 
 
-class Place(Message, frozen=True):
+class LogPosition(Message, frozen=True):
     """Where a record first entered the log. Ordering of places is `services.ingest_worker.accept.older`."""
 
     partition: Natural
@@ -130,11 +130,11 @@ class DocumentVersion(Message, frozen=True):
 
     document_id: DocumentId
     version: Natural
-    place: Place
+    place: LogPosition
     tenant: str
     source: str
     path: str
-    outcome: Outcome  # the first stage decides it
+    outcome: VersionOutcome  # the first stage decides it
     raw_hash: str = ""  # xxh3_128 of the body's bytes; of a fetched one, behind its media type
     metadata_hash: str = ""  # xxh3_128 of title, tags and the rest that is not the body
     extractor: str = ""  # fingerprint of the code that read the body
@@ -173,7 +173,7 @@ def truth_key(document_id: str, version: int) -> bytes:
 ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
 
 
-class ReadyChunk(Message, frozen=True):
+class PreparedChunk(Message, frozen=True):
     """A chunk that the caller has made: no chunker changes it. Texts are NFC and never blank."""
 
     text: str  # what is shown
@@ -200,7 +200,7 @@ class DocumentExtracted(Message, frozen=True):
     document: DocumentVersion
     text: str | None = None  # inline below the claim-check size, else only the blob has it
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
-    chunks: tuple[ReadyChunk, ...] = ()  # where the caller has made them; `text` is theirs, a blank line between
+    chunks: tuple[PreparedChunk, ...] = ()  # where the caller has made them; `text` is theirs, a blank line between
     chunks_blob: BlobRef | None = None  # the JSON of `chunks`, above the claim-check size
     note: str | None = None  # e.g. "2 of 9 pages could not be read"
 
@@ -248,7 +248,7 @@ class StatusNotice(Message, frozen=True):
     document_id: DocumentId
     tenant: str
     version: Natural
-    place: Place
+    place: LogPosition
     status: Status
 
 
@@ -262,7 +262,7 @@ class DeadLetter(Message, frozen=True):
     partition: int
     offset: int
     time: int
-    place: Place  # where the submission first entered the log; the record's own place where that can't be told
+    place: LogPosition  # where the submission first entered the log; the record's own place where that can't be told
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()

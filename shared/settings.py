@@ -8,8 +8,8 @@ import msgspec
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
 from shared.contracts import DEFAULT_TENANT
+from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
 
 Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})

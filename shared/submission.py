@@ -2,13 +2,13 @@
 
 import msgspec
 
-from shared import ready_chunks
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, decode, erasure
 from shared.errors import Rejected
 from shared.ids import bytes_hash
-from shared.ledger import Entry
+from shared.inputs import prepared_chunks
 from shared.log import Record
-from shared.places import header
+from shared.log.headers import header
+from shared.state.ledger import Entry
 
 
 def submission_of(record: Record) -> DocumentSubmitted:
@@ -23,7 +23,7 @@ def submission_of(record: Record) -> DocumentSubmitted:
     submitted = _read(record)
     if submitted.chunks is None:
         return submitted
-    return msgspec.structs.replace(submitted, chunks=None, content=ready_chunks.body_of(submitted.chunks))
+    return msgspec.structs.replace(submitted, chunks=None, content=prepared_chunks.body_of(submitted.chunks))
 
 
 def needs_headers(record: Record) -> bool:

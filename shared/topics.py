@@ -25,7 +25,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TopicDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing in which a topic isn't as it was asked for."""
 
     weight: Literal["unfit", "risk", "note"]  # nothing starts on it; records can be lost; as its operator likes
@@ -40,12 +40,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.what} {self.found}, not {self.wanted}"
 
 
-class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+class TopicInspection(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as the log has it, beside what was asked for."""
 
     topic: str
     partitions: int | None = None  # None: it isn't there
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[TopicDifference, ...] = ()
 
     @property
     def fit(self) -> bool:
@@ -82,7 +82,7 @@ def pipeline_topics(
     )
 
 
-def partitions_differ(topic: Topic, found: int, grow: str | None) -> Iterator[Difference]:
+def partitions_differ(topic: Topic, found: int, grow: str | None) -> Iterator[TopicDifference]:
     """Yield what follows where a topic has another number of partitions; `grow` is the command that adds some.
 
     Records of `documents.submitted` are keyed again where they don't belong. In any other topic a document's records
@@ -96,6 +96,6 @@ def partitions_differ(topic: Topic, found: int, grow: str | None) -> Iterator[Di
     else:
         why = "a new topic would get so many; this one must stay as it was made: a document's records belong together"
         mend = None
-    yield Difference(
+    yield TopicDifference(
         weight="note", what="partitions", found=str(found), wanted=str(topic.partitions), why=why, mend=mend
     )

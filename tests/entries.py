@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from shared.contracts import Place, Status
-from shared.ledger import Accepted, Entry, Last
+from shared.contracts import LogPosition, Status
+from shared.state.ledger import Accepted, Entry, Last
 
-FIRST = Place(partition=0, offset=0, time=1)
+FIRST = LogPosition(partition=0, offset=0, time=1)
 
 
 def an_entry(
     document_id: str,
     *,
     accepted: int = 0,
-    place: Place = FIRST,
+    place: LogPosition = FIRST,
     status: Status = "accepted",
     raw_hash: str = "",
     **fields: Any,

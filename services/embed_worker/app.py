@@ -16,16 +16,16 @@ from services.embed_worker.vectors import Vectors
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.errors import Unavailable
-from shared.foundation import Foundation, lay_foundation
-from shared.index import Index
-from shared.ledger import Ledger
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import publish
-from shared.process import Service
-from shared.room import Room
+from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.process import RunningService
+from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
-from shared.statuses import Statuses, set_aside
+from shared.state.index import Index
+from shared.state.ledger import Ledger
+from shared.state.statuses import Statuses, dead_letter
 from shared.store.bm25 import Bm25
 from shared.topics import chunks_topic, readers
 
@@ -36,7 +36,7 @@ SWEEP_AGAIN_S = 5.0  # when the store was away
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class EmbedParts:
     """What the stage is made of; whoever made the parts starts and stops them."""
 
     ledger: Ledger
@@ -47,9 +47,9 @@ class Parts:
     registry: CollectorRegistry
 
 
-def parts_of(base: Foundation) -> Parts:
+def parts_of(base: Resources) -> EmbedParts:
     """Return what the stage takes of a foundation."""
-    return Parts(
+    return EmbedParts(
         ledger=base.ledger,
         index=base.index,
         embedder=base.embedder,
@@ -59,7 +59,7 @@ def parts_of(base: Foundation) -> Parts:
     )
 
 
-def join(broker: KafkaBroker, parts: Parts) -> Consumption:
+def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
     """Return the stage, subscribed on a broker that isn't started yet."""
     send = partial(publish, broker)
     statuses = Statuses(parts.ledger, send)
@@ -70,7 +70,7 @@ def join(broker: KafkaBroker, parts: Parts) -> Consumption:
         publish=send,
         statuses=statuses,
     )
-    embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses, room=Room())
+    embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses, room=MemoryBudget())
     generation = parts.index.generation.id
     topic = chunks_topic(generation)
     return consume(
@@ -79,7 +79,7 @@ def join(broker: KafkaBroker, parts: Parts) -> Consumption:
         readers(generation)[topic],
         embed,
         stage="embed",
-        on_dead=set_aside(DeadLetters(broker, parts.blobs, embed.owner), embed.failed),
+        on_dead=dead_letter(DeadLetters(broker, parts.blobs, embed.owner), embed.failed),
         before_commit=parts.index.flush,
     )
 
@@ -102,10 +102,10 @@ def keep_swept(index: Index, stack: AsyncExitStack) -> None:
     stack.callback(sweeping.cancel)
 
 
-async def start(settings: Settings, stack: AsyncExitStack) -> Service:
-    """Return the worker, started, for a process of its own. Raises as `lay_foundation` does."""
-    base = await lay_foundation(settings, stack, chunker=None, attach=True)
+async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
+    """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
+    base = await open_resources(settings, stack, chunker=None, attach=True)
     broker = base.log.broker("embed-worker")
     troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)
     keep_swept(base.index, stack)
-    return Service(troubles=troubles, registry=base.registry)
+    return RunningService(troubles=troubles, registry=base.registry)

@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
-from services.embed_worker.switch import Step, advance
+from services.embed_worker.switch import SwitchStep, advance
 from services.embed_worker.vectors import Vectors
 from shared.contracts import Chunk, DocumentVersion
 from shared.ids import point_id
-from shared.index import Head, Index
 from shared.log import Publish
-from shared.statuses import Statuses
+from shared.state.index import Head, Index
+from shared.state.statuses import Statuses
+from shared.state.truth import tombstone
 from shared.store.bm25 import Bm25
-from shared.truth import strike
 
 Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # gives a version's chunks
 SLICE = 64  # chunks embedded and written at a time: a crash keeps what was written
@@ -42,27 +42,27 @@ class Apply:
             Unavailable: a part is away; call again.
         """
         standing: Head | None = None
-        step, head, older, count = Step.FENCE, None, set[int](), 0
-        while step is not Step.END:
+        step, head, older, count = SwitchStep.FENCE, None, set[int](), 0
+        while step is not SwitchStep.END:
             match step:
-                case Step.FENCE:
+                case SwitchStep.FENCE:
                     standing = await self._index.head(document.document_id)
                     head = standing.version if standing else None
                     if standing and standing.version < document.version:
                         older.add(standing.version)
-                case Step.PUT:
+                case SwitchStep.PUT:
                     count = await self._put(document, standing, load)
-                case Step.SWITCH:
+                case SwitchStep.SWITCH:
                     head = (await self._index.switch(head_of(document, count))).version
-                case Step.FORGET:
+                case SwitchStep.FORGET:
                     await self._forget(document, older)
-                case Step.DELETE if older:  # most documents are new, and to look is cheaper than to delete
+                case SwitchStep.DELETE if older:  # most documents are new, and to look is cheaper than to delete
                     await self._index.delete_below(document.document_id, document.version)
-                case Step.FINISH:
+                case SwitchStep.FINISH:
                     await self._statuses.end(document, document.outcome, chunk_count=count)
-                case Step.WITHDRAW:
+                case SwitchStep.WITHDRAW:
                     await self._index.delete_version(document.document_id, document.version)
-                    await strike(self._publish, document.document_id, document.version)
+                    await tombstone(self._publish, document.document_id, document.version)
             step = advance(step, document.version, head)
 
     async def _put(self, document: DocumentVersion, standing: Head | None, load: Load) -> int:
@@ -89,7 +89,7 @@ class Apply:
         # After a crash the head no longer tells what it replaced; points that are left do.
         older |= await self._index.versions_below(document.document_id, document.version)
         for version in sorted(older):
-            await strike(self._publish, document.document_id, version)
+            await tombstone(self._publish, document.document_id, version)
 
     async def withdraw(self, document: DocumentVersion) -> Head | None:
         """Delete the points of a version that won't be finished; return its head where it answers already, whole."""

@@ -9,15 +9,15 @@ from shared.blobs import Blobs
 from shared.contracts import Chunk, DocumentChunked, decode
 from shared.errors import Rejected
 from shared.log import Record
-from shared.log.dead_letters import Owner, owner_of
-from shared.room import Room
-from shared.statuses import Statuses
+from shared.log.dead_letters import RecordOwner, owner_of
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.statuses import Statuses
 
 
 class Embed:
     """Handles records of one generation's chunk topic. Every call may be repeated."""
 
-    def __init__(self, *, apply: Apply, blobs: Blobs, statuses: Statuses, room: Room) -> None:
+    def __init__(self, *, apply: Apply, blobs: Blobs, statuses: Statuses, room: MemoryBudget) -> None:
         self._apply = apply
         self._blobs = blobs
         self._statuses = statuses
@@ -38,7 +38,7 @@ class Embed:
             await self._apply(event.document, partial(self._chunks, event))
 
     @staticmethod
-    def owner(record: Record) -> Owner | None:
+    def owner(record: Record) -> RecordOwner | None:
         """Return whose record it is, None where it can't be read."""
         try:
             document = decode(record.value, DocumentChunked).document

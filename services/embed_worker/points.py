@@ -7,7 +7,7 @@ from typing import Any
 from shared.contracts import Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.ids import chunk_id, point_id
-from shared.index import EMBEDDED, Head, vector_hash
+from shared.state.index import EMBEDDED, Head, vector_hash
 from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED

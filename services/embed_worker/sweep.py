@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import structlog
 
-from shared.index import Index
+from shared.state.index import Index
 
 log = structlog.get_logger(__name__)
 

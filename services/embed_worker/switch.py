@@ -8,7 +8,7 @@ rebalance: a reader sees one whole version at every moment, and the newest one s
 from enum import Enum
 
 
-class Step(Enum):
+class SwitchStep(Enum):
     """Where applying a version stands."""
 
     FENCE = "read the head"
@@ -22,22 +22,22 @@ class Step(Enum):
 
 
 _AFTER = {
-    Step.FENCE: Step.PUT,
-    Step.PUT: Step.SWITCH,
-    Step.SWITCH: Step.FORGET,
-    Step.FORGET: Step.DELETE,
-    Step.DELETE: Step.FINISH,
-    Step.FINISH: Step.END,
-    Step.WITHDRAW: Step.END,
+    SwitchStep.FENCE: SwitchStep.PUT,
+    SwitchStep.PUT: SwitchStep.SWITCH,
+    SwitchStep.SWITCH: SwitchStep.FORGET,
+    SwitchStep.FORGET: SwitchStep.DELETE,
+    SwitchStep.DELETE: SwitchStep.FINISH,
+    SwitchStep.FINISH: SwitchStep.END,
+    SwitchStep.WITHDRAW: SwitchStep.END,
 }
 
 
-def advance(step: Step, version: int, head: int | None) -> Step:
+def advance(step: SwitchStep, version: int, head: int | None) -> SwitchStep:
     """Return what to do after `step`, for a worker that holds `version`.
 
     `head` is the version of the head (None: none) as FENCE read it, or as SWITCH read it back: a refused
     write gives no error and shows only there. Elsewhere it isn't looked at.
     """
-    if step in (Step.FENCE, Step.SWITCH) and head is not None and head > version:
-        return Step.WITHDRAW
+    if step in (SwitchStep.FENCE, SwitchStep.SWITCH) and head is not None and head > version:
+        return SwitchStep.WITHDRAW
     return _AFTER[step]

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from shared.contracts import Chunk
 from shared.embedder import Embedder, Vector
-from shared.index import Index
+from shared.state.index import Index
 
 
 class Vectors:

@@ -6,8 +6,8 @@ write, so it must give the same answer for the same state, however often it is a
 
 import msgspec
 
-from shared.contracts import ERASED, TERMINAL, Outcome, Place, Status, Validators
-from shared.ledger import NOWHERE, Accepted, Entry, Last, noted, older
+from shared.contracts import ERASED, TERMINAL, LogPosition, Status, Validators, VersionOutcome
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -21,7 +21,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     source: str
     path: str
-    place: Place
+    place: LogPosition
     raw_hash: str
     metadata_hash: str
     extractor: str
@@ -54,7 +54,7 @@ class Superseded(msgspec.Struct, frozen=True):
     """A newer submission was taken already: nothing to write, its end stands for this one."""
 
 
-class Settled(msgspec.Struct, frozen=True):
+class Unchanged(msgspec.Struct, frozen=True):
     """The index holds just this content: the submission ends here, without an event."""
 
     entry: Entry
@@ -72,7 +72,7 @@ class Published(msgspec.Struct, frozen=True):
     entry: Entry
 
 
-Decision = Superseded | Settled | Joined | Published
+Decision = Superseded | Unchanged | Joined | Published
 
 
 def decide(entry: Entry | None, submission: Submission, answering: Answering | None) -> Decision:
@@ -98,10 +98,10 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
             status = accepted.outcome if own.status in ("accepted", "failed") else own.status
         count = answering.chunk_count if answering and not answering.deleted else None
         last = Last(version=accepted.version, place=place, status=status, at=place.time, chunk_count=count)
-        return Settled(_moved(entry, submission, last))
+        return Unchanged(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
         last = Last(version=0, place=place, status="deleted", at=place.time)
-        return Settled(_moved(entry, submission, last))
+        return Unchanged(_moved(entry, submission, last))
     if same and place == accepted.place:
         # What has ended stays so while its event is sent again: whoever reads its record anew, late and with the
         # partition in other hands, may stop between this write and that event, and nobody else would come.
@@ -130,7 +130,7 @@ def standing(entry: Entry | None, submission: Submission, answering: Answering |
     return accepted if described and _answers(answering, accepted) else None
 
 
-def late(entry: Entry | None, place: Place) -> bool:
+def late(entry: Entry | None, place: LogPosition) -> bool:
     """Return whether something newer than `place` was accepted: whatever was submitted there counts no more."""
     return entry is not None and older(place, entry.accepted.place)
 
@@ -168,7 +168,7 @@ def _answers(answering: Answering | None, accepted: Accepted) -> bool:
     return answering is not None and answering.version == accepted.version and answering.whole
 
 
-def _under_way(entry: Entry, version: int, place: Place) -> Last:
+def _under_way(entry: Entry, version: int, place: LogPosition) -> Last:
     return Last(version=version, place=place, status="accepted", at=entry.last.at)
 
 
@@ -191,7 +191,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
         version = max(version, answering.version + 1)
     lives = _lives(entry, answering)
     keeps = submission.deletes and not submission.erases  # a list of what was deleted shows what it was
-    outcome: Outcome = "deleted" if submission.deletes else "updated" if lives else "created"
+    outcome: VersionOutcome = "deleted" if submission.deletes else "updated" if lives else "created"
     taken = msgspec.structs.replace(
         entry,
         source=submission.source,
@@ -234,7 +234,7 @@ def _bare(entry: Entry) -> Entry:
     )
 
 
-def _version_after(entry: Entry, place: Place) -> int:
+def _version_after(entry: Entry, place: LogPosition) -> int:
     return min(max(entry.last.version + 1, entry.accepted.version + 1, place.time), MAX_VERSION)
 
 

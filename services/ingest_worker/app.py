@@ -14,21 +14,21 @@ from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
-from shared.foundation import Foundation, lay_foundation
-from shared.index import Index
-from shared.ledger import Ledger
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import partition_for, publish
-from shared.process import Service
-from shared.room import Room
+from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.process import RunningService
+from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
-from shared.statuses import Statuses, set_aside
+from shared.state.index import Index
+from shared.state.ledger import Ledger
+from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, SUBMITTED, readers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class IngestParts:
     """What the stages are made of; whoever made the parts starts and stops them."""
 
     ledger: Ledger
@@ -39,14 +39,14 @@ class Parts:
     bounds: Bounds = field(default_factory=Bounds)  # of crawls
 
 
-async def opened(base: Foundation, settings: Settings, stack: AsyncExitStack) -> Parts:
+async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
     """Return the parts on a foundation; `stack` ends those that are the stages' own. Raises ConfigurationError."""
     await base.index.note_extractor(EXTRACTOR)
     parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
     stack.push_async_callback(parsers.close)
     fetcher = fetcher_of(settings)
     stack.push_async_callback(fetcher.close)
-    return Parts(
+    return IngestParts(
         ledger=base.ledger,
         index=base.index,
         blobs=base.blobs,
@@ -56,7 +56,7 @@ async def opened(base: Foundation, settings: Settings, stack: AsyncExitStack) ->
     )
 
 
-def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
+def join(broker: KafkaBroker, parts: IngestParts) -> list[Consumption]:
     """Return the two stages, subscribed on a broker that isn't started yet."""
     send = partial(publish, broker)
     statuses = Statuses(parts.ledger, send)
@@ -68,7 +68,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         publish=send,
         statuses=statuses,
         partition_of=partial(partition_for, broker, SUBMITTED),
-        room=Room(),
+        room=MemoryBudget(),
         fetch=parts.fetch,
         bounds=parts.bounds,
     )
@@ -80,7 +80,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
         parsers=parts.parsers,
         publish=send,
         statuses=statuses,
-        room=Room(),
+        room=MemoryBudget(),
     )
     return [
         consume(
@@ -89,7 +89,7 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
             groups[SUBMITTED],
             ingest,
             stage="ingest",
-            on_dead=set_aside(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
+            on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
             before_commit=parts.index.flush,
         ),
         consume(
@@ -98,16 +98,16 @@ def join(broker: KafkaBroker, parts: Parts) -> list[Consumption]:
             groups[EXTRACTED],
             chunking,
             stage="chunk",
-            on_dead=set_aside(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),
+            on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),
             before_commit=parts.index.flush,  # what failed here has its status in the store
         ),
     ]
 
 
-async def start(settings: Settings, stack: AsyncExitStack) -> Service:
-    """Return the worker, started, for a process of its own. Raises as `lay_foundation` does."""
-    base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=True)
+async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
+    """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
+    base = await open_resources(settings, stack, chunker=CHUNKER, attach=True)
     parts = await opened(base, settings, stack)
     broker = base.log.broker("ingest-worker")
     stages = join(broker, parts)
-    return Service(troubles=await base.begin(broker, stages, stack), registry=base.registry)
+    return RunningService(troubles=await base.begin(broker, stages, stack), registry=base.registry)

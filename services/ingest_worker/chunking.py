@@ -11,18 +11,18 @@ import structlog
 
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.claim_check import ready_chunks_of, text_of
+from shared.claim_check import prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
 from shared.errors import Rejected
-from shared.index import Index
-from shared.ledger import Ledger
 from shared.log import Publish, Record
-from shared.log.dead_letters import Owner, owner_of
-from shared.places import redriven
-from shared.room import Room
-from shared.statuses import Statuses
+from shared.log.dead_letters import RecordOwner, owner_of
+from shared.log.headers import redriven
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.index import Index
+from shared.state.ledger import Ledger
+from shared.state.statuses import Statuses
+from shared.state.truth import tombstone
 from shared.topics import chunks_topic
-from shared.truth import strike
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class Chunking:
         parsers: ParserPool,
         publish: Publish,
         statuses: Statuses,
-        room: Room,
+        room: MemoryBudget,
     ) -> None:
         self._ledger = ledger
         self._index = index
@@ -63,7 +63,7 @@ class Chunking:
         document = event.document
         # Before its text is asked for: that of an older version may be gone, and a replay is no failure.
         if await self._overtaken(document):
-            await strike(self._publish, document.document_id, document.version)
+            await tombstone(self._publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
             return
         async with self._room.taken(document.text_size if event.text is None else 0):
@@ -86,7 +86,7 @@ class Chunking:
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
             if event.ready_made:
-                chunks = await self._parsers.ready_made(await ready_chunks_of(event, self._blobs))
+                chunks = await self._parsers.ready_made(await prepared_chunks_of(event, self._blobs))
             else:
                 chunks = await self._parsers.chunk(
                     document, await text_of(event, self._blobs), event.pages, self._generation
@@ -96,7 +96,7 @@ class Chunking:
         await self._announce(document, chunks, headers)
 
     @staticmethod
-    def owner(record: Record) -> Owner | None:
+    def owner(record: Record) -> RecordOwner | None:
         """Return whose record it is, None where it can't be read."""
         try:
             document = decode(record.value, DocumentExtracted).document

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from shared.contracts import Crawl, DocumentSubmitted, Place
+from shared.contracts import Crawl, DocumentSubmitted, LogPosition
 from shared.errors import Rejected
-from shared.urls import authority, canonical
+from shared.inputs.urls import authority, canonical
 
 # Links to what nobody reads; what is left out here would end as 'unsupported'.
 _MEDIA = re.compile(
@@ -30,7 +30,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     robots: bool = True  # False: also what a page asks robots not to do
 
 
-def begun(asked: Crawl, place: Place, final_url: str, bounds: Bounds) -> Crawl:
+def begun(asked: Crawl, place: LogPosition, final_url: str, bounds: Bounds) -> Crawl:
     """Return the page's crawl within bounds.
 
     The first page says which host: where it was in the end, because sites redirect to their own names.

@@ -14,10 +14,10 @@ import msgspec
 import structlog
 
 from services.ingest_worker import accept, crawl
-from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
+from services.ingest_worker.accept import Answering, Decision, Joined, Published, Submission, Superseded, Unchanged
 from services.ingest_worker.extract import EXTRACTOR, Extraction
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.fetch import Busy, Fetch, Page, robots, sitemap
+from services.ingest_worker.fetch import Busy, Fetch, FetchedPage, robots, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
@@ -26,24 +26,24 @@ from shared.contracts import (
     DocumentExtracted,
     DocumentSubmitted,
     DocumentVersion,
-    Place,
-    ReadyChunk,
+    LogPosition,
+    PreparedChunk,
     Validators,
     encode,
     truth_key,
 )
 from shared.errors import Rejected
 from shared.ids import bytes_hash, document_id
-from shared.index import Index
-from shared.ledger import Accepted, Entry, Ledger
+from shared.inputs.urls import canonical
 from shared.log import Publish, Record
-from shared.log.dead_letters import Owner
-from shared.places import PLACE_HEADER, header, place_header, place_of, redriven
-from shared.room import Room
-from shared.statuses import Statuses
+from shared.log.dead_letters import RecordOwner
+from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.index import Index
+from shared.state.ledger import Accepted, Entry, Ledger
+from shared.state.statuses import Statuses
 from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
-from shared.urls import canonical
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     raw_hash: str
     unread: bool = False  # the page is as it was when its validators were given: there is no need for the body
     validators: Validators | None = None
-    page: Page | None = None  # as it was fetched
+    page: FetchedPage | None = None  # as it was fetched
 
 
 class Ingest:
@@ -74,7 +74,7 @@ class Ingest:
         publish: Publish,
         statuses: Statuses,
         partition_of: Callable[[bytes], Awaitable[int]],
-        room: Room,
+        room: MemoryBudget,
         fetch: Fetch,
         bounds: crawl.Bounds = crawl.Bounds(),  # noqa: B008 - frozen
     ) -> None:
@@ -112,7 +112,7 @@ class Ingest:
 
         A page is fetched whatever is known of it if `anew`.
         """
-        entry, place = await self._ledger.get(name), place_of(record)
+        entry, place = await self._ledger.get(name), position_of(record)
         if entry is not None and entry.tenant != submitted.tenant:
             raise Rejected(f"document {name} is not of the tenant {submitted.tenant!r}", "foreign")
         # Before its body is asked for, or written anew under the right key: that of an erased document is gone.
@@ -145,7 +145,7 @@ class Ingest:
         match decision:
             case Superseded():
                 log.info("submission_superseded", document_id=name)
-            case Settled(entry):
+            case Unchanged(entry):
                 await self._statuses.notify(entry)
             case Joined(entry):
                 log.info("submission_joined", document_id=name, version=entry.accepted.version)
@@ -153,13 +153,13 @@ class Ingest:
                 await self._publish_version(entry, submitted, await self._extract(submitted, content, extraction))
 
     @staticmethod
-    def owner(record: Record) -> Owner | None:
+    def owner(record: Record) -> RecordOwner | None:
         """Return whose record it is, None where it can't be read."""
         try:
             submitted = submission_of(record)
         except Rejected:
             return None
-        return Owner(submitted.tenant, submitted.document_id, submitted.source, submitted.path)
+        return RecordOwner(submitted.tenant, submitted.document_id, submitted.source, submitted.path)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Write down that the record could not be taken, where its document is known, and wake its waiters."""
@@ -169,7 +169,7 @@ class Ingest:
             return
         name = submitted.document_id
         # A failure moves only `last`, so what the body was doesn't matter.
-        submission = _submission(submitted, name, place_of(record), "")
+        submission = _submission(submitted, name, position_of(record), "")
 
         def failed(seen: Entry | None) -> Entry | None:
             if seen is not None and seen.tenant != submitted.tenant:
@@ -201,7 +201,7 @@ class Ingest:
 
     async def _sent_on(self, record: Record, submitted: DocumentSubmitted) -> None:
         """Append the record once more, under its document's key, with the place it has."""
-        headers = {REKEYED: "1", PLACE_HEADER: place_header(place_of(record)), **redriven(record)}
+        headers = {REKEYED: "1", PLACE_HEADER: position_header(position_of(record)), **redriven(record)}
         value = record.value
         # Ours replace its headers, and might make it exceed the topic's limit.
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
@@ -238,7 +238,7 @@ class Ingest:
             f"{submitted.source}/{submitted.path} has no body: text, content, blob or url is needed", "no_body"
         )
 
-    async def _follow(self, submitted: DocumentSubmitted, place: Place, content: Content) -> Extraction | None:
+    async def _follow(self, submitted: DocumentSubmitted, place: LogPosition, content: Content) -> Extraction | None:
         """Submit what the page brings besides itself, and return what it says; None where it brings nothing."""
         page = content.page
         if page is None or submitted.crawl is None or not submitted.leads_on:
@@ -277,7 +277,7 @@ class Ingest:
         whole = head.deleted or await self._index.points(name) == head.chunk_count
         return Answering(version=head.version, deleted=head.deleted, whole=whole, chunk_count=head.chunk_count)
 
-    def _asked(self, page: Page, extraction: Extraction | None) -> frozenset[str]:
+    def _asked(self, page: FetchedPage, extraction: Extraction | None) -> frozenset[str]:
         """Return what the page asks of robots, as far as we know it."""
         said = [*page.robots, *(extraction.robots if extraction else ())]
         return robots.directives(said) if self._bounds.robots else frozenset()
@@ -355,7 +355,7 @@ class Ingest:
         )
         log.info("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
 
-    async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[ReadyChunk, ...]) -> DocumentExtracted:
+    async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[PreparedChunk, ...]) -> DocumentExtracted:
         if event.note is not None:
             log.warning("chunks_left_out", document_id=event.document.document_id, note=event.note)
         data = msgspec.json.encode(chunks)
@@ -374,14 +374,14 @@ def _document_key(record: Record) -> str | None:
         return None
 
 
-def _typed(page: Page) -> str:
+def _typed(page: FetchedPage) -> str:
     """Return the page's media type, as far as it decides what the page says."""
     hints = Hints(media_type=page.media_type)
     return f"{hints.essence};{(hints.charset or '').lower()}"
 
 
 def _submission(
-    submitted: DocumentSubmitted, name: str, place: Place, raw_hash: str, validators: Validators | None = None
+    submitted: DocumentSubmitted, name: str, place: LogPosition, raw_hash: str, validators: Validators | None = None
 ) -> Submission:
     deletes = submitted.deleted
     return Submission(

@@ -25,7 +25,7 @@ LENGTH_BYTES = 4
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class Job(msgspec.Struct, frozen=True):
+class ParserJob(msgspec.Struct, frozen=True):
     """A document to read."""
 
     data: bytes
@@ -33,41 +33,41 @@ class Job(msgspec.Struct, frozen=True):
     wall_s: float  # without what its pages earn
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class ParserReady(msgspec.Struct, frozen=True, tag=True):
     """The libraries are loaded."""
 
 
-class Begun(msgspec.Struct, frozen=True, tag=True):
+class ParserBegun(msgspec.Struct, frozen=True, tag=True):
     """The document has so many pages, each of which earns time; page images to be recognised earn memory, too."""
 
     pages: int
     scans: int = 0
 
 
-class Read(msgspec.Struct, frozen=True, tag=True):
+class ParserRead(msgspec.Struct, frozen=True, tag=True):
     """The document has been read."""
 
     extraction: Extraction
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class ParserRefused(msgspec.Struct, frozen=True, tag=True):
     """The document is at fault."""
 
     sentence: str
     code: str
 
 
-class OutOfMemory(msgspec.Struct, frozen=True, tag=True):
+class ParserOutOfMemory(msgspec.Struct, frozen=True, tag=True):
     """The document needs more memory than a parser may have."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class ParserFailed(msgspec.Struct, frozen=True, tag=True):
     """We are at fault."""
 
     traceback: str
 
 
-Reply = Ready | Begun | Read | Refused | OutOfMemory | Failed
+Reply = ParserReady | ParserBegun | ParserRead | ParserRefused | ParserOutOfMemory | ParserFailed
 
 
 def main(warm: Sequence[Format] = FORMATS) -> None:
@@ -78,7 +78,7 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     logging.disable()
-    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    jobs: queue.SimpleQueue[ParserJob] = queue.SimpleQueue()
     # Reading beside the parsing sees the parent's end in the middle of a parse, on any system.
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
     try:
@@ -86,9 +86,9 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
             form.warm()
         _limit_memory(int(sys.argv[2]), int(sys.argv[3]))
     except Exception:  # noqa: BLE001 - the parent has the log
-        _send(out, Failed(traceback.format_exc()))
+        _send(out, ParserFailed(traceback.format_exc()))
         return
-    _send(out, Ready())
+    _send(out, ParserReady())
     while True:
         job = jobs.get()
         limits.begin(job.wall_s, partial(_announce, out))
@@ -98,18 +98,18 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
 def _announce(out: BinaryIO, pages: int, scans: int) -> None:
     if scans:
         _allow_all_memory()
-    _send(out, Begun(pages, scans))
+    _send(out, ParserBegun(pages, scans))
 
 
-def _reply(job: Job) -> Reply:
+def _reply(job: ParserJob) -> Reply:
     try:
-        return Read(extract(job.data, job.hints))
+        return ParserRead(extract(job.data, job.hints))
     except Rejected as error:
-        return Refused(error.sentence, error.code)
+        return ParserRefused(error.sentence, error.code)
     except MemoryError:
-        return OutOfMemory()
+        return ParserOutOfMemory()
     except Exception:  # noqa: BLE001 - the parent raises it
-        return Failed(traceback.format_exc())
+        return ParserFailed(traceback.format_exc())
 
 
 def _send(out: BinaryIO, reply: Reply) -> None:
@@ -119,8 +119,8 @@ def _send(out: BinaryIO, reply: Reply) -> None:
     out.flush()
 
 
-def _receive(source: BinaryIO, jobs: "queue.SimpleQueue[Job]") -> None:
-    decoder = msgspec.msgpack.Decoder(Job)
+def _receive(source: BinaryIO, jobs: "queue.SimpleQueue[ParserJob]") -> None:
+    decoder = msgspec.msgpack.Decoder(ParserJob)
     while len(length := source.read(LENGTH_BYTES)) == LENGTH_BYTES:
         jobs.put(decoder.decode(source.read(int.from_bytes(length, "big"))))
     os._exit(0)

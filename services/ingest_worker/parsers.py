@@ -19,19 +19,19 @@ from services.ingest_worker.chunk import ready_made, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
-    Begun,
-    Failed,
-    Job,
-    OutOfMemory,
-    Read,
-    Ready,
-    Refused,
+    ParserBegun,
+    ParserFailed,
+    ParserJob,
+    ParserOutOfMemory,
+    ParserRead,
+    ParserReady,
+    ParserRefused,
     Reply,
 )
-from shared.contracts import Chunk, DocumentVersion, ReadyChunk
+from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, Unavailable
-from shared.index import Generation
+from shared.state.index import Generation
 
 log = structlog.get_logger(__name__)
 
@@ -125,7 +125,7 @@ class ParserPool:
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             return extract(data, hints) if len(data) <= _TINY_BYTES else await asyncio.to_thread(extract, data, hints)
-        job = Job(data, hints, self._wall_s)
+        job = ParserJob(data, hints, self._wall_s)
         try:
             try:
                 return await self._quickly(job)
@@ -150,7 +150,7 @@ class ParserPool:
         make = partial(version_chunks, document, text, pages, generation=generation, tokens=self._tokens)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
 
-    async def ready_made(self, ready: Sequence[ReadyChunk]) -> tuple[Chunk, ...]:
+    async def ready_made(self, ready: Sequence[PreparedChunk]) -> tuple[Chunk, ...]:
         """Return the caller's own chunks (see `chunk.ready_made`); their tokens are counted in a thread."""
         return await asyncio.to_thread(ready_made, ready, self._tokens)
 
@@ -166,7 +166,7 @@ class ParserPool:
         await asyncio.gather(*(child.end() for child in self._idle))
         self._idle.clear()
 
-    async def _quickly(self, job: Job) -> Extraction:
+    async def _quickly(self, job: ParserJob) -> Extraction:
         """Return what the file says; when it takes long, only with one of the slow turns, or not at all: _Slow."""
         async with AsyncExitStack() as stack:
 
@@ -178,13 +178,13 @@ class ParserPool:
 
             return await self._in_turn(job, may_take_long)
 
-    async def _in_turn(self, job: Job, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _in_turn(self, job: ParserJob, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:  # its turns don't come back
             raise Unavailable("the parser pool is closed")
         async with self._turns:
             return await self._attempt(job, may_take_long)
 
-    async def _attempt(self, job: Job, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _attempt(self, job: ParserJob, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:
             raise Unavailable("the parser pool is closed")
         child = self._idle.pop() if self._idle else _Child(self._program, self._memory)
@@ -192,7 +192,7 @@ class ParserPool:
         sound = False
         try:
             reply = await child.ask(job, self._patience_s, may_take_long)
-            sound = isinstance(reply, Read | Refused) and not child.swollen
+            sound = isinstance(reply, ParserRead | ParserRefused) and not child.swollen
         except (_Died, Unavailable):
             if self._closed:
                 raise Unavailable("the parser pool is closed") from None
@@ -205,13 +205,13 @@ class ParserPool:
             else:
                 await asyncio.shield(child.end())
         match reply:
-            case Read(extraction):
+            case ParserRead(extraction):
                 return extraction
-            case Refused(sentence, code):
+            case ParserRefused(sentence, code):
                 raise Rejected(sentence, code)
-            case OutOfMemory():
+            case ParserOutOfMemory():
                 raise _TooLarge(child.memory_mb)
-            case Failed(trace):
+            case ParserFailed(trace):
                 raise RuntimeError(f"a reader failed:\n{trace}")
             case _:
                 raise RuntimeError(f"a parser answered out of turn: {type(reply).__name__}")
@@ -238,7 +238,7 @@ class _Child:
         """Return what the document at hand may hold."""
         return self._allowed >> 20
 
-    async def ask(self, job: Job, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]) -> Reply:
+    async def ask(self, job: ParserJob, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]) -> Reply:
         """Return the answer to a job; after `patience_s` it is asked once whether it may go on.
 
         Raises:
@@ -300,12 +300,12 @@ class _Child:
             raise Unavailable(f"a parser process was not ready after {_START_S:g} s") from None
         except _Died as death:
             raise Unavailable(f"a parser process ended before it was ready: {death}") from None
-        if not isinstance(reply, Ready):
+        if not isinstance(reply, ParserReady):
             log.error("parser_not_started", reason=reply)
             raise Unavailable("a parser process could not load its libraries; see parser_not_started in the log")
         return self._process
 
-    async def _exchange(self, process: asyncio.subprocess.Process, job: Job) -> Reply:
+    async def _exchange(self, process: asyncio.subprocess.Process, job: ParserJob) -> Reply:
         assert process.stdin is not None
         frame = msgspec.msgpack.encode(job)  # a second copy of the file: only of those being read, not of all that wait
         process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
@@ -313,7 +313,7 @@ class _Child:
         with contextlib.suppress(ConnectionError):  # its death shows where we read
             await process.stdin.drain()
         reply = await _received(process)
-        while isinstance(reply, Begun):
+        while isinstance(reply, ParserBegun):
             self._limit_s = limits.allowed(job.wall_s, reply.pages, reply.scans)
             if reply.scans:
                 self._allowed = self._memory.images

@@ -29,17 +29,17 @@ class CommandError(Exception):
     exit_code = 1
 
 
-class Refused(CommandError):  # noqa: N818 - reads as what happened to the request
+class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
     """One request failed; another may not. The sentence is the server's own where it gave one."""
 
 
-class Away(CommandError):  # noqa: N818 - reads as where the server is
+class ServerAway(CommandError):  # noqa: N818 - reads as where the server is
     """Nobody answered as a Sluice would."""
 
     exit_code = 2
 
 
-class Misused(CommandError):  # noqa: N818 - as above
+class Misuse(CommandError):  # noqa: N818 - as above
     """The command was asked for what can't be meant."""
 
     exit_code = 2
@@ -254,17 +254,17 @@ class Client:
             reply = self._once(method, path, **options)
         if reply.is_success:
             return reply
-        raise Refused(_sentence(reply))
+        raise RequestRefused(_sentence(reply))
 
     def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             return self._http.request(method, path, **options)
         except httpx.ConnectError:
-            raise Away(f"no Sluice answers at {self.url}; start it by `make run` or `sluice serve`") from None
+            raise ServerAway(f"no Sluice answers at {self.url}; start it by `make run` or `sluice serve`") from None
         except httpx.TimeoutException:
-            raise Away(f"the Sluice at {self.url} gave no answer in time") from None
+            raise ServerAway(f"the Sluice at {self.url} gave no answer in time") from None
         except httpx.HTTPError as error:
-            raise Refused(f"the Sluice at {self.url} broke off: {error}") from None
+            raise RequestRefused(f"the Sluice at {self.url} broke off: {error}") from None
 
 
 def media_type(file: Path) -> str:
@@ -283,7 +283,7 @@ def _json(reply: httpx.Response, url: str) -> dict[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise Away(f"what answers at {url} is no Sluice: {reply.status_code} without a JSON object")
+        raise ServerAway(f"what answers at {url} is no Sluice: {reply.status_code} without a JSON object")
     return body
 
 

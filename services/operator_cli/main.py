@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from services.operator_cli.dead_letters import dlq
+from services.operator_cli.commands.dlq import dlq
 from shared.version import VERSION
 
 # Everything slow to import is imported by the command that needs it: `sluice --help` answers at once.
@@ -107,7 +107,7 @@ def serve(
     data: Annotated[Path | None, typer.Option(help="Folder of what is kept; else SLUICE_DATA, else ./data.")] = None,
 ) -> None:
     """Run all of Sluice in this process until Ctrl-C."""
-    from services.operator_cli.serving import serve_here  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.serve import serve_here  # noqa: PLC0415 - see above
 
     given = {"host": host, "port": port, "data": data}
     raise typer.Exit(serve_here({name: value for name, value in given.items() if value is not None}))
@@ -117,7 +117,7 @@ def serve(
 def ingest_worker(side_port: SidePort = None) -> None:
     """Run an ingest worker: accept, fetch, extract, chunk. As many as there are partitions may run."""
     from services.ingest_worker.app import start  # noqa: PLC0415 - see above
-    from services.operator_cli.processes import run_here  # noqa: PLC0415
+    from services.operator_cli.commands.worker import run_here  # noqa: PLC0415
 
     raise typer.Exit(run_here("ingest-worker", start, side_port=side_port))
 
@@ -126,7 +126,7 @@ def ingest_worker(side_port: SidePort = None) -> None:
 def embed_worker(side_port: SidePort = None) -> None:
     """Run an embed worker: embed, write, switch. As many as there are partitions may run."""
     from services.embed_worker.app import start  # noqa: PLC0415 - see above
-    from services.operator_cli.processes import run_here  # noqa: PLC0415
+    from services.operator_cli.commands.worker import run_here  # noqa: PLC0415
 
     raise typer.Exit(run_here("embed-worker", start, side_port=side_port))
 
@@ -134,7 +134,7 @@ def embed_worker(side_port: SidePort = None) -> None:
 @app.command("query-api")
 def query_api(host: Host = None, port: Port = None, side_port: SidePort = None) -> None:
     """Run the API: search, chat, and the door for documents. Any number may run."""
-    from services.operator_cli.processes import run_here  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.worker import run_here  # noqa: PLC0415 - see above
     from services.query_api.process import start  # noqa: PLC0415
 
     raise typer.Exit(run_here("query-api", start, door=True, host=host, port=port, side_port=side_port))
@@ -143,8 +143,8 @@ def query_api(host: Host = None, port: Port = None, side_port: SidePort = None) 
 @app.command("store")
 def store(side_port: SidePort = None) -> None:
     """Run the embedded store of SLUICE_DATA for the workers and APIs of this machine."""
-    from services.operator_cli.processes import run_here  # noqa: PLC0415 - see above
-    from shared.store.process import start  # noqa: PLC0415
+    from services.operator_cli.commands.worker import run_here  # noqa: PLC0415 - see above
+    from services.standalone.store_process import start  # noqa: PLC0415
 
     raise typer.Exit(run_here("store", start, side_port=side_port))
 
@@ -156,7 +156,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Make the topics and collections that are missing, and say how the others differ. Exit code 1: one is unfit."""
-    from services.operator_cli.init import initialise_here, lines  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.init import initialise_here, lines  # noqa: PLC0415 - see above
     from services.operator_cli.terminal import console, print_json  # noqa: PLC0415
 
     parts = initialise_here(dry_run=dry_run)
@@ -175,7 +175,7 @@ def demo(
     ] = False,
 ) -> None:
     """Load, search, ask, change, delete: on a temporary folder and a free port."""
-    from services.operator_cli.demo import run  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.demo import run  # noqa: PLC0415 - see above
 
     run(processes=processes)
 
@@ -203,10 +203,10 @@ def ingest(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line for each document.")] = False,
 ) -> None:
     """Load files, pages, or what is piped in. What the server has already is only compared."""
-    from services.operator_cli.ingesting import Wish  # noqa: PLC0415 - see above
-    from services.operator_cli.ingesting import ingest as ingested  # noqa: PLC0415
+    from services.operator_cli.commands.ingest import IngestOptions  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.ingest import ingest as ingested  # noqa: PLC0415
 
-    wish = Wish(
+    wish = IngestOptions(
         what=tuple(what),
         source=source,
         path=path,
@@ -335,7 +335,7 @@ def documents_rm(
     as_json: Json = False,
 ) -> None:
     """Remove documents and all that was made from them: by id, by filters, or all."""
-    from services.operator_cli.removing import metadata_filters, remove  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.remove import metadata_filters, remove  # noqa: PLC0415 - see above
     from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415
 
     wanted = {**_filters(source, tags), **metadata_filters(filters or ())}
@@ -369,11 +369,11 @@ def documents_rm(
 
 
 def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
-    from services.operator_cli.client import Refused  # noqa: PLC0415 - see above
+    from services.operator_cli.client import RequestRefused  # noqa: PLC0415 - see above
 
     try:
         return client.delete(document["documentId"])
-    except Refused as error:
+    except RequestRefused as error:
         return {"status": "failed", "documentId": document["documentId"], "error": str(error)}
 
 
@@ -391,7 +391,7 @@ def erase(
     as_json: Json = False,
 ) -> None:
     """Erase documents for good: text, names, vectors, dead letters. Deleted ones too. Needs the role admin."""
-    from services.operator_cli.removing import erase as erased  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.remove import erase as erased  # noqa: PLC0415 - see above
 
     code = erased(_client(context), ids or (), source, yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
     raise typer.Exit(code)
@@ -434,7 +434,7 @@ def verify(
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Check all that a Sluice here needs, and say how to mend what it lacks."""
-    from services.operator_cli.doctor import Check, examine  # noqa: PLC0415 - see above
+    from services.operator_cli.commands.doctor import Check, examine  # noqa: PLC0415 - see above
     from services.operator_cli.terminal import console, print_json  # noqa: PLC0415
 
     out, checks, colour = console(), list[Check](), {"ok": "green", "warning": "yellow", "failed": "red"}

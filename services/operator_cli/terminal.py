@@ -15,7 +15,7 @@ from rich.text import Text
 SNIPPET: Final = 240  # characters of a passage
 
 
-class Step(Protocol):
+class ProgressStep(Protocol):
     """Moves a progress bar on by one."""
 
     def __call__(self, name: str) -> None:
@@ -89,7 +89,7 @@ def snippet(text: str) -> str:
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Step]:
+def progress(total: int, what: str) -> Iterator[ProgressStep]:
     """Give a step that moves a bar on stderr; in a pipe, nothing is drawn."""
     err = console(stderr=True)
     if not err.is_terminal:

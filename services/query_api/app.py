@@ -17,48 +17,38 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api import (
-    batch,
-    chat,
-    check,
-    dead_letters,
-    deleting,
-    documents,
-    erasing,
-    events,
-    ingest,
-    landing,
-    pages,
-    search,
-    upload,
-)
-from services.query_api.admission import Admission, Limits
-from services.query_api.answer import query
+from services.query_api.answer import chat, query
 from services.query_api.answer.answering import Answering
-from services.query_api.auth import Authenticate, Keyring
 from services.query_api.clients import openai, vector_stores
 from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
 from services.query_api.clients.models import Models
-from services.query_api.door import Door
-from services.query_api.erase import Eraser
-from services.query_api.metrics import Metrics
-from services.query_api.notices import Notices
-from services.query_api.problems import HANDLERS
-from services.query_api.redrive import Desk
-from services.query_api.request import ApiRequest
-from services.query_api.selection import Shelf
+from services.query_api.documents import bulk_delete, events, views
+from services.query_api.documents.selection import DocumentSelector
+from services.query_api.http import index_page
+from services.query_api.http.admission import Admission, AdmissionLimits
+from services.query_api.http.auth import Authenticate, Keyring
+from services.query_api.http.metrics import Metrics
+from services.query_api.http.problems import HANDLERS
+from services.query_api.http.request import ApiRequest
+from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
+from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import Submissions
+from services.query_api.ops import dead_letters, erase
+from services.query_api.ops.eraser import Eraser
+from services.query_api.ops.redrive import DeadLetterService
+from services.query_api.search import search
 from shared.answers.models import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
-from shared.index import Index
-from shared.ledger import Ledger
 from shared.log import Log, Publish
 from shared.log.backlog import Backlog
-from shared.probes import OPEN, Probed, Troubles, livez, readyz
-from shared.probes import metrics as metrics_route
+from shared.runtime.probes import OPEN, Probed, Troubles, livez, readyz
+from shared.runtime.probes import metrics as metrics_route
 from shared.settings import Settings
+from shared.state.index import Index
+from shared.state.ledger import Ledger
 from shared.store.bm25 import Bm25
 
 log = structlog.get_logger(__name__)
@@ -68,14 +58,14 @@ _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class ApiParts:
     """What the API is made of. Whoever makes the parts starts them before and stops them after."""
 
     settings: Settings
     version: str
     log: Log
     publish: Publish
-    notices: Notices
+    notices: StatusWaiters
     ledger: Ledger
     backlog: Backlog
     index: Index
@@ -87,12 +77,12 @@ class Parts:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
-def make_api(parts: Parts) -> Litestar:
+def make_api(parts: ApiParts) -> Litestar:
     """Return the API, every route also under /api."""
     settings = parts.settings
     metrics = Metrics(parts.registry)
     retriever = search.Retriever(parts.index, parts.embedder, parts.bm25, metrics)
-    door = Door(
+    submissions = Submissions(
         publish=parts.publish,
         ledger=parts.ledger,
         index=parts.index,
@@ -102,7 +92,7 @@ def make_api(parts: Parts) -> Litestar:
         backlog=parts.backlog,
         at_once=settings.max_documents,
     )
-    library = documents.Library(parts.ledger, parts.index, parts.blobs)
+    library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
     answering = Answering(
         retriever,
         parts.models,
@@ -113,37 +103,41 @@ def make_api(parts: Parts) -> Litestar:
     provided = {
         "retriever": retriever,
         "metrics": metrics,
-        "door": door,
+        "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,
-        "tracker": events.Tracker(library, parts.index, parts.notices),
-        "shelf": Shelf(parts.ledger, parts.index),
-        "checker": check.Checker(parts.log, parts.ledger, parts.index),
-        "eraser": Eraser(door=door, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish),
-        "place": erasing.Place(parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None),
-        "desk": Desk(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
+        "tracker": events.ProgressTracker(library, parts.index, parts.notices),
+        "selector": DocumentSelector(parts.ledger, parts.index),
+        "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),
+        "eraser": Eraser(
+            submissions=submissions, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish
+        ),
+        "place": erase.DataLocation(
+            parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None
+        ),
+        "service": DeadLetterService(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
         "answering": answering,
         "asking": Asking(answering),
         "models": Models(parts.models, parts.embedder),
         "embedding": Embedding(parts.embedder),
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
-        "version": landing.Version(parts.version),
+        "version": index_page.Version(parts.version),
     }
     routes = [
-        ingest.rag_ingest,
-        ingest.rag_ingest_text,
+        document.rag_ingest,
+        document.rag_ingest_text,
         batch.rag_ingest_batch,
         upload.rag_ingest_upload,
         upload.knowledge_base,
-        check.rag_ingest_check,
-        pages.rag_ingest_url,
-        documents.rag_documents,
-        documents.rag_document,
-        documents.rag_document_delete,
-        deleting.rag_documents_delete,
-        documents.rag_document_chunks,
-        documents.rag_document_text,
+        unchanged_check.rag_ingest_check,
+        url_door.rag_ingest_url,
+        views.rag_documents,
+        views.rag_document,
+        views.rag_document_delete,
+        bulk_delete.rag_documents_delete,
+        views.rag_document_chunks,
+        views.rag_document_text,
         events.rag_document_events,
         search.rag_search,
         query.rag_query,
@@ -153,12 +147,12 @@ def make_api(parts: Parts) -> Litestar:
         dead_letters.ops_dead_letter_record,
         dead_letters.ops_dead_letters_redrive,
         dead_letters.ops_dead_letters_drop,
-        erasing.ops_erase,
-        erasing.ops_forget,
+        erase.ops_erase,
+        erase.ops_forget,
         livez,
         readyz,
         metrics_route,
-        landing.landing,
+        index_page.landing,
         openai.models,
         openai.model,
         openai.chat_completions,
@@ -170,7 +164,7 @@ def make_api(parts: Parts) -> Litestar:
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=routes),
-            Router("/api", route_handlers=[*routes, landing.openapi], include_in_schema=False),
+            Router("/api", route_handlers=[*routes, index_page.openapi], include_in_schema=False),
         ],
         dependencies={
             **{name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
@@ -178,7 +172,7 @@ def make_api(parts: Parts) -> Litestar:
         },
         middleware=[
             _Bound,
-            DefineMiddleware(Admission, limits=Limits(settings)),
+            DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
             DefineMiddleware(Authenticate, keyring=Keyring(settings.keys)),
         ],
         exception_handlers=HANDLERS,

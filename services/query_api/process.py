@@ -6,28 +6,28 @@ from functools import partial
 
 from faststream.kafka import KafkaBroker
 
-from services.query_api.app import Parts, make_api
-from services.query_api.notices import Notices, listen
+from services.query_api.app import ApiParts, make_api
+from services.query_api.ingest.status_waiters import StatusWaiters, listen
 from shared.answers.open import open_models
-from shared.foundation import Foundation, lay_foundation
 from shared.log.consume import Consumption
 from shared.log.publish import publish
-from shared.process import Service
+from shared.runtime.process import RunningService
+from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
 from shared.version import VERSION
 
 
 async def opened(
-    base: Foundation, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool
-) -> Parts:
+    base: Resources, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool
+) -> ApiParts:
     """Return the API's parts, once the broker and the stages beside it run; `stack` ends those. See `base.begin`."""
     settings = base.settings
     models = await open_models(settings.chat, settings.history, settings.openai_api_key)
-    notices = Notices()
+    notices = StatusWaiters()
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, embeds=embeds)
     await notices.ready()
-    return Parts(
+    return ApiParts(
         settings=settings,
         version=VERSION,
         log=base.log,
@@ -45,8 +45,10 @@ async def opened(
     )
 
 
-async def start(settings: Settings, stack: AsyncExitStack) -> Service:
-    """Return the API, started. Raises as `lay_foundation` does."""
-    base = await lay_foundation(settings, stack, chunker=None, attach=True)
+async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
+    """Return the API, started. Raises as `open_resources` does."""
+    base = await open_resources(settings, stack, chunker=None, attach=True)
     parts = await opened(base, base.log.broker("query-api"), [], stack, embeds=False)
-    return Service(troubles=parts.readiness, registry=parts.registry, door=make_api(parts), closing=parts.notices.close)
+    return RunningService(
+        troubles=parts.readiness, registry=parts.registry, door=make_api(parts), closing=parts.notices.close
+    )

@@ -13,13 +13,13 @@ import structlog
 from services.embed_worker import app as embed_worker
 from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
-from services.query_api.app import Parts, make_api
+from services.query_api.app import ApiParts, make_api
 from services.query_api.process import opened
 from services.standalone.samples import load_samples
-from shared.folder import owned
-from shared.foundation import lay_foundation
-from shared.listening import answered, bound, url_of
-from shared.process import done_before, settle_memory, stop_signal, tune_interpreter
+from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.listening import answered, bound, url_of
+from shared.runtime.process import done_before, settle_memory, stop_signal, tune_interpreter
+from shared.runtime.resources import open_resources
 from shared.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -51,7 +51,7 @@ def serve(settings: Settings, announce: Announce) -> int:
     """
     settings.data.mkdir(parents=True, exist_ok=True)
     tune_interpreter()
-    with owned(settings.data), bound(settings.host, settings.port) as listener:
+    with lock_data_folder(settings.data), bound(settings.host, settings.port) as listener:
         return asyncio.run(_serve(settings, listener, announce))
 
 
@@ -76,13 +76,13 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
     return 0
 
 
-async def start(settings: Settings, stack: AsyncExitStack) -> Parts:
+async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     """Return the started parts; `stack` ends them, last started first.
 
     Raises:
         ConfigurationError: a setting can't work. Unavailable: a part is away.
     """
-    base = await lay_foundation(settings, stack, chunker=CHUNKER, attach=False)
+    base = await open_resources(settings, stack, chunker=CHUNKER, attach=False)
     ingesting = await ingest_worker.opened(base, settings, stack)
     broker = base.log.broker("standalone")
     stages = [

@@ -11,7 +11,7 @@ import ollama
 from shared.answers import Called, Conversation, Event, Finished, Sampling, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Unavailable
-from shared.ollama_server import OllamaAddress, connect, failures_named
+from shared.model_server.ollama import OllamaAddress, connect, failures_named
 
 _WINDOW: Final = 8192  # tokens: context, history, question and answer, as prompt.py measures them
 

@@ -70,13 +70,13 @@ async def _opened(url: str, history: int, openai_api_key: SecretStr) -> ChatMode
     if url.startswith("ollama:"):
         # The Ollama client is slow to import.
         from shared.answers.ollama import OllamaAnswers  # noqa: PLC0415
-        from shared.ollama_server import ollama_address  # noqa: PLC0415
+        from shared.model_server.ollama import ollama_address  # noqa: PLC0415
 
         ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), history)
         return ChatModel(name=ollama.name, server="ollama", answers=ollama)
     if url.startswith("openai+"):
         from shared.answers.openai import OpenAiAnswers  # noqa: PLC0415
-        from shared.openai_server import openai_address  # noqa: PLC0415
+        from shared.model_server.openai import openai_address  # noqa: PLC0415
 
         openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, history)
         await openai.check(_LOOK_S)
@@ -99,7 +99,7 @@ async def _found(history: int) -> "OllamaAnswers | None":
         return None
 
     from shared.answers.ollama import OllamaAnswers  # noqa: PLC0415
-    from shared.ollama_server import OllamaAddress, chat_model  # noqa: PLC0415
+    from shared.model_server.ollama import OllamaAddress, chat_model  # noqa: PLC0415
 
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from shared.answers import Called, Conversation, Event, Finished, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Unavailable
-from shared.model_server import BadAnswer, TooLong
-from shared.openai_server import KEY_VARIABLE, OpenAiAddress, OpenAiServer
+from shared.model_server.http import BadAnswer, TooLong
+from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
 from shared.settings import ConfigurationError
 
 _CUT: Final = frozenset({"length", "content_filter"})

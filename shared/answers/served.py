@@ -8,7 +8,7 @@ from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
 from shared.answers.citations import KnownCitations
 from shared.answers.prompt import messages, shown
 from shared.errors import Rejected
-from shared.model_server import TooLong
+from shared.model_server.http import TooLong
 
 Ask = Callable[[list[Turn]], AsyncGenerator[str | Called | Finished, None]]
 

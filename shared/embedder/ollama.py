@@ -8,8 +8,8 @@ from typing import Any, Final
 from shared.embedder.prefixes import prefixes_of
 from shared.embedder.served import Served, ServedEmbedder
 from shared.errors import Unavailable
-from shared.model_server import TooLong
-from shared.ollama_server import OllamaAddress, OllamaClient, connect, failures_named, model_missing
+from shared.model_server.http import TooLong
+from shared.model_server.ollama import OllamaAddress, OllamaClient, connect, failures_named, model_missing
 from shared.settings import ConfigurationError
 
 # Ollama's batch. A pooled input can't be split across batches, and a longer one has crashed the runner instead of

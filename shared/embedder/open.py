@@ -24,12 +24,12 @@ def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder
         return QueryCache(MiniLm())
     if setting.startswith("ollama:"):
         from shared.embedder.ollama import ollama_embedder  # noqa: PLC0415
-        from shared.ollama_server import ollama_address  # noqa: PLC0415
+        from shared.model_server.ollama import ollama_address  # noqa: PLC0415
 
         return QueryCache(ollama_embedder(ollama_address("SLUICE_EMBEDDER", setting)))
     if setting.startswith("openai+"):
         from shared.embedder.openai import openai_embedder  # noqa: PLC0415
-        from shared.openai_server import openai_address  # noqa: PLC0415
+        from shared.model_server.openai import openai_address  # noqa: PLC0415
 
         return QueryCache(openai_embedder(openai_address("SLUICE_EMBEDDER", setting), openai_api_key))
     raise ConfigurationError(

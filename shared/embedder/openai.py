@@ -9,8 +9,8 @@ import msgspec
 from pydantic import SecretStr
 
 from shared.embedder.served import Served, ServedEmbedder
-from shared.model_server import BadAnswer, TooLong
-from shared.openai_server import KEY_VARIABLE, OpenAiAddress, OpenAiServer
+from shared.model_server.http import BadAnswer, TooLong
+from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
 from shared.settings import ConfigurationError
 
 # Tokens of one input, where the server doesn't say (vLLM does). Chunks have some hundreds, so only a smaller figure

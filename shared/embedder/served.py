@@ -15,7 +15,7 @@ from shared.embedder.gather import Ask, Gather, Pace
 from shared.embedder.prefixes import prefixes_of
 from shared.embedder.vectors import refuse_unreadable, unit
 from shared.errors import Rejected, Unavailable
-from shared.model_server import BadAnswer, TooLong
+from shared.model_server.http import BadAnswer, TooLong
 
 _SPECIAL: Final = 4  # tokens that a model puts around every text, at most
 _HALVINGS: Final = 3  # of one text: eight parts, far more than an estimate that is too low by half needs

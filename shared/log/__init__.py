@@ -12,7 +12,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.structs import RecordMetadata
 from faststream.kafka import KafkaBroker
 
-from shared.topics import Inspection, Topic
+from shared.topics import Topic, TopicInspection
 
 Record = ConsumerRecord  # topic, partition, offset, timestamp (ms), key, value, headers
 
@@ -42,7 +42,7 @@ class Log(Protocol):
         """Create what is missing; raise ConfigurationError where one exists and is unfit."""
         ...
 
-    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[Inspection, ...]:
+    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
         """Return each topic as it is here, in the order given; nothing is made or changed."""
         ...
 
@@ -84,7 +84,7 @@ class Publish(Protocol):
         ...
 
 
-class Instead(NamedTuple):
+class Replacement(NamedTuple):
     """What stands in a record's place; its offset and time stay."""
 
     key: bytes | None
@@ -93,10 +93,10 @@ class Instead(NamedTuple):
 
 
 @runtime_checkable
-class Forgetful(Protocol):
+class ErasableLog(Protocol):
     """A log whose files are ours, so that it can forget before retention does. Methods raise Unavailable."""
 
-    async def overwrite(self, instead: Callable[[ConsumerRecord], Instead | None]) -> int:
+    async def overwrite(self, instead: Callable[[ConsumerRecord], Replacement | None]) -> int:
         """Return how many records were overwritten, headers too: those for which `instead` gave something.
 
         It is asked, in a thread, for each record of each topic that isn't compacted.

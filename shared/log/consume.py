@@ -22,7 +22,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Record
 from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.integrity import check_intact
-from shared.log.lane import Lane
+from shared.log.partition_lane import PartitionLane
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ async def raw_records(message: Any) -> list[Record]:
     return list(message.raw_message)
 
 
-class _Running(Lane):
+class _Running(PartitionLane):
     """A lane with what runs in it."""
 
     def __init__(self, tp: TopicPartition) -> None:

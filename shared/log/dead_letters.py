@@ -12,17 +12,17 @@ import msgspec
 from faststream.kafka import KafkaBroker
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DEFAULT_TENANT, DeadLetter, DocumentVersion, Place, encode
+from shared.contracts import DEFAULT_TENANT, DeadLetter, DocumentVersion, LogPosition, encode
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.log.failure import Failure
+from shared.log.headers import position_of, redrives_of
 from shared.log.publish import publish
-from shared.places import place_of, redrives_of
 from shared.topics import DEAD_LETTERS
 
 
-class Owner(NamedTuple):
+class RecordOwner(NamedTuple):
     """Whose record it is, where that is known."""
 
     tenant: str
@@ -30,17 +30,17 @@ class Owner(NamedTuple):
     source: str | None = None
     path: str | None = None
     version: int | None = None
-    place: Place | None = None  # of the submission that the record was made of
+    place: LogPosition | None = None  # of the submission that the record was made of
 
 
-def owner_of(document: DocumentVersion) -> Owner:
+def owner_of(document: DocumentVersion) -> RecordOwner:
     """Return whose a record of a later stage is."""
-    return Owner(
+    return RecordOwner(
         document.tenant, document.document_id, document.source, document.path, document.version, document.place
     )
 
 
-class Placed(Protocol):
+class HasLogPosition(Protocol):
     """What names a letter's entry."""
 
     @property
@@ -48,10 +48,10 @@ class Placed(Protocol):
     @property
     def topic(self) -> str: ...
     @property
-    def place(self) -> Place: ...
+    def place(self) -> LogPosition: ...
 
 
-def entry_of(letter: Placed) -> str:
+def entry_of(letter: HasLogPosition) -> str:
     """Return stage/topic/partition/offset/time: the same for every failure of one record in one stage."""
     place = letter.place
     return f"{letter.stage}/{letter.topic}/{place.partition}/{place.offset}/{place.time}"
@@ -62,7 +62,7 @@ def key_of(letter: DeadLetter) -> bytes:
     return f"{entry_of(letter)}/{letter.redrives}".encode()
 
 
-def dead_letter(record: Record, failure: Failure, owner: Owner | None = None) -> DeadLetter:
+def dead_letter(record: Record, failure: Failure, owner: RecordOwner | None = None) -> DeadLetter:
     """Return the letter with the record's own bytes inside."""
     return DeadLetter(
         stage=failure.stage,
@@ -72,7 +72,7 @@ def dead_letter(record: Record, failure: Failure, owner: Owner | None = None) ->
         partition=record.partition,
         offset=record.offset,
         time=record.timestamp,
-        place=(owner.place if owner is not None else None) or place_of(record),
+        place=(owner.place if owner is not None else None) or position_of(record),
         key=record.key,
         value=record.value,
         headers=tuple((name, value or b"") for name, value in record.headers),
@@ -100,7 +100,7 @@ class DeadLetters:
     """Publishes dead letters; what `consume` takes as `on_dead`. `owner` tells whose a record is, or None."""
 
     def __init__(
-        self, broker: KafkaBroker, blobs: Blobs, owner: Callable[[Record], Owner | None] = lambda _: None
+        self, broker: KafkaBroker, blobs: Blobs, owner: Callable[[Record], RecordOwner | None] = lambda _: None
     ) -> None:
         self._broker = broker
         self._blobs = blobs

@@ -6,7 +6,7 @@ from typing import Final
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Record
-from shared.places import header
+from shared.log.headers import header
 
 HASH_HEADER: Final = "sluice-hash"  # xxh3_128 of the value
 

@@ -14,11 +14,11 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
-from shared.contracts import DEFAULT_TENANT, DeadLetter, Message, Place, decode
+from shared.contracts import DEFAULT_TENANT, DeadLetter, LogPosition, Message, decode
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Record
-from shared.log.dead_letters import Placed, entry_of
+from shared.log.dead_letters import HasLogPosition, entry_of
 from shared.log.read import Reader, reading
 from shared.topics import DEAD_LETTERS
 
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 _TP = TopicPartition(DEAD_LETTERS, 0)
 
 
-class Line(NamedTuple):
+class LetterSummary(NamedTuple):
     """What is remembered of a letter."""
 
     offset: int  # on dead.letters
@@ -40,7 +40,7 @@ class Line(NamedTuple):
     document_id: str | None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which letters: all of a tenant's that fit what is given. A letter of no known tenant is the default one's."""
 
     tenant: str
@@ -52,7 +52,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None  # ms since 1970: that failed last at this time or later
     until: int | None = None  # ms since 1970: and before this one
 
-    def takes(self, id_: str, line: Line) -> bool:
+    def takes(self, id_: str, line: LetterSummary) -> bool:
         """Return whether the letter is one of them."""
         return (
             line.tenant == self.tenant
@@ -75,7 +75,7 @@ class OpenLetter(msgspec.Struct, frozen=True, kw_only=True):
     letter: DeadLetter
 
 
-class Letters(msgspec.Struct, frozen=True):
+class LetterPage(msgspec.Struct, frozen=True):
     """Some of the letters that were asked for."""
 
     letters: tuple[OpenLetter, ...]
@@ -90,7 +90,7 @@ class _Head(Message, frozen=True):
     stage: str
     code: str
     topic: str
-    place: Place
+    place: LogPosition
     last_seen: int = 0
     redrives: int = 0
     tenant: str | None = None
@@ -103,19 +103,19 @@ class OpenLetters:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._lines: dict[str, dict[bytes, Line]] = {}
+        self._lines: dict[str, dict[bytes, LetterSummary]] = {}
         self._ids: dict[bytes, str] = {}  # by key; a null has nothing else to go by
         self._position = 0
         self._turn = asyncio.Lock()
 
-    async def newest(self, wanted: Wanted, *, limit: int, below: int | None = None) -> Letters:
+    async def newest(self, wanted: LetterFilter, *, limit: int, below: int | None = None) -> LetterPage:
         """Return at most `limit` of the letters, newest first, with offsets below `below`."""
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
             total, chosen = await asyncio.to_thread(self._newest, wanted, limit, below)
             return await self._read(reader, total, chosen, limit)
 
-    async def oldest(self, wanted: Wanted, *, limit: int, above: int = -1, upto: int | None = None) -> Letters:
+    async def oldest(self, wanted: LetterFilter, *, limit: int, above: int = -1, upto: int | None = None) -> LetterPage:
         """Return at most `limit` of the letters, oldest first, with offsets above `above` and below `upto`."""
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
@@ -148,7 +148,7 @@ class OpenLetters:
             return
         id_ = id_of(head)
         self._ids[key] = id_
-        self._lines.setdefault(id_, {})[key] = Line(
+        self._lines.setdefault(id_, {})[key] = LetterSummary(
             offset=record.offset,
             redrives=head.redrives,
             last_seen=head.last_seen,
@@ -166,22 +166,24 @@ class OpenLetters:
             if not self._lines[id_]:
                 del self._lines[id_]
 
-    def _newest(self, wanted: Wanted, limit: int, below: int | None) -> tuple[int, list[tuple[int, str]]]:
+    def _newest(self, wanted: LetterFilter, limit: int, below: int | None) -> tuple[int, list[tuple[int, str]]]:
         offsets = list(self._matching(wanted))
         left = (each for each in offsets if below is None or each[0] < below)
         return len(offsets), heapq.nlargest(limit + 1, left)
 
-    def _oldest(self, wanted: Wanted, limit: int, above: int, upto: int | None) -> tuple[int, list[tuple[int, str]]]:
+    def _oldest(
+        self, wanted: LetterFilter, limit: int, above: int, upto: int | None
+    ) -> tuple[int, list[tuple[int, str]]]:
         offsets = [each for each in self._matching(wanted) if upto is None or each[0] < upto]
         return len(offsets), heapq.nsmallest(limit + 1, (each for each in offsets if each[0] > above))
 
-    def _matching(self, wanted: Wanted) -> Iterator[tuple[int, str]]:
+    def _matching(self, wanted: LetterFilter) -> Iterator[tuple[int, str]]:
         for id_, lines in self._lines.items():
             line = _standing(lines)
             if wanted.takes(id_, line):
                 yield line.offset, id_
 
-    async def _read(self, reader: Reader, total: int, chosen: list[tuple[int, str]], limit: int) -> Letters:
+    async def _read(self, reader: Reader, total: int, chosen: list[tuple[int, str]], limit: int) -> LetterPage:
         more = len(chosen) > limit
         chosen = chosen[:limit]
         records = await reader.at(offset for offset, _ in chosen)
@@ -195,10 +197,10 @@ class OpenLetters:
                 continue
             keys = tuple(self._lines[id_])
             letters.append(OpenLetter(id=id_, offset=offset, keys=keys, letter=_letter_of(record)))
-        return Letters(tuple(letters), total, chosen[-1][0] if more else None, self._position)
+        return LetterPage(tuple(letters), total, chosen[-1][0] if more else None, self._position)
 
 
-def id_of(letter: Placed) -> str:
+def id_of(letter: HasLogPosition) -> str:
     """Return 16 hex digits that name the letter's place and stage."""
     return bytes_hash(entry_of(letter).encode())[:16]
 
@@ -225,7 +227,7 @@ def _letter_of(record: Record) -> DeadLetter:
         )
 
 
-def _standing(lines: Mapping[bytes, Line]) -> Line:
+def _standing(lines: Mapping[bytes, LetterSummary]) -> LetterSummary:
     """Return the line of the newest failure: after the most redrives; the later of two letters of an old format."""
     if len(lines) == 1:  # nearly always
         return next(iter(lines.values()))

@@ -11,8 +11,8 @@ from faststream.exceptions import IncorrectState
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, Unavailable
+from shared.log.faststream_driver import partitions_of
 from shared.log.integrity import sealed
-from shared.log.seam import partitions_of
 
 _partitioner = DefaultPartitioner()
 

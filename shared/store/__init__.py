@@ -1,7 +1,7 @@
 """Port: points in collections, as Qdrant keeps them, in the few shapes the pipeline needs.
 
 Two adapters speak it: `edge` (Qdrant's engine in a child process) and `qdrant` (a server). What the
-points mean is not known here: see `shared.index` and `shared.ledger`.
+points mean is not known here: see `shared.state.index` and `shared.state.ledger`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,14 +69,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     sparse: Sparse | None = None
 
 
-class Page(msgspec.Struct, frozen=True):
+class PointPage(msgspec.Struct, frozen=True):
     """A piece of a scroll; `after` goes into the next call, None at the end."""
 
     points: list[Point]
     after: str | None
 
 
-class Hit(msgspec.Struct, frozen=True):
+class StoreHit(msgspec.Struct, frozen=True):
     """A point found, with the leg's own score (cosine, or BM25 by the collection's IDF)."""
 
     id: str
@@ -163,7 +163,7 @@ class Store(Protocol):
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
-    ) -> Page:
+    ) -> PointPage:
         """Return matching points in id order; `fields` keeps only these (dotted) payload keys."""
         ...
 
@@ -194,7 +194,7 @@ class Store(Protocol):
 
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
-    ) -> list[list[Hit]]:
+    ) -> list[list[StoreHit]]:
         """Return each leg's hits, best first, at most `limit`, all of them current by `heads`.
 
         Fewer than `limit` come back only when there are no more: the adapter asks wider where stale

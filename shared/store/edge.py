@@ -20,7 +20,7 @@ import structlog
 import shared
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, Hit, IndexKind, Leg, Page, Payload, Point, wire
+from shared.store import EVERYTHING, Filter, Heads, IndexKind, Leg, Payload, Point, PointPage, StoreHit, wire
 from shared.store.checks import (
     check_after,
     check_legs,
@@ -46,11 +46,11 @@ _IMPATIENT_S = 5.0
 _nothing = wire.body_decoder(None)
 _names = wire.body_decoder(list[str])
 _points = wire.body_decoder(list[Point])
-_page = wire.body_decoder(Page)
+_page = wire.body_decoder(PointPage)
 _number = wire.body_decoder(int)
 _after = wire.body_decoder(str | None)
 _counts = wire.body_decoder(dict[str, int])
-_rankings = wire.body_decoder(list[list[Hit]])
+_rankings = wire.body_decoder(list[list[StoreHit]])
 
 
 class EdgeStore:
@@ -157,7 +157,7 @@ class EdgeStore:
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
-    ) -> Page:
+    ) -> PointPage:
         keep = None if fields is None else list(fields)
         request = wire.Scroll(check_name(name), where, check_limit(limit), check_after(after), vectors, keep)
         return await self._ask(request, _page)
@@ -186,7 +186,7 @@ class EdgeStore:
 
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
-    ) -> list[list[Hit]]:
+    ) -> list[list[StoreHit]]:
         check_legs(legs)
         request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
         return await self._ask(request, _rankings)
@@ -211,7 +211,7 @@ class EdgeStore:
         except TimeoutError:
             what = type(request).__name__.lower()
             raise Unavailable(f"the store gave no answer to {what} within {self._timeout_s:g} s") from None
-        if isinstance(reply, wire.Failed):
+        if isinstance(reply, wire.CallFailed):
             raise _error(reply)
         return decoder.decode(reply.body)
 
@@ -408,7 +408,7 @@ class _Child:
             await self._listener
 
 
-def _error(failed: wire.Failed) -> Exception:
+def _error(failed: wire.CallFailed) -> Exception:
     match failed.kind:
         case "value":
             return ValueError(failed.sentence)

@@ -24,16 +24,16 @@ import qdrant_edge as qdrant
 from shared.store import (
     Condition,
     Filter,
-    Hit,
     IndexKind,
     Leg,
     Match,
-    Page,
     Payload,
     Point,
+    PointPage,
     Range,
     Scalar,
     Sparse,
+    StoreHit,
     wire,
 )
 from shared.store.checks import is_id, json_path, value_at
@@ -411,7 +411,7 @@ class Engine:
             collection.finish_copy()
         return after
 
-    def _scroll(self, request: wire.Scroll) -> Page:
+    def _scroll(self, request: wire.Scroll) -> PointPage:
         collection = self._at(request.name)
         records, after = collection.shard.scroll(
             qdrant.ScrollRequest(
@@ -422,7 +422,7 @@ class Engine:
                 with_vector=request.vectors,
             )
         )
-        return Page(_points(records, request.vectors), None if after is None else str(after))
+        return PointPage(_points(records, request.vectors), None if after is None else str(after))
 
     def _ordered(self, request: wire.Ordered) -> list[Point]:
         direction = qdrant.Direction.Desc if request.descending else qdrant.Direction.Asc
@@ -445,13 +445,13 @@ class Engine:
         )
         return {str(hit.value): hit.count for hit in collection.shard.facet(facet)}
 
-    def _search(self, request: wire.Search) -> list[list[Hit]]:
+    def _search(self, request: wire.Search) -> list[list[StoreHit]]:
         collection = self._at(request.name)
         heads = self._at(request.heads.collection).read_heads()
         document, version = request.heads.document.split("."), request.heads.version.split(".")
         where = collection.filter(request.where)
         queries = [_query(leg, request.name, collection.description) for leg in request.legs]
-        hits: list[list[Hit]] = [[] for _ in queries]
+        hits: list[list[StoreHit]] = [[] for _ in queries]
         short = [number for number, query in enumerate(queries) if query is not None]
         asked = request.limit + _SPARE
         while short:
@@ -464,7 +464,7 @@ class Engine:
             found = dict(zip(short, collection.shard.query_batch(batch), strict=True))
             for number, scored in found.items():
                 current = (
-                    Hit(str(hit.id), hit.score, payload)
+                    StoreHit(str(hit.id), hit.score, payload)
                     for hit, payload in ((hit, hit.payload or {}) for hit in scored)
                     if _is_current(payload, document, version, heads)
                 )

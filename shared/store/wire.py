@@ -171,14 +171,14 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     request: msgspec.Raw
 
 
-class Done(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class CallDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The answer, decoded by whoever knows what was asked."""
 
     number: int
     body: msgspec.Raw
 
 
-class Failed(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class CallFailed(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Why there is no answer."""
 
     number: int
@@ -186,7 +186,7 @@ class Failed(msgspec.Struct, frozen=True, array_like=True, tag=True):
     sentence: str
 
 
-Reply = Done | Failed
+Reply = CallDone | CallFailed
 T = TypeVar("T")
 
 
@@ -217,12 +217,12 @@ def call_frame(number: int, request: AnyRequest) -> bytes:
 
 def done_frame(number: int, body: Any) -> bytes:
     """Return the frame of an answer. Raises ValueError as `call_frame`."""
-    return _frame(Done(number, msgspec.Raw(_encoder.encode(body))))
+    return _frame(CallDone(number, msgspec.Raw(_encoder.encode(body))))
 
 
 def failed_frame(number: int, kind: FailureKind, sentence: str) -> bytes:
     """Return the frame of a refusal."""
-    return _frame(Failed(number, kind, sentence))
+    return _frame(CallFailed(number, kind, sentence))
 
 
 def _frame(message: Call | Reply) -> bytes:

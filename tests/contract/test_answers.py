@@ -11,8 +11,8 @@ from shared.answers.citations import cited
 from shared.answers.extractive import Extractive
 from shared.answers.ollama import OllamaAnswers
 from shared.answers.openai import OpenAiAnswers
-from shared.ollama_server import OllamaAddress
-from shared.openai_server import OpenAiAddress
+from shared.model_server.ollama import OllamaAddress
+from shared.model_server.openai import OpenAiAddress
 from tests.answering import pieces, said
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import CHAT_MODEL

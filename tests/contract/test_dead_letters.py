@@ -8,23 +8,23 @@ import pytest
 from aiokafka import TopicPartition
 from faststream.kafka import KafkaBroker
 
-from services.query_api.redrive import FromTruth, standing
+from services.query_api.ops.redrive import ResendVersion, redrive_state
 from shared.blobs.file import FileBlobs
-from shared.contracts import Place, truth_key
+from shared.contracts import LogPosition, truth_key
 from shared.ids import document_id
 from shared.log import Log
-from shared.log.dead_letters import DeadLetters, Owner, key_of
+from shared.log.dead_letters import DeadLetters, RecordOwner, key_of
 from shared.log.failure import Failure
-from shared.log.open_letters import Letters, OpenLetters, Wanted
+from shared.log.headers import REDRIVE_HEADER
+from shared.log.open_letters import LetterFilter, LetterPage, OpenLetters
 from shared.log.publish import publish
 from shared.log.read import reading
-from shared.places import REDRIVE_HEADER
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, Topic
 from tests.contract.logs import Harness
 from tests.servers.cache import CI_ONLY
-from tests.unit.log.test_dead_letters import a_record
+from tests.unit.shared.log.test_dead_letters import a_record
 
-DEFAULT = Wanted(tenant="default")
+DEFAULT = LetterFilter(tenant="default")
 
 Bury = Callable[..., Awaitable[None]]
 
@@ -53,7 +53,7 @@ def bury(broker: KafkaBroker, tmp_path: Path) -> Bury:
         *,
         stage: str = "ingest",
         code: str = "empty",
-        owner: Owner | None = None,
+        owner: RecordOwner | None = None,
         last_seen: int = 9,
         redrives: int = 0,
         **record: Any,
@@ -66,12 +66,12 @@ def bury(broker: KafkaBroker, tmp_path: Path) -> Bury:
     return write
 
 
-def offsets(found: Letters) -> list[int]:
+def offsets(found: LetterPage) -> list[int]:
     """Return the offsets of the letters' records."""
     return [each.letter.offset for each in found.letters]
 
 
-async def settle(broker: KafkaBroker, found: Letters) -> None:
+async def settle(broker: KafkaBroker, found: LetterPage) -> None:
     for each in found.letters:
         for key in each.keys:
             await publish(broker, DEAD_LETTERS, None, key=key)
@@ -97,7 +97,7 @@ async def test_a_letter_written_again_after_a_crash_is_one(log: Log, bury: Bury)
 
 
 async def test_records_made_of_one_submission_twice_fail_once(log: Log, bury: Bury) -> None:
-    owner = Owner("default", "d", "s", "p", 7, Place(partition=1, offset=4, time=99))
+    owner = RecordOwner("default", "d", "s", "p", 7, LogPosition(partition=1, offset=4, time=99))
     for offset in (10, 11):
         await bury(offset, stage="embed", topic="chunks.g", owner=owner)
 
@@ -164,13 +164,13 @@ async def test_every_letter_of_an_entry_is_settled_with_it(log: Log, broker: Kaf
 
 async def test_filters_choose(log: Log, bury: Bury) -> None:
     view = OpenLetters(log)
-    await bury(1, code="bug", owner=Owner("default", "d1", "handbook", "a"), last_seen=100)
-    await bury(2, stage="embed", owner=Owner("default", "d2", "wiki", "b"), last_seen=200)
-    await bury(3, owner=Owner("other", "d3", "wiki", "c"), last_seen=300)
+    await bury(1, code="bug", owner=RecordOwner("default", "d1", "handbook", "a"), last_seen=100)
+    await bury(2, stage="embed", owner=RecordOwner("default", "d2", "wiki", "b"), last_seen=200)
+    await bury(3, owner=RecordOwner("other", "d3", "wiki", "c"), last_seen=300)
     await bury(4, code="undecodable", last_seen=400)
 
     async def chosen(**filters: Any) -> list[int]:
-        return offsets(await view.newest(Wanted(**({"tenant": "default"} | filters)), limit=10))
+        return offsets(await view.newest(LetterFilter(**({"tenant": "default"} | filters)), limit=10))
 
     ids = {each.letter.offset: each.id for each in (await view.newest(DEFAULT, limit=10)).letters}
     assert await chosen() == [4, 2, 1]  # of no tenant: the default one's
@@ -256,15 +256,15 @@ async def test_the_truth_is_found_by_version_unless_it_is_gone(log: Log, broker:
                 written = await publish(broker, EXTRACTED, value, key=truth_key(name, version), route=name.encode())
     await publish(broker, EXTRACTED, None, key=truth_key(names[0], 2), route=names[0].encode())
 
-    wanted = {FromTruth(name, version, since=0) for name in names[:6] for version in (2, 3)}
-    wanted.add(FromTruth(names[11], 2, since=written.timestamp))
-    found = await standing(log, wanted)
+    wanted = {ResendVersion(name, version, since=0) for name in names[:6] for version in (2, 3)}
+    wanted.add(ResendVersion(names[11], 2, since=written.timestamp))
+    found = await redrive_state(log, wanted)
 
     assert {each: record.value for each, record in found.items()} == {
         each: b"2 of " + each.document_id.encode()
         for each in wanted
         if each.version == 2 and each.document_id != names[0]
     }
-    assert await standing(log, set()) == {}
-    ahead = FromTruth(names[0], 1, since=written.timestamp + 10 * DAY)  # taken in while the clock was days ahead
-    assert [*await standing(log, {ahead})] == [ahead]
+    assert await redrive_state(log, set()) == {}
+    ahead = ResendVersion(names[0], 1, since=written.timestamp + 10 * DAY)  # taken in while the clock was days ahead
+    assert [*await redrive_state(log, {ahead})] == [ahead]

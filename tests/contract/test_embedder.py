@@ -14,8 +14,8 @@ from shared.embedder.minilm import MiniLm
 from shared.embedder.ollama import ollama_embedder
 from shared.embedder.openai import openai_embedder
 from shared.errors import Rejected
-from shared.ollama_server import OllamaAddress
-from shared.openai_server import OpenAiAddress
+from shared.model_server.ollama import OllamaAddress
+from shared.model_server.openai import OpenAiAddress
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import EMBEDDING_MODEL
 

@@ -12,7 +12,7 @@ from shared.embedder import Embedder
 from shared.embedder.ollama import ollama_embedder
 from shared.log import Log
 from shared.log.open import open_log
-from shared.ollama_server import ollama_address
+from shared.model_server.ollama import ollama_address
 from shared.submission import submission_of
 from shared.topics import SUBMITTED
 from tests.e2e.caller import API_KEYS, TENANTS, Asked, key_of

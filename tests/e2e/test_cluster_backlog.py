@@ -10,7 +10,7 @@ from pypdf import PdfReader, PdfWriter
 
 from tests.e2e.cluster import Cluster, Process, cluster
 from tests.servers.cache import CI_ONLY
-from tests.unit.ingest_worker.files import a_pdf
+from tests.unit.services.ingest_worker.files import a_pdf
 
 FILES, FILE_BYTES = 64, 8_000_000  # eight times what has room
 GUARD_S = 120.0

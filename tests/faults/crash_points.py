@@ -13,7 +13,7 @@ from shared.blobs import Blobs
 from shared.embedder import Embedder, Vector
 from shared.ids import text_hash
 from shared.log import Log
-from shared.log.seam import DriverBroker
+from shared.log.faststream_driver import DriverBroker
 from shared.store import Point, Store
 from tests.faults.trap import Trap
 
@@ -87,7 +87,7 @@ def _committed(offsets: Mapping[Any, Any]) -> str:
 # The methods that write, by the port that has them.
 WRITES: dict[str, dict[str, Name]] = {
     "Log": {"ensure_topics": _just("ensure topics")},
-    "Forgetful": {"overwrite": _just("overwrite records"), "forget": _just("forget records")},
+    "ErasableLog": {"overwrite": _just("overwrite records"), "forget": _just("forget records")},
     "Producer": {"send": _sent},
     "Consumer": {"commit": _committed},
     "Store": {
@@ -106,7 +106,7 @@ WRITES: dict[str, dict[str, Name]] = {
 
 def guard_log(log: Log, trap: Trap) -> Log:
     """Return the log; its writes, and those of brokers and consumers made from it, are crash points now."""
-    for port in ("Log", "Forgetful"):
+    for port in ("Log", "ErasableLog"):
         _guard(log, port, trap)
     make_broker, make_consumer = log.broker, log.consumer
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from services.operator_cli.serving import serve_here
-from shared import foundation
+from services.operator_cli.commands.serve import serve_here
+from shared.runtime import resources
 from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store
 from tests.faults.trap import Trap
 
@@ -23,7 +23,7 @@ def main(folder: Path) -> int:
         ("open_blobs", guard_blobs),
         ("open_embedder", guard_embedder),
     ):
-        setattr(foundation, opener, _then(getattr(foundation, opener), guard, trap))
+        setattr(resources, opener, _then(getattr(resources, opener), guard, trap))
     return serve_here({})
 
 

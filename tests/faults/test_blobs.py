@@ -10,12 +10,12 @@ import httpx
 import pytest
 
 from services.query_api.app import make_api
-from shared import foundation
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.claim_check import submission_value
 from shared.contracts import BlobRef, DocumentSubmitted
-from shared.ledger import Entry
+from shared.runtime import resources
+from shared.state.ledger import Entry
 from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraph
@@ -76,7 +76,7 @@ async def test_given_harmed_blobs_when_others_are_well_then_each_is_told_once_an
         made.append(HarmedBlobs(open_blobs(setting, data), data / "blobs"))
         return made[-1]
 
-    monkeypatch.setattr(foundation, "open_blobs", opened)
+    monkeypatch.setattr(resources, "open_blobs", opened)
     harms = [Harm(stage, code) for _ in range(rounds(ci=1, here=1)) for stage, code in product(STAGES, HARMS)]
     rng.shuffle(harms)
     async with running(tmp_path / "data", partitions=2) as pipeline:

@@ -20,10 +20,10 @@ import shared
 from services.operator_cli.verify.command import opened, progress
 from services.operator_cli.verify.verifier import Verifier
 from shared.log import Log
+from shared.log.headers import redrives_of
 from shared.log.read import reading
 from shared.log.sqlite.consumer import Consumer
 from shared.log.sqlite.producer import Producer
-from shared.places import redrives_of
 from shared.settings import Settings
 from shared.topics import SUBMITTED
 from tests.e2e.load import new_seed
@@ -61,8 +61,8 @@ READS = {
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "Placed", "Publish", "Removals",
-    "Step", "TokenCounter", "Uploads", "Watch",
+    "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "HasLogPosition", "Publish", "Removals",
+    "ProgressStep", "TokenCounter", "Uploads", "VerifyProgress",
 }  # fmt: skip
 UNUSED = {"Store.drop_collection", "Store.set_payload", "Blobs.delete"}  # a server calls them nowhere, so far
 

@@ -13,7 +13,7 @@ import pytest
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
-from services.operator_cli.verify.verifier import Parts
+from services.operator_cli.verify.verifier import VerifierParts
 from shared.ids import document_id
 from shared.settings import Settings
 from shared.store import Filter, Ids, Match, Point
@@ -32,7 +32,7 @@ PATIENCE_S = 20.0
 class Harm:
     """What is done to the points of documents that stand still."""
 
-    def __init__(self, parts: Parts, rng: random.Random) -> None:
+    def __init__(self, parts: VerifierParts, rng: random.Random) -> None:
         self.parts = parts
         self._rng = rng
 

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
-from shared.ledger import Entry
+from shared.state.ledger import Entry
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
 from tests.servers.cache import CI_ONLY

@@ -42,7 +42,7 @@ def mutated(record: Record, rng: random.Random) -> dict[str, Any]:
     return {
         "key": bytes(parts["key"]),
         "value": bytes(parts["value"]) if record.value is not None else None,
-        # As text, as our own producers write them; a foreign one's bytes are tests/unit/log's matter.
+        # As text, as our own producers write them; a foreign one's bytes are tests/unit/shared/log's matter.
         "headers": {name: parts[f"header {name}"].decode(errors="replace") for name in headers},
     }
 

@@ -19,15 +19,15 @@ import pytest
 from services.ingest_worker import app
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import BlobRef, DocumentSubmitted, encode
-from shared.ledger import Entry
 from shared.log.integrity import HASH_HEADER
+from shared.state.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Pipeline, running
 from tests.servers.cache import CI_ONLY
-from tests.unit.ingest_worker.files import a_pdf, locked
+from tests.unit.services.ingest_worker.files import a_pdf, locked
 
 LATE_GUARD_S = 75.0  # a hang guard: five times what a neighbour may be late
 HANG_S = 240.0

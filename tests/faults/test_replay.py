@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from shared.contracts import DocumentSubmitted
-from shared.index import vector_hash
+from shared.log.headers import PLACE_HEADER, position_header, position_of
 from shared.log.open import open_log
-from shared.places import PLACE_HEADER, place_header, place_of
+from shared.state.index import vector_hash
 from shared.store.edge import EdgeStore
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds
@@ -78,7 +78,7 @@ async def test_every_event_up_to_five_times_in_any_order_changes_nothing(tmp_pat
         rng.shuffle(records)
         for record in records:
             # A submission that comes again is the same one by its place; without it, somebody has sent it anew.
-            headers = {PLACE_HEADER: place_header(place_of(record))} if record.topic == SUBMITTED else {}
+            headers = {PLACE_HEADER: position_header(position_of(record))} if record.topic == SUBMITTED else {}
             route = record.key.partition(b"/")[0]
             await pipeline.parts.publish(record.topic, record.value, key=record.key, route=route, headers=headers)
         await _at_rest(pipeline)

@@ -42,7 +42,7 @@ CHANGED = {
         "StatusNotice",
         "DeadLetter",
     ),
-    "shared/ledger.py": ("Accepted", "Last", "Entry"),
+    "shared/state/ledger.py": ("Accepted", "Last", "Entry"),
 }
 NEWER = Mutant(
     "a field more in every message",

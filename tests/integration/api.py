@@ -13,7 +13,7 @@ import uvicorn
 from litestar import Litestar
 from prometheus_client import CollectorRegistry
 
-from services.query_api.app import Parts, make_api
+from services.query_api.app import ApiParts, make_api
 
 TENANTS = 300  # more than there are tests
 MAX_BODY = 1_000_000
@@ -21,7 +21,7 @@ LANTERN = "# Lantern\n\nThe lantern on the pier is lit at six in the evening.\n\
 HERONS = "Herons nest in the old willow behind the boathouse, and nobody may disturb them before June."
 
 
-def an_app(parts: Parts, **changed: Any) -> Litestar:
+def an_app(parts: ApiParts, **changed: Any) -> Litestar:
     """Return an API of the same parts but those named."""
     return make_api(replace(parts, registry=CollectorRegistry(), **changed))
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from litestar import Litestar
 from pydantic import SecretStr
 
-from services.query_api.app import Parts, make_api
+from services.query_api.app import ApiParts, make_api
 from services.standalone.serve import start
 from shared.log import Publish
 from shared.log.publish import publish
@@ -23,7 +23,7 @@ from tests.integration.api import MAX_BODY, TENANTS, a_client
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts]:
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     keys = [f"key-of-t{n}:t{n}:ingest+query" for n in range(TENANTS)]
     keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin"]
     settings = Settings(
@@ -43,7 +43,7 @@ def tenants() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def app(parts: Parts) -> Litestar:
+def app(parts: ApiParts) -> Litestar:
     return make_api(parts)
 
 

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from services.ingest_worker.app import Parts, join
+from services.ingest_worker.app import IngestParts, join
 from services.ingest_worker.chunk import CHUNKER
-from services.ingest_worker.fetch import Fetcher, Limits
+from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs.file import FileBlobs
-from shared.contracts import DeadLetter, DocumentExtracted, Place, decode
+from shared.contracts import DeadLetter, DocumentExtracted, LogPosition, decode
 from shared.embedder import Model
-from shared.index import Generation, Index
-from shared.ledger import Entry, Ledger
 from shared.log import Log, Record
+from shared.state.index import Generation, Index
+from shared.state.ledger import Entry, Ledger
 from shared.store.edge import EdgeStore
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, pipeline_topics
 from tests.contract.logs import reading, take, until
@@ -40,7 +40,7 @@ class FirstStages:
         self.log = log
         self.ledger = ledger
 
-    async def accepted(self, name: str, place: Place) -> Entry:
+    async def accepted(self, name: str, place: LogPosition) -> Entry:
         """Return the entry once the submission at `place` has made a version."""
         found: list[Entry] = []
 
@@ -87,8 +87,8 @@ async def first_stages(log: Log, folder: Path, users: AsyncExitStack) -> FirstSt
     ledger, index = Ledger(store), Index(store, GENERATION)
     await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(pipeline_topics(GENERATION.id)))
     broker = log.broker("ingest-worker")
-    fetch = Fetcher(Guard(), Limits())
-    parts = Parts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers, fetch=fetch)
+    fetch = Fetcher(Guard(), FetchLimits())
+    parts = IngestParts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers, fetch=fetch)
     consumptions = join(broker, parts)
     users.push_async_callback(broker.stop)
     await broker.start()

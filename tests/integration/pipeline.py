@@ -5,15 +5,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from services.query_api.app import Parts
+from services.query_api.app import ApiParts
 from services.standalone.serve import start
-from shared.contracts import DeadLetter, DocumentSubmitted, Place, decode, encode
+from shared.contracts import DeadLetter, DocumentSubmitted, LogPosition, decode, encode
 from shared.errors import Unavailable
 from shared.ids import document_id
-from shared.ledger import Entry
 from shared.log import Log, Record
 from shared.log.read import reading
 from shared.settings import Settings
+from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, SUBMITTED
 
 
@@ -39,7 +39,7 @@ class Quiet:
 class Pipeline:
     """The running stages, and what a test asks of them."""
 
-    def __init__(self, parts: Parts, settings: Settings) -> None:
+    def __init__(self, parts: ApiParts, settings: Settings) -> None:
         self.parts = parts
         self.settings = settings
 
@@ -49,10 +49,10 @@ class Pipeline:
         fields = document if isinstance(document, DocumentSubmitted) else how.pop("of")
         name = document_id(fields.tenant, fields.source, fields.path)
         written = await self.parts.publish(SUBMITTED, value, key=how.pop("key", name.encode()), **how)
-        place = Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+        place = LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
         return await self.end(name, place, within_s)
 
-    async def end(self, name: str, place: Place, within_s: float = 30) -> Entry:
+    async def end(self, name: str, place: LogPosition, within_s: float = 30) -> Entry:
         """Return the entry when the submission at the place has ended."""
 
         async def look() -> Entry | None:

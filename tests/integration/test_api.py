@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from litestar import Litestar
 
-from services.query_api.app import Parts
-from services.query_api.notices import Notices
+from services.query_api.app import ApiParts
+from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
 from shared.blobs.file import FileBlobs
@@ -21,7 +21,7 @@ from shared.ids import document_id
 from shared.log import Publish
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
-from shared.ollama_server import OllamaAddress
+from shared.model_server.ollama import OllamaAddress
 from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
@@ -648,7 +648,7 @@ async def ollama() -> AsyncIterator[FakeOllama]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def model_client(parts: Parts, ollama: FakeOllama, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
+async def model_client(parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
     answers = OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5)
     async with a_client(an_app(parts, models=models_of(answers)), next(tenants)) as client:
         yield client
@@ -756,7 +756,7 @@ async def test_sources_are_none_where_nothing_can_be_quoted(client: httpx.AsyncC
 
 
 async def test_where_no_passage_is_relevant_a_model_may_answer_from_general_knowledge(
-    parts: Parts, ollama: FakeOllama, tenants: Iterator[str]
+    parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]
 ) -> None:
     settings = parts.settings.model_copy(update={"general_knowledge": "on"})
     models = models_of(OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5))
@@ -772,7 +772,7 @@ async def test_where_no_passage_is_relevant_a_model_may_answer_from_general_know
 
 
 async def test_the_next_model_answers_when_the_first_one_fails_twice(
-    parts: Parts, ollama: FakeOllama, tenants: Iterator[str]
+    parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]
 ) -> None:
     ollama.fault = "500"
     async with fake_ollama() as other:
@@ -809,7 +809,7 @@ async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
     assert (other.status_code, other.json()["success"], other.json()["sources"]) == (200, True, [])
 
 
-async def test_a_query_needs_documents_that_are_ready(parts: Parts, unread: Publish, tenants: Iterator[str]) -> None:
+async def test_a_query_needs_documents_that_are_ready(parts: ApiParts, unread: Publish, tenants: Iterator[str]) -> None:
     async with a_client(an_app(parts, publish=unread), next(tenants)) as client:
         none = await client.post("/rag/query", json={"question": "x", "documentIds": []})
         missing = await client.post("/rag/query", json={"question": "x"})
@@ -825,8 +825,8 @@ async def test_a_query_needs_documents_that_are_ready(parts: Parts, unread: Publ
     assert id_ in problem(early, 409, "PROCESSING_INCOMPLETE")
 
 
-async def test_a_stopping_server_lets_nobody_wait(parts: Parts, unread: Publish, tenants: Iterator[str]) -> None:
-    notices = Notices()
+async def test_a_stopping_server_lets_nobody_wait(parts: ApiParts, unread: Publish, tenants: Iterator[str]) -> None:
+    notices = StatusWaiters()
     body = {"source": "s", "path": "p", "text": HERONS}
 
     async with a_client(an_app(parts, publish=unread, notices=notices), next(tenants)) as client:
@@ -840,7 +840,7 @@ async def test_a_stopping_server_lets_nobody_wait(parts: Parts, unread: Publish,
 
 
 async def test_a_log_that_is_away_is_a_503_that_says_to_send_again(
-    parts: Parts, tenants: Iterator[str], tmp_path: Path
+    parts: ApiParts, tenants: Iterator[str], tmp_path: Path
 ) -> None:
     unreachable = partial(publish, SqliteLog(tmp_path / "log").broker("never started"))
 
@@ -852,7 +852,7 @@ async def test_a_log_that_is_away_is_a_503_that_says_to_send_again(
 
 
 async def test_a_blob_store_that_is_away_is_a_503_and_small_documents_go_on(
-    parts: Parts, tenants: Iterator[str], tmp_path: Path
+    parts: ApiParts, tenants: Iterator[str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"in the way")
 
@@ -864,7 +864,7 @@ async def test_a_blob_store_that_is_away_is_a_503_and_small_documents_go_on(
     assert small.json()["status"] == "created"
 
 
-async def test_what_is_wrong_is_told_by_readyz(parts: Parts, app: Litestar) -> None:
+async def test_what_is_wrong_is_told_by_readyz(parts: ApiParts, app: Litestar) -> None:
     async def troubled() -> dict[str, str | None]:
         return {"log": None, "store": "the store is away"}
 
@@ -878,7 +878,7 @@ async def test_what_is_wrong_is_told_by_readyz(parts: Parts, app: Litestar) -> N
     assert ill.json()["checks"]["store"] == "the store is away"
 
 
-async def test_a_bug_is_a_500_without_its_inside(parts: Parts, tenants: Iterator[str]) -> None:
+async def test_a_bug_is_a_500_without_its_inside(parts: ApiParts, tenants: Iterator[str]) -> None:
     class Buggy:
         name, needs_passages = "buggy", False
 
@@ -922,7 +922,7 @@ async def test_the_request_id_goes_in_and_out(client: httpx.AsyncClient) -> None
     assert len(forged.headers["x-request-id"]) == 32
 
 
-async def test_metrics_count_what_happened(parts: Parts, tenants: Iterator[str]) -> None:
+async def test_metrics_count_what_happened(parts: ApiParts, tenants: Iterator[str]) -> None:
     client = a_client(an_app(parts), next(tenants))
     await client.post("/rag/search", json={"query": "nothing there"})
     await ingested(client)
@@ -995,7 +995,7 @@ async def test_two_content_types_are_refused(served: Callable[[bytes], Awaitable
     assert (await served(head + b"{}")).startswith(b"HTTP/1.1 400")
 
 
-async def test_a_client_that_leaves_stops_the_model(parts: Parts, ollama: FakeOllama) -> None:
+async def test_a_client_that_leaves_stops_the_model(parts: ApiParts, ollama: FakeOllama) -> None:
     ollama.fault = "stall"
     answers = OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=50)
     body = json.dumps({"message": "Hello", "stream": True}).encode()

@@ -11,16 +11,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.ingest_worker.chunk import CHUNKER
-from services.query_api.door import Door
-from services.query_api.metrics import Metrics
-from services.query_api.notices import Notices
-from services.query_api.problems import Problem
+from services.query_api.http.metrics import Metrics
+from services.query_api.http.problems import Problem
+from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import Submissions
 from shared.contracts import DocumentSubmitted
-from shared.foundation import lay_foundation
 from shared.log import Record
 from shared.log.backlog import Backlog
 from shared.log.consume import consume
 from shared.log.publish import publish
+from shared.runtime.resources import open_resources
 from shared.settings import Settings
 from shared.topics import DAY, SUBMITTED, readers
 from tests.contract.logs import until
@@ -39,24 +39,24 @@ async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readines
         raise AssertionError(f"{record} was set aside")
 
     async with AsyncExitStack() as stack:
-        base = await lay_foundation(Settings(data=tmp_path / "data"), stack, chunker=CHUNKER, attach=False)
+        base = await open_resources(Settings(data=tmp_path / "data"), stack, chunker=CHUNKER, attach=False)
         groups = readers(base.index.generation.id)
         backlog = Backlog(base.log, groups, now=lambda: time.time_ns() // 1_000_000 + late_ms)
         base = replace(base, backlog=backlog)
         broker = base.log.broker("all")
         stage = consume(broker, SUBMITTED, groups[SUBMITTED], sleeps, stage="ingest", on_dead=never)
         troubles = await base.begin(broker, [stage], stack)
-        door = Door(
+        submissions = Submissions(
             publish=partial(publish, broker),
             ledger=base.ledger,
             index=base.index,
             blobs=base.blobs,
-            notices=Notices(),
+            notices=StatusWaiters(),
             metrics=Metrics(CollectorRegistry()),
             backlog=backlog,
         )
 
-        await door.submit(DOCUMENT)
+        await submissions.submit(DOCUMENT)
         await backlog.measure()
         assert (await troubles())["backlog"] is None
 
@@ -66,7 +66,7 @@ async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readines
         assert said is not None
         assert said.startswith("ingest has not read 1 of documents.submitted's records for longer than half of the 7")
         with pytest.raises(Problem, match="nothing more is taken in: ingest has not read 1") as refused:
-            await door.submit(DOCUMENT)
+            await submissions.submit(DOCUMENT)
         assert (refused.value.status, "Retry-After" in refused.value.headers) == (503, True)
 
         wakes.set()
@@ -74,4 +74,4 @@ async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readines
         await stage.stop()  # which commits
         await backlog.measure()
         assert (await troubles())["backlog"] is None
-        await door.submit(DOCUMENT)
+        await submissions.submit(DOCUMENT)

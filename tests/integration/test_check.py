@@ -9,7 +9,7 @@ import pytest_asyncio
 from aiokafka import TopicPartition
 
 from services.query_api.app import make_api
-from services.query_api.check import MOST_ITEMS, Checked, Checker
+from services.query_api.ingest.unchanged_check import MOST_ITEMS, CheckedDocument, UnchangedChecker
 from shared.contracts import DocumentSubmitted
 from shared.ids import bytes_hash
 from shared.log import Log
@@ -31,9 +31,9 @@ def a_document(path: str, text: str = "A lantern on the pier.", **more: Any) -> 
 
 async def check(
     pipeline: Pipeline, *documents: DocumentSubmitted, log: Log | None = None, patience_s: float = HANG_S
-) -> list[Checked]:
+) -> list[CheckedDocument]:
     parts = pipeline.parts
-    checker = Checker(log or parts.log, parts.ledger, parts.index, patience_s)
+    checker = UnchangedChecker(log or parts.log, parts.ledger, parts.index, patience_s)
     return await checker.check([(each, bytes_hash((each.text or "").encode())) for each in documents])
 
 
@@ -51,7 +51,7 @@ async def test_only_what_the_index_holds_just_so_is_unchanged(pipeline: Pipeline
         a_document("never sent"),
     )
 
-    assert verdicts[0] == Checked(document_id=held.document_id, unchanged=True, chunk_count=1)
+    assert verdicts[0] == CheckedDocument(document_id=held.document_id, unchanged=True, chunk_count=1)
     assert [each.unchanged for each in verdicts[1:]] == [False] * 5
 
 

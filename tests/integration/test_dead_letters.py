@@ -12,16 +12,16 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
-from services.query_api.app import Parts, make_api
-from services.query_api.redrive import SETTLED_HEADER
+from services.query_api.app import ApiParts, make_api
+from services.query_api.ops.redrive import SETTLED_HEADER
 from services.standalone.serve import start
-from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, Place, decode, encode
+from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, LogPosition, decode, encode
 from shared.ids import document_id
-from shared.ledger import Entry
 from shared.log import Record
 from shared.log.consume import BREAKER
-from shared.places import header
+from shared.log.headers import header
 from shared.settings import Settings
+from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
@@ -38,7 +38,7 @@ TEXT = "\n\n".join(paragraphs(1, 3))
 class System:
     """The running stages and their API, as one tenant has them."""
 
-    def __init__(self, parts: Parts, tenant: str) -> None:
+    def __init__(self, parts: ApiParts, tenant: str) -> None:
         self.parts = parts
         self.tenant = tenant
         self.name = document_id(tenant, "s", "a.md")
@@ -84,10 +84,10 @@ class System:
         items: list[dict[str, Any]] = page["items"]
         return items
 
-    async def send(self, value: bytes, key: bytes) -> Place:
+    async def send(self, value: bytes, key: bytes) -> LogPosition:
         """Return the place of a submission that is on the log."""
         written = await self.parts.publish(SUBMITTED, value, key=key)
-        return Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+        return LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
 
     async def entry(self, so: Callable[[Entry], bool], name: str = "") -> Entry:
         """Return the document's entry once it is so."""
@@ -142,7 +142,7 @@ def settings_of(folder: Path, tenants: Sequence[str]) -> Settings:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts]:
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     async with AsyncExitStack() as stack:
         yield await start(settings_of(tmp_path_factory.mktemp("letters"), ["default", *TENANTS]), stack)
 
@@ -153,7 +153,7 @@ def tenants() -> Iterator[str]:
 
 
 @pytest.fixture
-def system(parts: Parts, tenants: Iterator[str]) -> System:
+def system(parts: ApiParts, tenants: Iterator[str]) -> System:
     """The system as a tenant of the test's own has it."""
     return System(parts, next(tenants))
 
@@ -301,7 +301,7 @@ async def test_a_letter_whose_body_is_lost_is_refused_and_stays(system: System) 
     assert await system.letters() == [letter]
 
 
-async def test_an_unreadable_record_is_shown_as_it_came_and_goes_back_as_it_came(parts: Parts) -> None:
+async def test_an_unreadable_record_is_shown_as_it_came_and_goes_back_as_it_came(parts: ApiParts) -> None:
     system = System(parts, "default")  # whose it is, nobody knows
     await system.send(b"\xff{", b"foreign")
 

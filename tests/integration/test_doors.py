@@ -12,9 +12,10 @@ import httpx
 import pytest
 from litestar import Litestar
 
-from services.query_api import admission, batch
-from services.query_api.app import Parts
-from services.query_api.notices import Notices
+from services.query_api.app import ApiParts
+from services.query_api.http import admission
+from services.query_api.ingest import batch
+from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import DocumentSubmitted, decode
 from shared.errors import Unavailable
 from shared.ids import document_id
@@ -40,7 +41,7 @@ def lines(items: list[Any]) -> bytes:
     return "\n".join(each if isinstance(each, str) else json.dumps(each) for each in items).encode()
 
 
-def with_settings(parts: Parts, **changed: Any) -> Settings:
+def with_settings(parts: ApiParts, **changed: Any) -> Settings:
     return parts.settings.model_copy(update=changed)
 
 
@@ -155,7 +156,7 @@ async def test_no_batch_is_ever_a_500(client: httpx.AsyncClient, content: bytes,
     problem(await client.post(BATCH, content=content, headers={"Content-Type": kind}), status)
 
 
-async def test_a_batch_above_its_limit_is_refused_as_early_as_can_be(parts: Parts, tenants: Iterator[str]) -> None:
+async def test_a_batch_above_its_limit_is_refused_as_early_as_can_be(parts: ApiParts, tenants: Iterator[str]) -> None:
     async def unannounced() -> AsyncIterator[bytes]:
         for n in range(100):
             yield lines([item(n)]) + b"\n"
@@ -173,7 +174,7 @@ async def test_a_batch_above_its_limit_is_refused_as_early_as_can_be(parts: Part
 
 
 async def test_a_log_that_goes_away_ends_the_batch_and_says_what_was_taken(
-    parts: Parts, unread: Publish, tenants: Iterator[str]
+    parts: ApiParts, unread: Publish, tenants: Iterator[str]
 ) -> None:
     taken = 0
 
@@ -195,7 +196,7 @@ async def test_a_log_that_goes_away_ends_the_batch_and_says_what_was_taken(
 
 @CI_ONLY
 async def test_a_large_batch_is_not_held_in_memory(
-    parts: Parts, unread: Publish, tenants: Iterator[str], monkeypatch: pytest.MonkeyPatch
+    parts: ApiParts, unread: Publish, tenants: Iterator[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "WINDOW", 4)
     text, count = "x" * 60_000, 200
@@ -245,7 +246,7 @@ async def test_a_knowledge_base_refuses_what_is_no_file_or_not_one(client: httpx
 
 
 @pytest.mark.parametrize("form", ["multipart", "raw"])
-async def test_a_large_file_arrives_whole(parts: Parts, unread: Publish, tenants: Iterator[str], form: str) -> None:
+async def test_a_large_file_arrives_whole(parts: ApiParts, unread: Publish, tenants: Iterator[str], form: str) -> None:
     content = HERONS.encode() * 30_000  # on the disk while it comes
     submitted: list[DocumentSubmitted] = []
 
@@ -318,8 +319,8 @@ async def test_a_failure_is_told_by_its_reason(client: httpx.AsyncClient) -> Non
     assert "broken.pdf" in told["error"]
 
 
-async def test_a_stopping_server_ends_the_watching(parts: Parts, unread: Publish, tenants: Iterator[str]) -> None:
-    notices = Notices()
+async def test_a_stopping_server_ends_the_watching(parts: ApiParts, unread: Publish, tenants: Iterator[str]) -> None:
+    notices = StatusWaiters()
     async with a_client(an_app(parts, publish=unread, notices=notices), next(tenants)) as client:
         accepted = await client.post("/rag/ingest", json=item("w"), headers={"Prefer": "wait=0"})
         watching = asyncio.create_task(client.get(f"/rag/documents/{accepted.json()['documentId']}/events"))
@@ -342,7 +343,9 @@ async def test_only_ones_own_documents_can_be_watched(
 # Refusals
 
 
-async def test_after_a_time_out_it_is_said_that_nobody_knows(parts: Parts, tenants: Iterator[str], unread: Any) -> None:
+async def test_after_a_time_out_it_is_said_that_nobody_knows(
+    parts: ApiParts, tenants: Iterator[str], unread: Any
+) -> None:
     hasty = partial(unread, timeout_s=0)
 
     async with a_client(an_app(parts, publish=hasty), next(tenants)) as client:
@@ -353,7 +356,7 @@ async def test_after_a_time_out_it_is_said_that_nobody_knows(parts: Parts, tenan
     assert "sending the document again is safe" in said
 
 
-async def test_a_refused_log_takes_nothing(parts: Parts, tenants: Iterator[str], tmp_path: Path) -> None:
+async def test_a_refused_log_takes_nothing(parts: ApiParts, tenants: Iterator[str], tmp_path: Path) -> None:
     unreachable = partial(publish, SqliteLog(tmp_path / "log").broker("never started"))
 
     async with a_client(an_app(parts, publish=unreachable), next(tenants)) as client:

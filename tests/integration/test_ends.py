@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.query_api.app import Parts
+from services.query_api.app import ApiParts
 from shared.log import Publish
 from tests.e2e.faults import rounds
 from tests.integration.api import HERONS, a_client, an_app, problem
@@ -97,7 +97,9 @@ async def test_the_location_of_a_202_is_of_its_own_submission(client: httpx.Asyn
     assert sentence.startswith("submission:")
 
 
-async def test_a_submission_that_no_worker_has_come_to_is_accepted(parts: Parts, unread: Publish, tenants: Any) -> None:
+async def test_a_submission_that_no_worker_has_come_to_is_accepted(
+    parts: ApiParts, unread: Publish, tenants: Any
+) -> None:
     async with a_client(an_app(parts, publish=unread), next(tenants)) as client:
         body = {"source": "s", "path": "p", "text": HERONS}
         await client.post("/rag/ingest", json=body, headers=ASYNC)

@@ -13,15 +13,15 @@ from pydantic import SecretStr
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
-from services.query_api.app import Parts, make_api
+from services.query_api.app import ApiParts, make_api
 from services.standalone.serve import start
-from shared.contracts import DocumentSubmitted, Place, decode, encode, erasure
+from shared.contracts import DocumentSubmitted, LogPosition, decode, encode, erasure
 from shared.ids import document_id
-from shared.ledger import Entry
-from shared.log import Forgetful, Record
+from shared.log import ErasableLog, Record
+from shared.log.headers import PLACE_HEADER, position_header, position_of
 from shared.log.integrity import check_intact
-from shared.places import PLACE_HEADER, place_header, place_of
 from shared.settings import Settings
+from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.integration.pipeline import Quiet, records_of
 from tests.servers.cache import CI_ONLY
@@ -35,7 +35,7 @@ TENANTS = [f"t{number:02}" for number in range(40)]  # more than there are tests
 class System:
     """The running stages and their API, as one tenant has them."""
 
-    def __init__(self, parts: Parts, tenant: str) -> None:
+    def __init__(self, parts: ApiParts, tenant: str) -> None:
         self.parts = parts
         self.tenant = tenant
         # Words of this test alone: all share the files. A name may be what has to be forgotten.
@@ -88,7 +88,7 @@ class System:
         reply = await self.call("POST", "/rag/search", json={"query": query or self.secret, "topK": 10})
         return [each["metadata"]["documentId"] for each in reply["results"]]
 
-    async def ended(self, place: Place, name: str) -> Entry:
+    async def ended(self, place: LogPosition, name: str) -> Entry:
         """Return the entry when what was submitted at the place has ended."""
 
         async def look() -> Entry | None:
@@ -99,10 +99,10 @@ class System:
         assert entry is not None, f"{name} stands as {await self.parts.ledger.get(name)}"
         return entry
 
-    async def send(self, value: bytes | None, key: bytes, **headers: str) -> Place:
+    async def send(self, value: bytes | None, key: bytes, **headers: str) -> LogPosition:
         """Return the place of a submission that is on the log."""
         written = await self.parts.publish(SUBMITTED, value, key=key, headers=headers)
-        return Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+        return LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
 
     async def records(self, topic: str) -> list[Record]:
         """Return all records of a topic."""
@@ -110,7 +110,7 @@ class System:
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts]:
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     keys = ",".join(f"key-of-{tenant}:{tenant}:ingest+query+admin" for tenant in TENANTS)
     settings = Settings(
         data=tmp_path_factory.mktemp("erase") / "data",
@@ -129,7 +129,7 @@ def tenants() -> Iterator[str]:
 
 
 @pytest.fixture
-def system(parts: Parts, tenants: Iterator[str]) -> System:
+def system(parts: ApiParts, tenants: Iterator[str]) -> System:
     return System(parts, next(tenants))
 
 
@@ -138,7 +138,7 @@ def a_long_text(text: str) -> str:
     return "\n\n".join([text, *["filler words of no weight. " * 28] * 360])
 
 
-def holding(parts: Parts, *words: str) -> list[str]:
+def holding(parts: ApiParts, *words: str) -> list[str]:
     """Return the files that hold one of the words, found without the product's own scan."""
     files = [path for path in parts.settings.data.rglob("*") if path.is_file()]
     return [str(path) for path in files if any(word.encode() in path.read_bytes() for word in words)]
@@ -198,7 +198,7 @@ async def test_a_replay_after_it_doesn_t_bring_it_back(system: System) -> None:
     # As it was, which is what a cluster still has, and as it is now; each at its own place.
     now = [each for each in await system.records(SUBMITTED) if each.key == name.encode()]
     for record in (*then, *now):
-        await system.send(record.value, name.encode(), **{PLACE_HEADER: place_header(place_of(record))})
+        await system.send(record.value, name.encode(), **{PLACE_HEADER: position_header(position_of(record))})
     for record in await system.records(chunks_topic(system.parts.index.generation.id)):
         if record.key == name.encode():
             await system.parts.publish(record.topic, record.value, key=record.key)
@@ -301,7 +301,7 @@ async def test_a_foreign_record_that_stood_elsewhere_is_overwritten_too(system: 
     value = encode(system.submission(system.secret))
     place = await system.send(value, b"some key of its own", hint=system.secret)
     await system.ended(place, name)
-    assert isinstance(system.parts.log, Forgetful)
+    assert isinstance(system.parts.log, ErasableLog)
 
     await system.erase(name)
 
@@ -309,7 +309,7 @@ async def test_a_foreign_record_that_stood_elsewhere_is_overwritten_too(system: 
     assert len(mine) == 3  # where it came in, under its right key, and the erasure
     mine.sort(key=lambda each: each.timestamp)
     assert [decode(each.value, DocumentSubmitted) for each in mine] == [erasure(system.tenant, name)] * len(mine)
-    assert [place_of(each) for each in mine[:-1]] == [place, place]
+    assert [position_of(each) for each in mine[:-1]] == [place, place]
     assert system.secret not in repr(mine)  # nor in their headers
     for record in mine:
         check_intact(record)

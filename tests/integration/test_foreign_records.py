@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faststream.kafka import KafkaBroker
 
-from shared.contracts import Place
+from shared.contracts import LogPosition
 from shared.ids import document_id
 from shared.log.kafka import KafkaAddress, KafkaLog
 from shared.log.sqlite import SqliteLog
@@ -46,9 +46,9 @@ class Producer:
 
     async def __call__(
         self, value: bytes | None, headers: Mapping[str, str] | None = None, key: bytes | None = None
-    ) -> Place:
+    ) -> LogPosition:
         written = await self._broker.publish(value, SUBMITTED, key=key, headers=dict(headers or {}))
-        return Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+        return LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected
 from tests.servers.cache import CI_ONLY
-from tests.unit.ingest_worker.files import (
+from tests.unit.services.ingest_worker.files import (
     a_docx,
     a_docx_of,
     a_pptx,

@@ -18,7 +18,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.structs import RecordMetadata
 from faststream.kafka import KafkaBroker
 
-from shared.contracts import DocumentSubmitted, Place, encode
+from shared.contracts import DocumentSubmitted, LogPosition, encode
 from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log.kafka import KafkaAddress, KafkaLog
@@ -88,8 +88,8 @@ def a_body(path: str, text: str = "A lantern on the pier.", **more: Any) -> byte
     return json.dumps({"source": "foreign", "path": path, "text": text, **more}).encode()
 
 
-def place(written: RecordMetadata) -> Place:
-    return Place(partition=written.partition, offset=written.offset, time=written.timestamp)
+def place(written: RecordMetadata) -> LogPosition:
+    return LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
 
 
 def a_wrong_partition(name: str) -> int:
@@ -217,7 +217,7 @@ class Edits:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.places: list[Place] = []
+        self.places: list[LogPosition] = []
 
     async def run(self, send: Any, done: asyncio.Event) -> None:
         for number in count():

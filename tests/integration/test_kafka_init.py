@@ -9,7 +9,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from services.operator_cli.init import Part, initialise, lines
+from services.operator_cli.commands.init import InitStep, initialise, lines
 from shared.settings import Settings
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED
 from tests.contract.kafka_harness import create, empty
@@ -41,7 +41,7 @@ async def settings_of(admin: AIOKafkaAdminClient, topic: str) -> dict[str, str]:
     return {entry[0]: entry[1] for entry in entries}
 
 
-def states(parts: tuple[Part, ...]) -> Counter[str]:
+def states(parts: tuple[InitStep, ...]) -> Counter[str]:
     return Counter(part.state for part in parts)
 
 

@@ -11,14 +11,14 @@ import pytest
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.ingest_worker.chunk import chunks
 from services.operator_cli.verify import command
-from services.operator_cli.verify.command import Outcome, opened
+from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.contracts import DocumentExtracted, DocumentSubmitted, decode, encode, truth_key
 from shared.embedder.minilm import MiniLm
-from shared.foundation import wanted_generation
 from shared.ids import document_id
-from shared.index import of_document, serving
 from shared.log import Log
+from shared.runtime.resources import wanted_generation
 from shared.settings import Settings
+from shared.state.index import of_document, serving
 from shared.store import Filter, Match, Point
 from shared.store.edge import EdgeStore
 from shared.topics import EXTRACTED, readers
@@ -74,7 +74,7 @@ async def _truth(pipeline: Pipeline) -> DocumentExtracted:
     return next(event for event in found if event.document.document_id == OLD)
 
 
-async def _verified(pipeline: Pipeline, **how: Any) -> Outcome:
+async def _verified(pipeline: Pipeline, **how: Any) -> VerifyOutcome:
     asked = {"repair": False, "dry_run": False, "sample": 0, "patience_s": 30} | how
     async with opened(pipeline.settings) as parts:
         return await command.verify(parts, Quiet(), **asked)

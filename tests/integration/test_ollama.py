@@ -18,8 +18,8 @@ from shared.answers.openai import OpenAiAnswers
 from shared.embedder.ollama import ollama_embedder
 from shared.embedder.served import ServedEmbedder
 from shared.errors import Rejected, Unavailable
-from shared.ollama_server import OllamaAddress
-from shared.openai_server import OpenAiAddress
+from shared.model_server.ollama import OllamaAddress
+from shared.model_server.openai import OpenAiAddress
 from tests.answering import said
 from tests.servers.cache import CI_ONLY
 from tests.servers.choice import own

@@ -11,7 +11,7 @@ import pytest_asyncio
 from services.query_api.app import make_api
 from shared.contracts import TERMINAL, Crawl, DocumentSubmitted, decode
 from shared.ids import document_id
-from shared.ledger import Entry
+from shared.state.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.integration.pipeline import Pipeline, running
 from tests.servers import loopback

@@ -19,8 +19,8 @@ from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, Unavailable
 from tests.servers.cache import CI_ONLY
 from tests.simulation.parts import GENERATION
-from tests.unit.ingest_worker.files import a_pdf
-from tests.unit.verify.builders import a_version
+from tests.unit.services.ingest_worker.files import a_pdf
+from tests.unit.services.operator_cli.verify.builders import a_version
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _HANG_GUARD_S = 120

@@ -9,12 +9,12 @@ from prometheus_client import CollectorRegistry
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
-from services.query_api.metrics import Metrics
-from services.query_api.search import Mode, Retriever
+from services.query_api.http.metrics import Metrics
+from services.query_api.search.search import Mode, Retriever
 from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DocumentExtracted, DocumentSubmitted, decode
 from shared.ids import document_id
-from shared.ready_chunks import body_of
+from shared.inputs.prepared_chunks import body_of
 from shared.store import Payload
 from shared.topics import EXTRACTED
 from tests.e2e.text import paragraphs

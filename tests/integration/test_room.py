@@ -13,22 +13,22 @@ from services.embed_worker.embed import Embed
 from services.embed_worker.vectors import Vectors
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
-from services.ingest_worker.fetch import Fetcher, Limits
+from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, encode
 from shared.embedder import Vector
 from shared.ids import document_id
-from shared.index import Generation, Index
-from shared.ledger import Ledger
-from shared.room import Room
-from shared.statuses import Statuses
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.index import Generation, Index
+from shared.state.ledger import Ledger
+from shared.state.statuses import Statuses
 from shared.store.bm25 import Bm25
 from tests.simulation.parts import Characters, MemoryBlobs, MemoryEmbedder
 from tests.simulation.store import MemoryStore
-from tests.unit.embed_worker.test_points import a_version, chunks_of
-from tests.unit.log.test_lane import a_record
+from tests.unit.services.embed_worker.test_points import a_version, chunks_of
+from tests.unit.shared.log.test_lane import a_record
 
 GENERATION = Generation(chunker=CHUNKER, chunk_size=800, chunk_overlap=0, model=MemoryEmbedder.model, bm25="none")
 BODY_BYTES = 1000
@@ -64,7 +64,7 @@ class Bench:
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.blobs = CountedBlobs()
-        self.room = Room(FIT * BODY_BYTES)
+        self.room = MemoryBudget(FIT * BODY_BYTES)
         self.ledger, self.index = Ledger(store := MemoryStore()), Index(store, GENERATION)
         self.statuses = Statuses(self.ledger, self.publish)
         self.parsers = ParserPool(1, tokens=Characters())  # starts no process for texts as small as these
@@ -85,7 +85,7 @@ class Bench:
             statuses=self.statuses,
             partition_of=self.in_partition_0,
             room=self.room,
-            fetch=Fetcher(Guard(), Limits()),
+            fetch=Fetcher(Guard(), FetchLimits()),
         )
 
         async def handle(name: str, path: str) -> None:

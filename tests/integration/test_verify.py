@@ -18,15 +18,15 @@ import pytest
 import pytest_asyncio
 
 from services.operator_cli.verify import command
-from services.operator_cli.verify.command import Outcome, opened
-from services.operator_cli.verify.findings import Report
-from services.operator_cli.verify.verifier import Parts
+from services.operator_cli.verify.command import VerifyOutcome, opened
+from services.operator_cli.verify.findings import VerifyReport
+from services.operator_cli.verify.verifier import VerifierParts
 from services.standalone.serve import start
-from shared import ledger, verdict
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id, point_id
-from shared.index import vector_hash
 from shared.settings import Settings
+from shared.state import ledger, verdict
+from shared.state.index import vector_hash
 from shared.store import Filter, Ids, Match, Point
 from shared.store.edge import EdgeStore
 from shared.topics import SUBMITTED
@@ -46,10 +46,10 @@ class Rig:
     """A pipeline with documents in every state, and what `sluice verify` opens of it."""
 
     pipeline: Pipeline
-    parts: Parts
+    parts: VerifierParts
     patience_s: float = 20.0  # a hang guard, but where documents never come to rest
 
-    async def verify(self, *, repair: bool = False, dry_run: bool = False, sample: int | None = 0) -> Outcome:
+    async def verify(self, *, repair: bool = False, dry_run: bool = False, sample: int | None = 0) -> VerifyOutcome:
         return await command.verify(
             self.parts, Quiet(), repair=repair, dry_run=dry_run, sample=sample, patience_s=self.patience_s
         )
@@ -369,7 +369,7 @@ async def test_beside_a_load_nothing_is_called_wrong(rig: Rig) -> None:
     editing = [asyncio.create_task(edit(number)) for number in range(3)]
     try:
         impatient = replace(rig, patience_s=1.0)
-        reports = list[Report]()
+        reports = list[VerifyReport]()
         while edits < 12:
             reports.append((await impatient.verify()).report)
     finally:

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from services.ingest_worker import accept
-from services.ingest_worker.accept import Answering, Decision, Joined, Published, Settled, Submission, Superseded
-from shared.contracts import ERASED, Place
-from shared.ledger import Entry, finished
+from services.ingest_worker.accept import Answering, Decision, Joined, Published, Submission, Superseded, Unchanged
+from shared.contracts import ERASED, LogPosition
+from shared.state.ledger import Entry, finished
 from tests.servers.cache import CI_ONLY
 
 Decide = Callable[[Entry | None, Submission, Answering | None], Decision]
@@ -32,7 +32,7 @@ def submission(offset: int, time: int, content: str, partition: int = 1) -> Subm
         tenant="t",
         source="" if content == "!" else "s",
         path="" if content == "!" else "p",
-        place=Place(partition=partition, offset=offset, time=time),
+        place=LogPosition(partition=partition, offset=offset, time=time),
         raw_hash=DELETIONS.get(content, content),
         metadata_hash="" if content in DELETIONS else "m",
         extractor="" if content in DELETIONS else "x",
@@ -76,7 +76,7 @@ def move(world: World, worker: Worker, decide: Decide) -> tuple[World, Worker | 
             decision = decide(world.entry, worker.record, worker.answering)
             if worker.record.raw_hash == FAILS:
                 failed = accept.fail(world.entry, worker.record, "blank", "empty")
-                decision = Superseded() if failed is None else Settled(failed)
+                decision = Superseded() if failed is None else Unchanged(failed)
             if isinstance(decision, Superseded):
                 return world, None
             return world, worker._replace(step="write", seen=world.entry, decision=decision)
@@ -231,7 +231,7 @@ def known_is_done(entry: Entry | None, record: Submission, answering: Answering 
 def no_place(entry: Entry | None, record: Submission, answering: Answering | None) -> Decision:
     if entry is not None:
         entry = msgspec.structs.replace(
-            entry, accepted=msgspec.structs.replace(entry.accepted, place=Place(partition=-1, offset=-1, time=-1))
+            entry, accepted=msgspec.structs.replace(entry.accepted, place=LogPosition(partition=-1, offset=-1, time=-1))
         )
     return accept.decide(entry, record, answering)
 

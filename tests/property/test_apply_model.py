@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import pytest
 
-from services.embed_worker.switch import Step, advance
+from services.embed_worker.switch import SwitchStep, advance
 
 POINTS = 2
 DELETED = 3  # the version that deletes the document
 
-Advance = Callable[[Step, int, int | None], Step]
+Advance = Callable[[SwitchStep, int, int | None], SwitchStep]
 Delete = Callable[[int, int], bool]  # (a point's version, ours) -> does it go?
 
 
 class Worker(NamedTuple):
     version: int
-    step: Step = Step.FENCE
+    step: SwitchStep = SwitchStep.FENCE
     put: int = 0
     alive: bool = True
 
@@ -45,15 +45,15 @@ def move(world: World, worker: Worker, rule: Advance, delete: Delete) -> tuple[W
     version = worker.version
     wanted = 0 if version == DELETED else POINTS
     match worker.step:
-        case Step.PUT if worker.put < wanted:
+        case SwitchStep.PUT if worker.put < wanted:
             points = world.points | {(version, worker.put)}
             return world._replace(points=points), worker._replace(put=worker.put + 1)
-        case Step.SWITCH:
+        case SwitchStep.SWITCH:
             if world.head < version:
                 world = world._replace(head=version, gone=version == DELETED)
-        case Step.DELETE:
+        case SwitchStep.DELETE:
             world = world._replace(points=frozenset(p for p in world.points if not delete(p[0], version)))
-        case Step.WITHDRAW:
+        case SwitchStep.WITHDRAW:
             world = world._replace(points=frozenset(p for p in world.points if p[0] != version))
     return world, worker._replace(step=rule(worker.step, version, world.head), put=0)
 
@@ -64,7 +64,7 @@ def successors(
     if world.queue < len(versions):
         n = world.n or Worker(versions[world.queue])
         after, moved = move(world, n, rule, delete)
-        if moved.step is Step.END:
+        if moved.step is SwitchStep.END:
             yield after._replace(queue=world.queue + 1, n=None)
         else:
             yield after._replace(n=moved)
@@ -76,7 +76,7 @@ def successors(
         if deaths:
             yield world._replace(z=world.z._replace(alive=False))
         after, moved = move(world, world.z, rule, delete)
-        yield after._replace(z=moved._replace(alive=moved.step is not Step.END))
+        yield after._replace(z=moved._replace(alive=moved.step is not SwitchStep.END))
 
 
 def explore(
@@ -119,14 +119,14 @@ def test_every_interleaving_ends_with_the_newest_version_and_no_reader_sees_a_ga
     assert states > 300
 
 
-def no_fence(step: Step, version: int, head: int | None) -> Step:
+def no_fence(step: SwitchStep, version: int, head: int | None) -> SwitchStep:
     return advance(step, version, None)
 
 
-def head_before_points(step: Step, version: int, head: int | None) -> Step:
-    order = {Step.FENCE: Step.SWITCH, Step.SWITCH: Step.PUT, Step.PUT: Step.DELETE}
+def head_before_points(step: SwitchStep, version: int, head: int | None) -> SwitchStep:
+    order = {SwitchStep.FENCE: SwitchStep.SWITCH, SwitchStep.SWITCH: SwitchStep.PUT, SwitchStep.PUT: SwitchStep.DELETE}
     right = advance(step, version, head)
-    return right if right is Step.WITHDRAW else order.get(step, right)
+    return right if right is SwitchStep.WITHDRAW else order.get(step, right)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_the_rules_that_come_to_mind_first_are_caught(rule: Advance, delete: Del
     assert found
 
 
-def no_withdrawal(step: Step, version: int, head: int | None) -> Step:
+def no_withdrawal(step: SwitchStep, version: int, head: int | None) -> SwitchStep:
     right = advance(step, version, head)
-    return Step.END if right is Step.WITHDRAW else right
+    return SwitchStep.END if right is SwitchStep.WITHDRAW else right
 
 
 @pytest.mark.parametrize(

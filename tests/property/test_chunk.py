@@ -15,7 +15,7 @@ from shared.errors import Rejected
 from shared.ids import text_hash
 from tests.servers.cache import CI_ONLY
 from tests.simulation.parts import GENERATION
-from tests.unit.verify.builders import a_version
+from tests.unit.services.operator_cli.verify.builders import a_version
 
 _EXAMPLES = settings(deadline=None)
 

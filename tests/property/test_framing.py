@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.framing import Elements, Framing, Lines
+from services.query_api.ingest.batch_framing import Elements, Framing, Lines
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('"\\[]{},:\n aé', max_size=12),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.fusion import fuse
+from services.query_api.search.fusion import fuse
 
 Leg = list[tuple[str, float]]
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from qdrant_client import AsyncQdrantClient
 
-from shared.contracts import Place, Status
+from shared.contracts import LogPosition, Status
 from shared.errors import Unavailable
-from shared.ledger import Entry, Ledger, Transition, finished
+from shared.state.ledger import Entry, Ledger, Transition, finished
 from shared.store import Filter, Ids, Match, Store
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
@@ -31,7 +31,7 @@ from tests.servers.cache import CI_ONLY
 from tests.simulation.store import MemoryStore
 
 IDS = [str(UUID(int=number)) for number in range(1, 4)]
-PLACE = Place(partition=0, offset=0, time=0)
+PLACE = LogPosition(partition=0, offset=0, time=0)
 STATUSES: tuple[Status, ...] = ("accepted", "created", "failed")
 ids = st.sampled_from(IDS)
 tags = st.sampled_from("abcdefgh")

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.query_api.plain import plain
+from services.query_api.documents.plain_text import plain
 
 _EXAMPLES = settings(max_examples=200, deadline=None)
 _WORDS = st.text("abcxyzäéß字", min_size=1, max_size=8)

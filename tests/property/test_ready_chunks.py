@@ -11,10 +11,10 @@ from services.ingest_worker.chunk import ready_made
 from services.ingest_worker.extract import Hints, extract
 from services.ingest_worker.extract.clean import cleaned
 from shared.ids import text_hash
-from shared.index import EMBEDDED
-from shared.ready_chunks import body_of
+from shared.inputs.prepared_chunks import body_of
+from shared.state.index import EMBEDDED
 from shared.store import Sparse
-from tests.unit.verify.builders import a_version
+from tests.unit.services.operator_cli.verify.builders import a_version
 
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=80).map(cleaned).filter(bool)
 

@@ -12,14 +12,14 @@ from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import sweep
 from services.embed_worker.vectors import Vectors
 from services.ingest_worker.chunking import Chunking
-from shared.contracts import ERASED, Place
+from shared.contracts import ERASED, LogPosition
 from shared.ids import document_id
-from shared.index import Generation, Index, vector_hash
-from shared.ledger import COLLECTION as LEDGER
-from shared.ledger import Entry, Ledger
 from shared.log import Record
-from shared.room import Room
-from shared.statuses import Statuses
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.index import Generation, Index, vector_hash
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.ledger import Entry, Ledger
+from shared.state.statuses import Statuses
 from shared.store import Filter, Ids, Match, Point
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
@@ -179,7 +179,7 @@ def _ends_differ(store: MemoryStore, submissions: Mapping[str, Sequence[Sent]], 
         entry = None if point is None else msgspec.convert(point.payload, Entry)
         for each in all_ if entry is not None else ():
             time, partition, offset = each.place
-            end = entry.end_of(Place(partition=partition, offset=offset, time=time)) if entry else None
+            end = entry.end_of(LogPosition(partition=partition, offset=offset, time=time)) if entry else None
             if end is None:
                 found.append(f"I3: the submission of {id_} at {each.place} has not ended")
             elif end.status == "failed" and not each.fails(mended=False):
@@ -361,11 +361,11 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
         parsers=world.parsers,
         publish=publish,
         statuses=statuses,
-        room=Room(),
+        room=MemoryBudget(),
     )
     vectors = Vectors(index, embedder, CollectorRegistry())
     apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=publish, statuses=statuses)
-    embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses, room=Room())
+    embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses, room=MemoryBudget())
 
     async def rebuild() -> None:
         await ledger.create()

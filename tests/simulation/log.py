@@ -9,7 +9,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import RecordMetadata
 
-from shared.log import Instead, Record
+from shared.log import Record, Replacement
 from shared.log.publish import partition_of
 from shared.topics import DEAD_LETTERS, EXTRACTED
 
@@ -87,7 +87,7 @@ class MemoryLog:
         """Return all that was ever appended to the topic, as it was."""
         return [record for record in self._ever if record.topic == topic]
 
-    def overwrite(self, instead: Callable[[Record], Instead | None]) -> int:
+    def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         """Do what `shared.log.Forgetful` promises."""
         count = 0
         for tp, there in self.partitions.items():

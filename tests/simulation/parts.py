@@ -9,8 +9,8 @@ import numpy as np
 from shared.contracts import BlobRef
 from shared.embedder import Model, TokenCounter, Vector
 from shared.errors import Rejected
-from shared.index import Generation, Index
-from shared.ledger import Ledger
+from shared.state.index import Generation, Index
+from shared.state.ledger import Ledger
 from tests.simulation.store import MemoryStore
 
 UNEMBEDDABLE = "(no model takes this)"  # the model refuses a text with it

@@ -95,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     calm: bool  # nothing crashes, sleeps or refuses: CORRECTNESS 8, I7
     partitions: int
-    skews: tuple[int, ...]  # ms by which each partition's clock is off; `shared.places` bears an hour between two
+    skews: tuple[int, ...]  # ms by which each partition's clock is off; `shared.log.headers` bears an hour between two
     clocks: tuple[int, ...]  # ms by which each process' clock is off
     speeds: tuple[float, ...]  # how often each process takes its turn when it is offered, 0..1
     claim_check: int  # bytes; a larger text or list of chunks travels by reference

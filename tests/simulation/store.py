@@ -17,16 +17,16 @@ from shared.store import (
     Condition,
     Filter,
     Heads,
-    Hit,
     Ids,
     IndexKind,
     Leg,
     Match,
-    Page,
     Payload,
     Point,
+    PointPage,
     Range,
     Scalar,
+    StoreHit,
 )
 from shared.store.checks import (
     check_after,
@@ -137,13 +137,13 @@ class MemoryStore:
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
-    ) -> Page:
+    ) -> PointPage:
         check_limit(limit)
         check_after(after)
         found = sorted(self._matching(name, where), key=lambda point: point.id)
         found = [point for point in found if after is None or point.id > after]
         page = [_shown(point, vectors=vectors, fields=fields) for point in found[:limit]]
-        return Page(page, page[-1].id if len(found) > limit else None)
+        return PointPage(page, page[-1].id if len(found) > limit else None)
 
     async def ordered(
         self,
@@ -176,7 +176,7 @@ class MemoryStore:
 
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
-    ) -> list[list[Hit]]:
+    ) -> list[list[StoreHit]]:
         check_legs(legs)
         size, standing = self._collection(name).size, self._collection(heads.collection).points
         document, version = _path(heads.document), _path(heads.version)
@@ -193,7 +193,7 @@ class MemoryStore:
                 raise ValueError(f"leg {number}: the dense vector has {len(leg.dense)} numbers, {name} has {size}")
             scores = self._dense(current, leg) if leg.dense is not None else self._sparse(name, current, leg)
             ranked = sorted(scores, key=lambda each: (-each[0], each[1].id))[:limit]
-            rankings.append([Hit(point.id, score, point.payload) for score, point in ranked])
+            rankings.append([StoreHit(point.id, score, point.payload) for score, point in ranked])
         return rankings
 
     def _dense(self, points: Sequence[Point], leg: Leg) -> list[tuple[float, Point]]:

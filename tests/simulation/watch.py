@@ -8,10 +8,10 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from shared.index import Generation
-from shared.ledger import COLLECTION as LEDGER
 from shared.log import Record
-from shared.store import Hit
+from shared.state.index import Generation
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.store import StoreHit
 from tests.simulation.store import MemoryStore
 
 DONE = frozenset({"created", "updated", "unchanged"})
@@ -125,7 +125,7 @@ class Watch:
             return
         self.violations.append(f"I6: a reader of document {id_} was shown {list(texts)}")
 
-    def found(self, tenant: str, hit: Hit) -> None:
+    def found(self, tenant: str, hit: StoreHit) -> None:
         """I8: a search of the tenant's had this hit."""
         if self._tenants[hit.payload["metadata"]["documentId"]] != tenant:
             self.violations.append(f"I8: {tenant} found {hit.payload}")

@@ -30,29 +30,29 @@ from services.ingest_worker import app as ingest_app
 from services.ingest_worker import chunking as chunking_module
 from services.ingest_worker import ingest as ingest_module
 from services.ingest_worker.chunk import CHUNKER
-from services.ingest_worker.fetch import Fetcher, Limits
+from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
-from services.query_api.documents import Library
-from services.query_api.door import Door
-from services.query_api.erase import Eraser
-from services.query_api.metrics import Metrics
-from services.query_api.notices import Notices
-from services.query_api.problems import Problem
-from services.query_api.redrive import Desk
+from services.query_api.documents.views import DocumentViews
+from services.query_api.http.metrics import Metrics
+from services.query_api.http.problems import Problem
+from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import Submissions
+from services.query_api.ops.eraser import Eraser
+from services.query_api.ops.redrive import DeadLetterService
 from shared import claim_check as claim_check_module
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode, erasure
 from shared.errors import PipelineError, Unavailable
 from shared.ids import document_id
-from shared.index import Generation, Index
-from shared.ledger import Ledger
-from shared.log import Instead, Log, Record
+from shared.log import Log, Record, Replacement
 from shared.log import publish as publish_module
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption, Handle, OnDead
 from shared.log.failure import Backoff
-from shared.log.open_letters import Wanted
+from shared.log.open_letters import LetterFilter
 from shared.log.publish import publish
+from shared.state.index import Generation, Index
+from shared.state.ledger import Ledger
 from shared.store import Filter, Leg, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
@@ -133,10 +133,10 @@ class Process:
         self.stages: list[tuple[Group, Member, Consumption]] = []
         self.index: Index
         self.ledger: Ledger
-        self.door: Door
+        self.submissions: Submissions
         self.eraser: Eraser
-        self.desk: Desk
-        self.library: Library
+        self.service: DeadLetterService
+        self.library: DocumentViews
 
     @property
     def runs(self) -> bool:
@@ -189,7 +189,7 @@ class _Log(_Gated):
 class _ForgetfulLog(_Log):
     """One whose files are ours: `shared.log.Forgetful`."""
 
-    async def overwrite(self, instead: Callable[[Record], Instead | None]) -> int:
+    async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         async def overwrite() -> int:
             return self._part.overwrite(instead)
 
@@ -311,18 +311,18 @@ class World:
             case "ingest":
                 ingest_app.join(
                     broker,
-                    ingest_app.Parts(
+                    ingest_app.IngestParts(
                         ledger=ledger,
                         index=process.index,
                         blobs=blobs,
                         parsers=self.parsers,
-                        fetch=Fetcher(Guard(), Limits()),
+                        fetch=Fetcher(Guard(), FetchLimits()),
                     ),
                 )
             case "embed":
                 embed_app.join(
                     broker,
-                    embed_app.Parts(
+                    embed_app.EmbedParts(
                         ledger=ledger,
                         index=process.index,
                         embedder=cast("Embedder", _Gated(self.embedder, "embedder", through)),
@@ -335,18 +335,20 @@ class World:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
                 index, send = process.index, partial(publish, broker)
                 process.ledger = ledger
-                process.desk = Desk(log=log, ledger=ledger, blobs=blobs, publish=send)
-                process.library = Library(ledger, index, blobs)
-                process.door = Door(
+                process.service = DeadLetterService(log=log, ledger=ledger, blobs=blobs, publish=send)
+                process.library = DocumentViews(ledger, index, blobs)
+                process.submissions = Submissions(
                     publish=send,
                     ledger=ledger,
                     index=index,
                     blobs=blobs,
-                    notices=Notices(),
+                    notices=StatusWaiters(),
                     metrics=Metrics(CollectorRegistry()),
                     backlog=Backlog(log, {}),  # nothing gets old here
                 )
-                process.eraser = Eraser(door=process.door, index=index, blobs=blobs, log=log, publish=send)
+                process.eraser = Eraser(
+                    submissions=process.submissions, index=index, blobs=blobs, log=log, publish=send
+                )
         for group, member, _ in process.stages:
             group.members.append(member)
             self._rebalance(group)
@@ -398,7 +400,7 @@ class World:
         return consumption
 
     async def _partitions_of(self, broker: KafkaBroker, topic: str) -> int:
-        """Stand in for `shared.log.seam.partitions_of`, which asks FastStream's producer."""
+        """Stand in for `shared.log.faststream_driver.partitions_of`, which asks FastStream's producer."""
         return self.log.counts[topic]
 
     def through(self, process: Process) -> Through:
@@ -586,7 +588,7 @@ class World:
         self.watch.sent(id_, event.tenant, text)
         self.log.pass_time(self.rng.choice((0, 0, 1, 1000)))
         if event.enters and event.partition is None:
-            self.spawn(self.processes["api"], partial(self.processes["api"].door.submit, document))
+            self.spawn(self.processes["api"], partial(self.processes["api"].submissions.submit, document))
         else:
             key = id_.encode() if event.partition is None else None
             self.log.append(SUBMITTED, encode(document), key=key, partition=event.partition)
@@ -623,9 +625,9 @@ class World:
 
     async def _redrive(self, process: Process) -> None:
         for tenant in (*TENANTS, DEFAULT_TENANT):
-            wanted = Wanted(tenant=tenant)
-            letters = await process.desk.open.oldest(wanted, limit=1000)
-            await process.desk.redrive(letters.letters)
+            wanted = LetterFilter(tenant=tenant)
+            letters = await process.service.open.oldest(wanted, limit=1000)
+            await process.service.redrive(letters.letters)
 
     def erase(self, ids: Sequence[str], meanwhile: Sequence[Event] = ()) -> dict[str, str | None]:
         """Return by id None for each document that an operator has erased now, or why it isn't."""

@@ -33,7 +33,7 @@ _HEADING_LINE = 200  # characters, at most
 _TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|[ \t]*\{#[^{}]*\}$")
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """A stretch of text with one structure; neither end is white space (code keeps its indent)."""
 
     start: int
@@ -44,7 +44,7 @@ class Block(NamedTuple):
     opens_page: bool = False
 
 
-def blocks(text: str, *, structured: bool, pages: Sequence[int] = ()) -> Iterator[Block]:
+def blocks(text: str, *, structured: bool, pages: Sequence[int] = ()) -> Iterator[TextBlock]:
     """Yield the blocks in reading order; between them there is only white space.
 
     `pages` are the offsets at which pages start, ascending; no block reaches over one.
@@ -63,21 +63,21 @@ def first_heading(text: str) -> str | None:
     return next((block.title for block in blocks(text, structured=True) if block.title), None)
 
 
-def _plain(text: str, start: int, end: int) -> Iterator[Block]:
+def _plain(text: str, start: int, end: int) -> Iterator[TextBlock]:
     for gap in _PARAGRAPH_GAP.finditer(text, start, end):
         yield from _trimmed(text, start, gap.start(), "paragraph")
         start = gap.end()
     yield from _trimmed(text, start, end, "paragraph")
 
 
-def _trimmed(text: str, start: int, end: int, kind: Kind) -> Iterator[Block]:
+def _trimmed(text: str, start: int, end: int, kind: Kind) -> Iterator[TextBlock]:
     piece = text[start:end]
     end = start + len(piece.rstrip())
     if end > start:
-        yield Block(start if kind == "code" else end - len(piece.strip()), end, kind)
+        yield TextBlock(start if kind == "code" else end - len(piece.strip()), end, kind)
 
 
-def _markdown(text: str, start: int, end: int) -> Iterator[Block]:
+def _markdown(text: str, start: int, end: int) -> Iterator[TextBlock]:
     at = start
     while at < end:
         if blank := _BLANK_LINES.match(text, at, end):
@@ -91,12 +91,12 @@ def _markdown(text: str, start: int, end: int) -> Iterator[Block]:
         elif opening["hashes"] and len(opening["indent"]) < 4:
             after = stop
             start = opening.start("hashes")
-            block = Block(start, start + len(text[start:stop].rstrip()), "heading", len(opening["hashes"]))
+            block = TextBlock(start, start + len(text[start:stop].rstrip()), "heading", len(opening["hashes"]))
             yield block._replace(title=_title(text, opening.end(), stop))
         elif equals := _wiki_heading(text, at, stop):
             after = stop
             start, end_ = at + len(text[at:stop]) - len(text[at:stop].lstrip()), at + len(text[at:stop].rstrip())
-            yield Block(start, end_, "heading", equals[1].count("="), " ".join(equals["title"].split()))
+            yield TextBlock(start, end_, "heading", equals[1].count("="), " ".join(equals["title"].split()))
         elif opening["bullet"]:
             after = _after_list(text, stop, end)
             yield from _trimmed(text, at, after, "list")
@@ -107,7 +107,7 @@ def _markdown(text: str, start: int, end: int) -> Iterator[Block]:
             underline = _UNDERLINE.match(text, stop + 1, end) if stop < end else None
             if underline:
                 after = underline.end()
-                block = Block(opening.end("indent"), after, "heading", 1 if underline[1][0] == "=" else 2)
+                block = TextBlock(opening.end("indent"), after, "heading", 1 if underline[1][0] == "=" else 2)
                 yield block._replace(title=_title(text, at, stop))
             else:
                 after = _after_paragraph(text, stop, end)

@@ -7,22 +7,22 @@ import msgspec
 
 from services.ingest_worker.chunk.pack import chunks, context_before
 from services.ingest_worker.chunk.score import semantic_score
-from shared.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
-from shared.contracts import Chunk, DocumentVersion, ReadyChunk
+from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.index import Generation
+from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
+from shared.state.index import Generation
 
 BETWEEN: Final = "\n\n"  # ready-made chunks, in the text of their document
 
 
-def ready_text(ready: Sequence[ReadyChunk]) -> str:
+def ready_text(ready: Sequence[PreparedChunk]) -> str:
     """Return the text of a document of ready-made chunks."""
     return BETWEEN.join(chunk.text for chunk in ready)
 
 
-def ready_made(ready: Sequence[ReadyChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
+def ready_made(ready: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
     """Return the caller's chunks, each with its place in `ready_text`.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import re
 
-from shared.chunk_sizes import LARGEST
+from shared.inputs.chunk_sizes import LARGEST
 
 _SIGHT = 400  # characters before and behind a border whose words tell how much it parts
 _LEAST = 4  # letters; shorter words say little

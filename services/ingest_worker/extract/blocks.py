@@ -19,14 +19,14 @@ _ABOUT_PAGES = frozenset({
 # fmt: on
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A paragraph, a heading, a point, a table."""
 
     text: str
     kind: str = ""  # blocks of one kind that follow each other are one: list, code
 
 
-def joined(blocks: Iterable[Block]) -> str:
+def joined(blocks: Iterable[MarkdownBlock]) -> str:
     """Return the blocks' text as Markdown."""
     parts: list[str] = []
     before = ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from shared.contracts import ReadyChunk
+from shared.contracts import PreparedChunk
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None  # canonical, as the document declares it
     tags: tuple[str, ...] = ()  # as the document declares them
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
-    chunks: tuple[ReadyChunk, ...] = ()  # where the file holds chunks that somebody made; `text` is theirs
+    chunks: tuple[PreparedChunk, ...] = ()  # where the file holds chunks that somebody made; `text` is theirs
     created: str | None = None  # as the document declares it, ISO 8601
     modified: str | None = None
     note: str | None = None  # what could not be read, for people

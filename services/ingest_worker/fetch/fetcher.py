@@ -21,10 +21,10 @@ from services.ingest_worker.fetch.hosts import Hosts
 from services.ingest_worker.fetch.robots import Robots
 from shared.contracts import Validators
 from shared.errors import Rejected
+from shared.inputs.urls import authority, canonical, origin
 from shared.log.failure import Backoff
-from shared.room import Room
+from shared.runtime.memory_budget import MemoryBudget
 from shared.settings import Settings
-from shared.urls import authority, canonical, origin
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ _LIMITING: Final = frozenset({429, 503})
 _ACCEPT: Final = "text/html, application/xhtml+xml, text/markdown, text/plain;q=0.9, application/pdf;q=0.9, */*;q=0.5"
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page as it was sent, unpacked."""
 
     url: str  # where it was in the end
@@ -55,7 +55,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     robots: tuple[str, ...] = ()  # its X-Robots-Tag headers
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one page may cost, and what is asked of us."""
 
     most_bytes: int = 25 * 1024 * 1024  # sent, and unpacked
@@ -70,7 +70,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Fetch(Protocol):
     """Gets pages."""
 
-    def page(self, url: str, known: Validators | None = None) -> AbstractAsyncContextManager[Page | None]:
+    def page(self, url: str, known: Validators | None = None) -> AbstractAsyncContextManager[FetchedPage | None]:
         """Give the page for the block, None when it is as `known` says. Its memory is counted until the block ends.
 
         Raises:
@@ -80,7 +80,7 @@ class Fetch(Protocol):
         """
         ...
 
-    async def listed(self, page: Page, most: int) -> list[str]:
+    async def listed(self, page: FetchedPage, most: int) -> list[str]:
         """Return at most `most` addresses of pages that the site lists: `page` itself where that is a sitemap.
 
         Raises as `page`, but for sitemaps that can't be had, which list nothing.
@@ -92,7 +92,7 @@ class _Bounds(NamedTuple):
     """What is shared by the requests of one kind."""
 
     places: asyncio.Semaphore
-    room: Room
+    room: MemoryBudget
 
 
 class _Asking(NamedTuple):
@@ -160,7 +160,7 @@ class _Patience:
 class Fetcher:
     """Gets pages. Makes no connection before the first one is asked for."""
 
-    def __init__(self, guard: Guard, limits: Limits, *, backoff: Backoff = Backoff(0.5, 4.0)) -> None:  # noqa: B008 - frozen
+    def __init__(self, guard: Guard, limits: FetchLimits, *, backoff: Backoff = Backoff(0.5, 4.0)) -> None:  # noqa: B008 - frozen
         """Take where it may go, and how much it may take."""
         self._guard = guard
         self._limits = limits
@@ -169,8 +169,8 @@ class Fetcher:
         self._robots = Robots(self._robots_txt, limits.turn_s)
         # Whoever has a page may have to wait for robots.txt or a sitemap. Bounds of their own, so that these
         # never wait for another page.
-        self._pages = _Bounds(asyncio.Semaphore(AT_ONCE), Room(2 * limits.most_bytes))
-        self._aside = _Bounds(asyncio.Semaphore(_ASIDE_AT_ONCE), Room(2 * limits.most_bytes))
+        self._pages = _Bounds(asyncio.Semaphore(AT_ONCE), MemoryBudget(2 * limits.most_bytes))
+        self._aside = _Bounds(asyncio.Semaphore(_ASIDE_AT_ONCE), MemoryBudget(2 * limits.most_bytes))
         contact = f" (+{limits.contact})" if limits.contact else ""
         self._agent = f"{robots.PRODUCT}/{VERSION}{contact}"
 
@@ -179,12 +179,12 @@ class Fetcher:
         await self._guard.close()
 
     @asynccontextmanager
-    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[Page | None]:
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
         """Give the page for the block; see `Fetch.page`."""
         async with AsyncExitStack() as held:
             yield await self._tried(canonical(url), held, self._pages, known=known)
 
-    async def listed(self, page: Page, most: int) -> list[str]:
+    async def listed(self, page: FetchedPage, most: int) -> list[str]:
         """Return addresses that the site lists; see `Fetch.listed`."""
         site = authority(page.url)
         found = sitemap.read(page.body)
@@ -226,7 +226,7 @@ class Fetcher:
 
     async def _tried(
         self, url: str, held: AsyncExitStack, bounds: _Bounds, *, known: Validators | None = None, obeys: bool = True
-    ) -> Page | None:
+    ) -> FetchedPage | None:
         patience = _Patience(self._limits.patience_s)
         for attempt in itertools.count(1):
             try:
@@ -245,7 +245,7 @@ class Fetcher:
                 raise Rejected(f"{fault.sentence} (try {attempt} of {TRIES})", "fetch_failed") from fault
         raise AssertionError  # the loop has no other end
 
-    async def _followed(self, url: str, asking: _Asking) -> Page | None:
+    async def _followed(self, url: str, asking: _Asking) -> FetchedPage | None:
         began = url
         for _ in range(MOST_REDIRECTS + 1):
             delay_s = None
@@ -260,7 +260,7 @@ class Fetcher:
             url = answer
         raise Rejected(f"{began} leads from one address to the next, more than {MOST_REDIRECTS} times", "redirects")
 
-    async def _asked(self, url: str, asking: _Asking) -> Page | str | None:
+    async def _asked(self, url: str, asking: _Asking) -> FetchedPage | str | None:
         """Return the page, where it is now, or None when it is as it is known to be."""
         known = asking.known if asking.known is not None and asking.known.url == url else None
         began = asyncio.get_running_loop().time()
@@ -292,7 +292,9 @@ class Fetcher:
             sending.cancel()
             raise
 
-    async def _read(self, url: str, response: httpx.Response, asking: _Asking, *, unchanged: bool) -> Page | str | None:
+    async def _read(
+        self, url: str, response: httpx.Response, asking: _Asking, *, unchanged: bool
+    ) -> FetchedPage | str | None:
         status, headers = response.status_code, response.headers
         if status in _REDIRECTS and "location" in headers:
             return canonical(headers["location"], base=url)
@@ -308,7 +310,7 @@ class Fetcher:
             raise Rejected(words, f"http_{status}")
         body = await self._body(url, response, asking)
         media_type = headers.get("content-type")
-        return Page(
+        return FetchedPage(
             url=url,
             body=body,
             media_type=media_type,
@@ -363,7 +365,7 @@ class Fetcher:
 
 def fetcher_of(settings: Settings) -> Fetcher:
     """Return the fetcher that the settings describe. Raises ConfigurationError."""
-    limits = Limits(
+    limits = FetchLimits(
         most_bytes=settings.fetch_max_bytes,
         patience_s=settings.fetch_timeout,
         at_once=settings.fetch_at_once,

@@ -12,7 +12,7 @@ from protego import Protego
 
 from services.ingest_worker.fetch.hosts import Busy
 from shared.errors import Rejected
-from shared.urls import origin
+from shared.inputs.urls import origin
 
 PRODUCT: Final = "Sluice"  # the token that robots.txt knows us by
 MOST_BYTES: Final = 500 * 1024  # as the RFC asks

@@ -11,30 +11,30 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from services.ingest_worker.chunk import CHUNKER
 from services.operator_cli.terminal import console
-from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, Report
+from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired
-from services.operator_cli.verify.verifier import Parts, Verifier, Watch, registered
-from shared import verdict
+from services.operator_cli.verify.verifier import Verifier, VerifierParts, VerifyProgress, registered
 from shared.blobs.open import open_blobs
 from shared.contracts import Message
 from shared.embedder.open import open_embedder
 from shared.errors import Unavailable
-from shared.folder import owned
-from shared.foundation import wanted_generation
-from shared.index import serving
 from shared.log.open import open_log
+from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.logging_setup import configure_logging
+from shared.runtime.resources import wanted_generation
 from shared.settings import ConfigurationError, Settings, load_settings
+from shared.state import verdict
+from shared.state.index import serving
 from shared.store import Store
 from shared.store.bm25 import Bm25
 from shared.store.open import open_store
-from shared.telemetry import configure_logging
 
 
-class Outcome(Message, frozen=True):
+class VerifyOutcome(Message, frozen=True):
     """What the command has to say."""
 
-    report: Report  # after the repair, where there was one
-    found: Report | None = None  # before it
+    report: VerifyReport  # after the repair, where there was one
+    found: VerifyReport | None = None  # before it
     repaired: Repaired | None = None
     dry_run: bool = False
 
@@ -44,7 +44,7 @@ class Outcome(Message, frozen=True):
         return {"right": 0, "wrong": 1, "unsettled": 2}[self.report.verdict]
 
 
-def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float) -> Outcome:
+def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float) -> VerifyOutcome:
     """Return what was found, and mended.
 
     Raises:
@@ -54,7 +54,7 @@ def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None,
     settings = load_settings()
     configure_logging(settings.log_format, "warning", secrets=[key.key for key in settings.keys])
 
-    async def run() -> Outcome:
+    async def run() -> VerifyOutcome:
         async with opened(settings) as parts:
             with progress() as watch:
                 return await verify(
@@ -65,15 +65,15 @@ def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None,
 
 
 async def verify(
-    parts: Parts,
-    watch: Watch,
+    parts: VerifierParts,
+    watch: VerifyProgress,
     *,
     repair: bool,
     dry_run: bool,
     sample: int | None,
     patience_s: float,
     renew: bool = False,
-) -> Outcome:
+) -> VerifyOutcome:
     """Return what was found, and mended; the verdict stands where readiness reads it.
 
     With `renew`, what an older chunker cut counts as different.
@@ -84,18 +84,18 @@ async def verify(
     """
     verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew)
     report = await verifier.verify()
-    outcome = Outcome(report=report, dry_run=dry_run)
+    outcome = VerifyOutcome(report=report, dry_run=dry_run)
     if repair and report.differences:
         await _keep(parts.store, report)
         repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
         if not dry_run:
             report = await Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew).verify()
-        outcome = Outcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
+        outcome = VerifyOutcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
     await _keep(parts.store, report)
     return outcome
 
 
-async def _keep(store: Store, report: Report) -> None:
+async def _keep(store: Store, report: VerifyReport) -> None:
     if report.verdict == "unsettled":  # it says nothing new
         return
     first = next((each.sentence for name in INVARIANTS for each in report.first.get(name, ())), "")
@@ -103,7 +103,7 @@ async def _keep(store: Store, report: Report) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncGenerator[Parts]:
+async def opened(settings: Settings) -> AsyncGenerator[VerifierParts]:
     """Give the parts, started; nothing is made that isn't there.
 
     Raises:
@@ -121,7 +121,7 @@ async def opened(settings: Settings) -> AsyncGenerator[Parts]:
         bm25 = Bm25()
         wanted = wanted_generation(settings, CHUNKER, embedder.model)
         generation = await serving(store, wanted) if await registered(store) else wanted
-        yield Parts(
+        yield VerifierParts(
             log=log,
             store=store,
             blobs=open_blobs(settings.blobs, settings.data),
@@ -140,7 +140,7 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> Store:
         await store.close()
         if settings.store != "edge:":
             raise
-        stack.enter_context(owned(settings.data))
+        stack.enter_context(lock_data_folder(settings.data))
         store = open_store(settings)
         await store.start()
     stack.push_async_callback(store.close)
@@ -151,7 +151,7 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> Store:
 
 
 @contextmanager
-def progress() -> Iterator[Watch]:
+def progress() -> Iterator[VerifyProgress]:
     """Give a watch that draws a bar on stderr; in a pipe, nothing is drawn."""
     err = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -174,12 +174,12 @@ class _Bar:
             self._bar.advance(self._task, count)
 
 
-def as_dict(outcome: Outcome) -> dict[str, Any]:
+def as_dict(outcome: VerifyOutcome) -> dict[str, Any]:
     """Return what `--json` prints: the verdict, and all that led to it."""
     return {"verdict": outcome.report.verdict, **msgspec.to_builtins(outcome)}
 
 
-def lines(outcome: Outcome) -> Iterator[str]:
+def lines(outcome: VerifyOutcome) -> Iterator[str]:
     """Yield what a person reads."""
     if outcome.found is not None and outcome.repaired is not None:
         yield from _report(outcome.found)
@@ -191,7 +191,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield from _report(outcome.report)
 
 
-def _report(report: Report) -> Iterator[str]:
+def _report(report: VerifyReport) -> Iterator[str]:
     yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded anew"
     if report.older_chunker:
         yield f"{report.older_chunker} of them are cut as an older chunker did; --repair --renew cuts them anew"

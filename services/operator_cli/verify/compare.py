@@ -6,19 +6,19 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from services.operator_cli.verify.findings import Difference, Invariant, Judged, Remedy
-from services.operator_cli.verify.oracle import Expected
-from services.operator_cli.verify.truth import TRANSIENT, SetAside
-from shared.contracts import ERASED, TERMINAL, DocumentVersion, Place
+from services.operator_cli.verify.expected_points import Expected
+from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
+from services.operator_cli.verify.log_replay import TRANSIENT, LoggedLetter
+from shared.contracts import ERASED, TERMINAL, DocumentVersion, LogPosition
 from shared.ids import document_id
-from shared.index import EMBEDDED, Head, vector_hash
-from shared.ledger import Accepted, Entry, Last, older
+from shared.state.index import EMBEDDED, Head, vector_hash
+from shared.state.ledger import Accepted, Entry, Last, older
 from shared.store import Filter, Ids, Match, Payload, Point, Sparse
 
 _CHARACTERS: Final = 60  # of a value in a sentence
 
 
-def index_judged(name: str, expected: Expected | None, head: Payload | None, points: Sequence[Point]) -> Judged:
+def index_judged(name: str, expected: Expected | None, head: Payload | None, points: Sequence[Point]) -> JudgedDocument:
     """Return how a document's head and points differ; with `expected` None, nothing should answer for it."""
     findings = _Findings(name, expected)
     if expected is None:
@@ -28,7 +28,7 @@ def index_judged(name: str, expected: Expected | None, head: Payload | None, poi
             findings.add("I2", f"point {point.id} of a document that the log doesn't know")
         drop = None if head is None else _only(name, "version", head)
         remedy = Remedy(delete_points=tuple(point.id for point in points), drop_head=drop)
-        return Judged(tuple(findings.all), remedy)
+        return JudgedDocument(tuple(findings.all), remedy)
     drop_head, mend_head = _judge_head(findings, expected.head, head)
     delete, mend = _judge_points(findings, expected, points)
     remedy = Remedy(
@@ -38,17 +38,19 @@ def index_judged(name: str, expected: Expected | None, head: Payload | None, poi
         mend_head=mend_head,
         publish=bool(findings.all),
     )
-    return Judged(tuple(findings.all), remedy)
+    return JudgedDocument(tuple(findings.all), remedy)
 
 
 class _Findings:
     def __init__(self, name: str, expected: Expected | None = None, tenant: str | None = None) -> None:
         self._name = name
         self._tenant = expected.document.tenant if expected else tenant
-        self.all: list[Difference] = []
+        self.all: list[IndexDifference] = []
 
     def add(self, invariant: Invariant, sentence: str) -> None:
-        self.all.append(Difference(invariant=invariant, sentence=sentence, document_id=self._name, tenant=self._tenant))
+        self.all.append(
+            IndexDifference(invariant=invariant, sentence=sentence, document_id=self._name, tenant=self._tenant)
+        )
 
 
 def _only(name: str, field: str, payload: Payload) -> Filter:
@@ -179,11 +181,11 @@ def ledger_judged(
     name: str,
     newest: DocumentVersion | None,
     *,
-    failure: SetAside | None,
-    submitted: Place | None,
+    failure: LoggedLetter | None,
+    submitted: LogPosition | None,
     payload: Payload | None,
     lettered: bool,
-) -> Judged:
+) -> JudgedDocument:
     """Return how a document's ledger entry differs.
 
     `newest` is the newest version that has an event, `failure` why it can't answer; `submitted` is the newest
@@ -199,9 +201,9 @@ def ledger_judged(
     else:
         _judge_entry(findings, entry, newest, failure=failure, submitted=submitted, lettered=lettered)
     if not findings.all:
-        return Judged()
+        return JudgedDocument()
     again = submitted if submitted is not None and older(newest.place, submitted) else None
-    return Judged(
+    return JudgedDocument(
         tuple(findings.all),
         Remedy(
             drop_entry=_only(name, "rev", payload) if payload is not None and entry is None else None,
@@ -218,8 +220,8 @@ def _judge_entry(
     entry: Entry,
     newest: DocumentVersion,
     *,
-    failure: SetAside | None,
-    submitted: Place | None,
+    failure: LoggedLetter | None,
+    submitted: LogPosition | None,
     lettered: bool,
 ) -> None:
     accepted, last = entry.accepted, entry.last
@@ -266,7 +268,7 @@ def _named_alike(entry: Entry, newest: DocumentVersion) -> bool:
 
 
 def _judge_end(
-    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: SetAside | None, *, lettered: bool
+    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: LoggedLetter | None, *, lettered: bool
 ) -> None:
     last = entry.last
     if last.version == newest.version and last.status in TERMINAL:
@@ -285,7 +287,9 @@ def _judge_end(
         findings.add("I4", f"the submission at {_at(last.place)} failed without a dead letter: {_short(last.error)}")
 
 
-def _without_event(name: str, submitted: Place | None, payload: Payload | None, *, lettered: bool) -> Judged:
+def _without_event(
+    name: str, submitted: LogPosition | None, payload: Payload | None, *, lettered: bool
+) -> JudgedDocument:
     findings = _Findings(name)
     entry = _read(findings, payload)
     if payload is None:
@@ -300,8 +304,8 @@ def _without_event(name: str, submitted: Place | None, payload: Payload | None, 
         if submitted is not None and not entry.ended(submitted):
             findings.add("I3", f"the submission at {_at(submitted)} has not ended: {entry.last.status}")
     if not findings.all or submitted is None:  # where the submission is gone too, nothing can be decided again
-        return Judged(tuple(findings.all))
-    return Judged(
+        return JudgedDocument(tuple(findings.all))
+    return JudgedDocument(
         tuple(findings.all),
         Remedy(drop_entry=None if payload is None else _only(name, "rev", payload), resubmit=submitted),
     )
@@ -315,7 +319,7 @@ def last_of(payload: Payload | None) -> Last | None:
         return None
 
 
-def rebuilt(newest: DocumentVersion, failure: SetAside | None) -> Entry:
+def rebuilt(newest: DocumentVersion, failure: LoggedLetter | None) -> Entry:
     """Return the entry as the log alone gives it; a version that didn't fail has yet to end."""
     return Entry(
         document_id=newest.document_id,
@@ -341,7 +345,7 @@ def rebuilt(newest: DocumentVersion, failure: SetAside | None) -> Entry:
     )
 
 
-def _accepted(document: DocumentVersion, place: Place) -> Accepted:
+def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
     return Accepted(
         version=document.version,
         place=place,
@@ -353,7 +357,7 @@ def _accepted(document: DocumentVersion, place: Place) -> Accepted:
     )
 
 
-def outage(letter: SetAside) -> str | None:
+def outage(letter: LoggedLetter) -> str | None:
     """Return what is wrong with a dead letter that an outage caused, else None."""
     if letter.code in TRANSIENT:
         return f"set aside in {letter.stage} for an outage, which ends: {letter.code}: {_short(letter.sentence)}"
@@ -393,5 +397,5 @@ def _short(value: Any) -> str:
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
 
-def _at(place: Place) -> str:
+def _at(place: LogPosition) -> str:
     return f"{place.partition}@{place.offset}"

@@ -4,9 +4,9 @@ from typing import Literal, get_args
 
 import msgspec
 
-from shared.contracts import Message, Place
-from shared.index import Head
-from shared.ledger import Entry
+from shared.contracts import LogPosition, Message
+from shared.state.index import Head
+from shared.state.ledger import Entry
 from shared.store import Filter, Point
 
 Invariant = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"]
@@ -24,7 +24,7 @@ MEANINGS: dict[Invariant, str] = {
 _SHOWN = 10
 
 
-class Difference(Message, frozen=True):
+class IndexDifference(Message, frozen=True):
     """One thing that is not as the log says."""
 
     invariant: Invariant
@@ -45,24 +45,24 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     entry_rev: int | None = None  # what it replaces; None where nothing was there
     text: bool = False  # has to be put again as a blob
     publish: bool = False  # the version that answers, again
-    resubmit: Place | None = None  # the first stage decides again
+    resubmit: LogPosition | None = None  # the first stage decides again
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedDocument(msgspec.Struct, frozen=True):
     """A document that was looked at."""
 
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[IndexDifference, ...] = ()
     remedy: Remedy = Remedy()
 
 
-class Report(Message, frozen=True):
+class VerifyReport(Message, frozen=True):
     """What a verification has seen."""
 
     documents: int  # that the log tells of
     points: int  # compared, each with its vectors
     embedded: int  # of these, embedded anew and compared
     counts: dict[str, int]  # differences by invariant
-    first: dict[str, tuple[Difference, ...]]  # the first ten by invariant
+    first: dict[str, tuple[IndexDifference, ...]]  # the first ten by invariant
     unsettled: tuple[str, ...]  # documents that were still changing when the patience ended
     lag: dict[str, int]  # records by topic that its stage hasn't finished
     wrong: tuple[str, ...] = ()  # documents that differ
@@ -85,11 +85,11 @@ class Tally:
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(INVARIANTS, 0)
-        self.first: dict[Invariant, list[Difference]] = {invariant: [] for invariant in INVARIANTS}
+        self.first: dict[Invariant, list[IndexDifference]] = {invariant: [] for invariant in INVARIANTS}
         self.wrong: dict[str, None] = {}
         self.strays: list[str] = []
 
-    def add(self, difference: Difference) -> None:
+    def add(self, difference: IndexDifference) -> None:
         """Take in one more."""
         self.counts[difference.invariant] += 1
         if len(self.first[difference.invariant]) < _SHOWN:

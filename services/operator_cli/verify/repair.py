@@ -14,17 +14,17 @@ from functools import partial
 import msgspec
 from aiokafka import TopicPartition
 
-from services.operator_cli.verify.findings import Remedy, Report
-from services.operator_cli.verify.reading import records
-from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, Parts, Seen, Verifier
-from shared import ledger
-from shared.contracts import DocumentExtracted, Message, Place, decode
-from shared.index import Index, serving
-from shared.ledger import Entry, Ledger
+from services.operator_cli.verify.findings import Remedy, VerifyReport
+from services.operator_cli.verify.log_reader import records
+from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
+from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log import Publish, Record
+from shared.log.headers import PLACE_HEADER, position_header
 from shared.log.publish import publish
-from shared.places import PLACE_HEADER, place_header
 from shared.settings import ConfigurationError
+from shared.state import ledger
+from shared.state.index import Index, serving
+from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
 
@@ -48,13 +48,13 @@ class Repaired(Message, frozen=True):
 class Repair:
     """Acts on what a verification has found."""
 
-    def __init__(self, parts: Parts, verifier: Verifier, *, patience_s: float = 30.0) -> None:
+    def __init__(self, parts: VerifierParts, verifier: Verifier, *, patience_s: float = 30.0) -> None:
         self._parts = parts
         self._verifier = verifier
         self._patience_s = patience_s
         self._ledger = Ledger(parts.store)
 
-    async def repair(self, report: Report, *, dry_run: bool = False) -> Repaired:
+    async def repair(self, report: VerifyReport, *, dry_run: bool = False) -> Repaired:
         """Return what was done, once the workers have done theirs or make no progress for the patience.
 
         Raises:
@@ -75,7 +75,7 @@ class Repair:
             await doing.prepare()
             await self._verifier.read_on()
             busy = self._verifier.busy()
-            batch: list[Seen] = []
+            batch: list[SeenDocument] = []
             async with aclosing(self._verifier.look(report.wrong, "repairing")) as seen:
                 async for each in seen:
                     if not each.judged.differences:
@@ -114,12 +114,12 @@ class Repair:
 
 
 class _Doing:
-    def __init__(self, parts: Parts, ledger: Ledger, publish: Publish, *, dry_run: bool) -> None:
+    def __init__(self, parts: VerifierParts, ledger: Ledger, publish: Publish, *, dry_run: bool) -> None:
         self._parts = parts
         self._ledger = ledger
         self._publish = publish
         self._dry_run = dry_run
-        self._places: dict[tuple[int, int], tuple[str, Place]] = {}
+        self._places: dict[tuple[int, int], tuple[str, LogPosition]] = {}
         self._done = Repaired()
         self.left = 0
 
@@ -134,10 +134,10 @@ class _Doing:
         await self._ledger.create()
         await Index(self._parts.store, generation).create()
 
-    async def mend(self, batch: list[Seen]) -> None:
+    async def mend(self, batch: list[SeenDocument]) -> None:
         await asyncio.gather(*(self._mend(seen) for seen in batch))
 
-    async def _mend(self, seen: Seen) -> None:
+    async def _mend(self, seen: SeenDocument) -> None:
         remedy = seen.judged.remedy
         if remedy == Remedy():
             self.left += 1
@@ -214,7 +214,7 @@ class _Doing:
                 name, place = wanted
                 self._count(resubmitted=1)
                 if not self._dry_run:
-                    headers = {**_headers(record), PLACE_HEADER: place_header(place)}
+                    headers = {**_headers(record), PLACE_HEADER: position_header(place)}
                     await self._publish(SUBMITTED, record.value, key=name.encode(), headers=headers)
         self.left += len(self._places)  # retention has taken them
 

@@ -14,21 +14,21 @@ import xxhash
 from aiokafka import TopicPartition
 
 from services.ingest_worker.chunk import CHUNKER, ready_made, version_chunks
-from services.operator_cli.verify import compare, recut
-from services.operator_cli.verify.findings import Difference, Judged, Remedy, Report, Tally
-from services.operator_cli.verify.oracle import Expected, expected, misnamed, texts
-from services.operator_cli.verify.reading import Cut, cut, records
-from services.operator_cli.verify.truth import SetAside, Told, Truth
-from shared import ledger
+from services.operator_cli.verify import compare, older_chunks
+from services.operator_cli.verify.expected_points import Expected, expected, misnamed, texts
+from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
+from services.operator_cli.verify.log_reader import Cut, cut, records
+from services.operator_cli.verify.log_replay import LoggedDocument, LoggedLetter, LogReplay
 from shared.blobs import Blobs
-from shared.claim_check import blob_of_text, ready_chunks_of, text_of
+from shared.claim_check import blob_of_text, prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentExtracted, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
-from shared.index import EMBEDDED, GENERATIONS, Generation
-from shared.ledger import Last
 from shared.log import Log, Record
 from shared.log.integrity import check_intact
+from shared.state import ledger
+from shared.state.index import EMBEDDED, GENERATIONS, Generation
+from shared.state.ledger import Last
 from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
@@ -39,7 +39,7 @@ SAME: Final = 0.9999  # cosine: another machine, or another batch of a server, r
 _FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
 
 
-class Watch(Protocol):
+class VerifyProgress(Protocol):
     """Sees how far the work is."""
 
     def begin(self, what: str, total: int) -> None:
@@ -52,7 +52,7 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class VerifierParts:
     """What is looked at, and with what; whoever started it ends it."""
 
     log: Log
@@ -73,11 +73,11 @@ class _Subject:
 
 
 @dataclass(kw_only=True)
-class Seen:
+class SeenDocument:
     """A document, judged."""
 
     name: str
-    judged: Judged
+    judged: JudgedDocument
     record: Record | None  # of the version that answers
     older_chunker: bool = False  # nothing is wrong with it, and the chunker of today would cut it otherwise
 
@@ -91,7 +91,13 @@ class Verifier:
     """
 
     def __init__(
-        self, parts: Parts, watch: Watch, *, sample: int | None = 32, patience_s: float = 30.0, renew: bool = False
+        self,
+        parts: VerifierParts,
+        watch: VerifyProgress,
+        *,
+        sample: int | None = 32,
+        patience_s: float = 30.0,
+        renew: bool = False,
     ) -> None:
         self._parts = parts
         self._watch = watch
@@ -100,7 +106,7 @@ class Verifier:
         generation = parts.generation
         self._recut = generation.chunker != CHUNKER and not renew
         self._groups = readers(generation.id)
-        self.truth = Truth(generation.id)
+        self.truth = LogReplay(generation.id)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # records that weren't finished, and their documents
         self._rate = 2**64
@@ -113,7 +119,7 @@ class Verifier:
         """Return the topics that stages read, first to last."""
         return tuple(self._groups)
 
-    async def verify(self) -> Report:
+    async def verify(self) -> VerifyReport:
         """Return what differs.
 
         Raises:
@@ -124,7 +130,7 @@ class Verifier:
         await self.read_on()
         if self.truth.documents and not await registered(self._parts.store):
             sentence = f"the store has no generation, and the log has {len(self.truth.documents)} documents"
-            tally.add(Difference(invariant="I1", sentence=sentence))
+            tally.add(IndexDifference(invariant="I1", sentence=sentence))
         orphans = await self._orphans(tally)
         self._rate = await self._sampling()
         documents = len(self.truth.documents)
@@ -136,7 +142,7 @@ class Verifier:
             await self.read_on()
             unsettled = await self._compare(unsettled, "looking again", tally)
         self._judge_log(tally)
-        return Report(
+        return VerifyReport(
             documents=documents,
             points=points,
             embedded=self._embedded,
@@ -156,7 +162,7 @@ class Verifier:
         meanwhile, nothing else can be there.
         """
         busy = self.busy()
-        found: dict[str, tuple[Difference, ...]] = {}
+        found: dict[str, tuple[IndexDifference, ...]] = {}
         async with aclosing(self.look(names, what)) as seen:
             async for each in seen:
                 self._older.discard(each.name)
@@ -200,19 +206,19 @@ class Verifier:
 
     def _judge_log(self, tally: Tally) -> None:
         for sentence in self.truth.oddities:
-            tally.add(Difference(invariant="I4", sentence=sentence))
+            tally.add(IndexDifference(invariant="I4", sentence=sentence))
         for (partition, offset), place in self.truth.unread.items():
             tp = TopicPartition(SUBMITTED, partition)
             if offset < self.cut.committed.get(tp, 0) and not self.truth.lettered(place, place.time, _now()):
                 sentence = f"{SUBMITTED}/{partition}@{offset} can't be read, and is not in the dead letters"
-                tally.add(Difference(invariant="I4", sentence=sentence))
+                tally.add(IndexDifference(invariant="I4", sentence=sentence))
         for letter in self.truth.open.values():
             if (sentence_ := compare.outage(letter)) is not None:
-                tally.add(Difference(invariant="I4", sentence=sentence_))
+                tally.add(IndexDifference(invariant="I4", sentence=sentence_))
         for tp, committed in self.cut.committed.items():
             if committed > self.cut.ends[tp]:
                 sentence = f"{tp.topic}/{tp.partition} ends at {self.cut.ends[tp]}, and {committed} is committed"
-                tally.add(Difference(invariant="I5", sentence=sentence))
+                tally.add(IndexDifference(invariant="I5", sentence=sentence))
 
     # The store
 
@@ -228,7 +234,7 @@ class Verifier:
             self._watch.step(1)
             name = _document(point)
             if name is None:
-                tally.add(Difference(invariant="I2", sentence=f"point {point.id} names no document"))
+                tally.add(IndexDifference(invariant="I2", sentence=f"point {point.id} names no document"))
                 tally.strays.append(point.id)
             else:
                 names.add(name)
@@ -274,7 +280,7 @@ class Verifier:
 
     # Documents
 
-    async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[Seen]:
+    async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[SeenDocument]:
         """Yield each of the documents, judged by the log as it was read last. The order is the log's."""
         chosen = set(names)
         self._watch.begin(what, len(chosen))
@@ -298,7 +304,7 @@ class Verifier:
         without: list[_Subject] = []
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for name in sorted(names):
-            told = self.truth.documents.setdefault(name, Told())
+            told = self.truth.documents.setdefault(name, LoggedDocument())
             subject = _Subject(name=name, wanted=tuple(self.truth.candidates(name)))
             for version in subject.wanted:
                 at = told.versions[version]
@@ -322,7 +328,7 @@ class Verifier:
         for subject in (*without, *gone.values()):
             yield subject
 
-    async def _judged(self, batch: Sequence[_Subject]) -> list[Seen]:
+    async def _judged(self, batch: Sequence[_Subject]) -> list[SeenDocument]:
         if not batch:
             return []
         names = [subject.name for subject in batch]
@@ -342,10 +348,12 @@ class Verifier:
         )
         return await asyncio.gather(*judging)  # a bucket takes its time to answer
 
-    async def _judge(self, subject: _Subject, head: Payload | None, entry: Payload | None, points: list[Point]) -> Seen:
+    async def _judge(
+        self, subject: _Subject, head: Payload | None, entry: Payload | None, points: list[Point]
+    ) -> SeenDocument:
         told, name = self.truth.documents[subject.name], subject.name
         events: dict[int, DocumentExtracted] = {}
-        faults: list[Difference] = []
+        faults: list[IndexDifference] = []
         for version, record in subject.records.items():
             try:
                 check_intact(record)
@@ -353,18 +361,20 @@ class Verifier:
             except Rejected as error:
                 # What nobody can read is set aside; what is set aside can't answer.
                 if self.truth.set_aside(name, version) is None:
-                    faults.append(Difference(invariant="I4", sentence=f"version {version}: {error}", document_id=name))
+                    faults.append(
+                        IndexDifference(invariant="I4", sentence=f"version {version}: {error}", document_id=name)
+                    )
                 continue
             if (wrong := misnamed(event.document, name, version)) is not None:
-                faults.append(Difference(invariant="I8", sentence=wrong, document_id=name))
+                faults.append(IndexDifference(invariant="I8", sentence=wrong, document_id=name))
             events[version] = event
         faults += [
-            Difference(invariant="I1", sentence=f"the record of version {version} is gone", document_id=name)
+            IndexDifference(invariant="I1", sentence=f"the record of version {version} is gone", document_id=name)
             for version in subject.wanted
             if version not in subject.records
         ]
         if faults:
-            return Seen(name=name, judged=Judged(tuple(faults)), record=None)
+            return SeenDocument(name=name, judged=JudgedDocument(tuple(faults)), record=None)
 
         last = compare.last_of(entry)
         lettered = last is None or self.truth.lettered(last.place, last.at, _now())
@@ -389,69 +399,69 @@ class Verifier:
             answering = None if answers is None else events[answers]
             wanted = None if answering is None else await self._expected(answering)
         except Rejected as error:
-            fault = Difference(
+            fault = IndexDifference(
                 invariant="I1", sentence=f"what version {answers} must hold can't be told: {error}", document_id=name
             )
-            return Seen(name=name, judged=Judged((*in_ledger.differences, fault)), record=None)
+            return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
         in_index = compare.index_judged(name, wanted, head, points)
         record = None if answers is None else subject.records[answers]
         # What the ledger lacks is mended by publishing the version again, and then it is cut anew.
         if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
-            return Seen(name=name, judged=Judged(), record=record, older_chunker=True)
+            return SeenDocument(name=name, judged=JudgedDocument(), record=record, older_chunker=True)
         judged = _both(_both(in_index, in_ledger), await self._text_kept(answering))
         if wanted is not None:
             judged = _both(judged, await self._embedded_alike(wanted, points))
-        return Seen(name=name, judged=judged, record=record)
+        return SeenDocument(name=name, judged=judged, record=record)
 
     def _failure(
         self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
-    ) -> SetAside | None:
+    ) -> LoggedLetter | None:
         """Return why a version can't answer: by its dead letter, or by the ledger where that was settled since."""
         failure = self.truth.set_aside(name, version)
         if failure is not None or last is None or not lettered or (head or {}).get("version") == version:
             return failure
         if (last.version, last.status) != (version, "failed"):
             return None
-        return SetAside("", last.code or "", last.error or "", last.at, last.at)
+        return LoggedLetter("", last.code or "", last.error or "", last.at, last.at)
 
     async def _expected(self, event: DocumentExtracted) -> Expected:
         document = event.document
         made: tuple[Chunk, ...] = ()
         if event.ready_made:
-            ready = await ready_chunks_of(event, self._parts.blobs)
+            ready = await prepared_chunks_of(event, self._parts.blobs)
             made = await asyncio.to_thread(ready_made, ready, self._parts.embedder.tokens)
         elif not document.deleted:
             made = await asyncio.to_thread(self._chunks, await text_of(event, self._parts.blobs), event)
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
 
-    async def _text_kept(self, event: DocumentExtracted | None) -> Judged:
+    async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
         """Return what is wrong with the blob of a text that the truth has, too; another text was read from there."""
         if event is None or event.document.text_sha256 is None or not (event.text or event.ready_made):
-            return Judged()
+            return JudgedDocument()
         document = event.document
         try:
             await blob_of_text(document, self._parts.blobs)
         except Rejected as error:
-            fault = Difference(
+            fault = IndexDifference(
                 invariant="I1",
                 sentence=f"the text of version {document.version} can't be shown: {error}",
                 document_id=document.document_id,
                 tenant=document.tenant,
             )
-            return Judged((fault,), Remedy(text=event.text is not None))
-        return Judged()
+            return JudgedDocument((fault,), Remedy(text=event.text is not None))
+        return JudgedDocument()
 
     async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
         """Return whether the index holds the version rightly, if an older chunker cut it as its points say."""
         if not self._recut or event is None or event.ready_made or event.document.deleted:
             return False
         document, text, tokens = event.document, await text_of(event, self._parts.blobs), self._parts.embedder.tokens
-        made = await asyncio.to_thread(recut.read_back, points, text, event.pages, tokens)
+        made = await asyncio.to_thread(older_chunks.read_back, points, text, event.pages, tokens)
         if made is None:
             return False
         bare = texts(document, [msgspec.structs.replace(chunk, section=None) for chunk in made])
         sparse, older = [await self._parts.bm25.documents(lines) for lines in (texts(document, made), bare)]
-        wanted = recut.as_it_was_written(expected(document, made, sparse), points, older)
+        wanted = older_chunks.as_it_was_written(expected(document, made, sparse), points, older)
         if compare.index_judged(document.document_id, wanted, head, points).differences:
             return False
         return not (await self._embedded_alike(wanted, points)).differences
@@ -461,13 +471,13 @@ class Verifier:
             event.document, text, event.pages, generation=self._parts.generation, tokens=self._parts.embedder.tokens
         )
 
-    async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> Judged:
+    async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> JudgedDocument:
         """Return which of the chosen points hold another vector than the model's for their text."""
         chosen = [
             point for point in points if point.id in wanted.points and compare.sound(point) and self._chosen(point)
         ]
         if not chosen:
-            return Judged()
+            return JudgedDocument()
         vectors = await self._parts.embedder.embed_documents([_embedded(wanted.points[point.id]) for point in chosen])
         self._embedded += len(chosen)
         wrong = [
@@ -476,9 +486,9 @@ class Verifier:
             if not (cosine := float(np.dot(_dense(point), vector))) >= SAME
         ]
         document = wanted.document
-        return Judged(
+        return JudgedDocument(
             tuple(
-                Difference(
+                IndexDifference(
                     invariant="I1",
                     sentence=f"point {point}: the vector is not the model's for its text (cosine {cosine:.4f})",
                     document_id=document.document_id,
@@ -522,10 +532,10 @@ async def registered(store: Store) -> bool:
     return await store.count(GENERATIONS, Filter(must=(Match("state", ("serving",)),))) > 0
 
 
-def _both(a: Judged, b: Judged) -> Judged:
+def _both(a: JudgedDocument, b: JudgedDocument) -> JudgedDocument:
     one, other = a.remedy, b.remedy
     delete = tuple(dict.fromkeys((*one.delete_points, *other.delete_points)))
-    return Judged(
+    return JudgedDocument(
         (*a.differences, *b.differences),
         Remedy(
             delete_points=delete,

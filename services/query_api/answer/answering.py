@@ -9,8 +9,8 @@ import msgspec
 import structlog
 
 from services.query_api.answer.citing import Citation, citations
-from services.query_api.problems import invalid, unavailable
-from services.query_api.search import Retriever
+from services.query_api.http.problems import invalid, unavailable
+from services.query_api.search.search import Retriever
 from shared.answers import (
     Called,
     Conversation,

@@ -14,12 +14,12 @@ from litestar.response import ServerSentEvent
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
 from services.query_api.answer.citing import references
 from services.query_api.answer.streaming import events
-from services.query_api.answer.turns import Message, Wishes, turns_of
-from services.query_api.auth import needs
-from services.query_api.documents import Library
-from services.query_api.problems import Problem, invalid, unavailable
-from services.query_api.request import ApiRequest
-from services.query_api.search import TopK, question_of
+from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
+from services.query_api.documents.views import DocumentViews
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid, unavailable
+from services.query_api.http.request import ApiRequest
+from services.query_api.search.search import TopK, question_of
 from shared.answers import Passage, Preferences, Turn
 from shared.errors import PipelineError
 from shared.store import Filter, Match
@@ -33,7 +33,7 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     question: str
     document_ids: list[str] | str | None = None
     subject_id: str | int | None = None
-    conversation_history: list[Message] | None = None
+    conversation_history: list[ChatMessage] | None = None
     top_k: TopK = 5
     model: str | None = None
     target: str | None = None
@@ -46,7 +46,7 @@ async def rag_query(
     data: JSONBody[QueryBody],
     request: ApiRequest,
     answering: NamedDependency[Answering],
-    library: NamedDependency[Library],
+    library: NamedDependency[DocumentViews],
 ) -> Response[dict[str, Any]] | ServerSentEvent:
     """Answer a question from chosen documents, with citations."""
     question = question_of(data.question, "question")
@@ -95,7 +95,7 @@ def _ids(data: QueryBody) -> Sequence[str]:
     return list(dict.fromkeys(ids))
 
 
-async def _require_ready(library: Library, tenant: str, ids: Sequence[str]) -> None:
+async def _require_ready(library: DocumentViews, tenant: str, ids: Sequence[str]) -> None:
     """Raise the 404 of an unknown document, or the 409 of one that no version answers for yet."""
     for document in await asyncio.gather(*map(partial(library.view, tenant), ids)):
         if document.status == "accepted" and not document.chunk_count:

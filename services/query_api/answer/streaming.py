@@ -9,7 +9,7 @@ import structlog
 from litestar.response import ServerSentEventMessage
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Sources
-from services.query_api.problems import Problem, body, of_pipeline
+from services.query_api.http.problems import Problem, body, of_pipeline
 from shared.errors import PipelineError
 
 log = structlog.get_logger(__name__)

@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from services.query_api.problems import invalid
+from services.query_api.http.problems import invalid
 from shared.answers import Preferences, Turn
 
 Content = str | list[dict[str, Any]]  # text, or parts as OpenAI's clients send them
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -39,7 +39,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
 
-def turns_of(messages: Sequence[Message] | None, field: str) -> list[Turn]:
+def turns_of(messages: Sequence[ChatMessage] | None, field: str) -> list[Turn]:
     """Return the messages as turns. Raise the 400 of a part that is no text."""
     return [
         Turn(role=message.role, content=text_of(message.content, f"{field}[{position}].content"))

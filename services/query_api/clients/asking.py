@@ -12,8 +12,8 @@ import msgspec
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.clients.links import Citation, Links, source_list
 from services.query_api.clients.models import Choice
-from services.query_api.problems import invalid
-from services.query_api.search import question_of
+from services.query_api.http.problems import invalid
+from services.query_api.search.search import question_of
 from shared.answers import Turn
 from shared.store import Filter
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from services.query_api.problems import Problem, invalid
+from services.query_api.http.problems import Problem, invalid
 from shared.embedder import Embedder, Vector
 from shared.errors import Rejected
 

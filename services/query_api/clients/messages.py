@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from services.query_api.problems import invalid
+from services.query_api.http.problems import invalid
 from shared.answers import Turn
 
 _ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {

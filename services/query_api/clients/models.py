@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from services.query_api.problems import Problem
+from services.query_api.http.problems import Problem
 from shared.answers.models import ChatModels, UnknownModel
 from shared.embedder import Embedder
 

@@ -18,15 +18,15 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.auth import needs
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asked, Asking, Figures, Finished, with_pauses
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Citation, Links
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
-from services.query_api.problems import Problem, invalid, of_pipeline, openai_error
-from services.query_api.request import ApiRequest
-from services.query_api.search import TopK, filters_of
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid, of_pipeline, openai_error
+from services.query_api.http.request import ApiRequest
+from services.query_api.search.search import TopK, filters_of
 from shared.embedder import Vector
 from shared.errors import PipelineError
 

@@ -16,14 +16,14 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrP
 from faststream.kafka import KafkaBroker
 
 from shared.log.errors import LogUnavailable
+from shared.log.faststream_driver import DriverBroker
 from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
 from shared.log.kafka.quiet import quieten
-from shared.log.kafka.topics import MAX_BYTES, Found, configs, inspection, retention_ms
-from shared.log.seam import DriverBroker
+from shared.log.kafka.topics import MAX_BYTES, ExistingTopic, configs, inspection, retention_ms
 from shared.settings import ConfigurationError
-from shared.topics import Inspection, Topic
+from shared.topics import Topic, TopicInspection
 
 __all__ = ["KafkaAddress", "KafkaLog", "kafka_address"]
 
@@ -154,7 +154,7 @@ class KafkaLog:
             # Another process may have been faster, with other settings.
             _refuse_unfit(self._inspections(wanted.values(), await self._all_found(wanted)))
 
-    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[Inspection, ...]:
+    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
         """Return each topic as it is here, in the order given; nothing is made or changed.
 
         Raises:
@@ -163,10 +163,10 @@ class KafkaLog:
         wanted = tuple(topics)
         return self._inspections(wanted, await self._found([topic.name for topic in wanted]))
 
-    def _inspections(self, wanted: Iterable[Topic], found: Mapping[str, Found]) -> tuple[Inspection, ...]:
+    def _inspections(self, wanted: Iterable[Topic], found: Mapping[str, ExistingTopic]) -> tuple[TopicInspection, ...]:
         servers = ",".join(self._address.servers)
         return tuple(
-            inspection(topic, found[topic.name], servers) if topic.name in found else Inspection(topic=topic.name)
+            inspection(topic, found[topic.name], servers) if topic.name in found else TopicInspection(topic=topic.name)
             for topic in wanted
         )
 
@@ -185,10 +185,10 @@ class KafkaLog:
             if code not in (0, TopicAlreadyExistsError.errno):
                 raise LogUnavailable(f"Kafka made no topic {name}: {message or for_code(code).__name__}")
 
-    async def _all_found(self, wanted: Collection[str]) -> dict[str, Found]:
+    async def _all_found(self, wanted: Collection[str]) -> dict[str, ExistingTopic]:
         """Return the topics once every broker that we ask knows them: it hears of them after the controller."""
 
-        async def all_there(_: AIOKafkaAdminClient) -> dict[str, Found]:
+        async def all_there(_: AIOKafkaAdminClient) -> dict[str, ExistingTopic]:
             found = await self._found(wanted)
             if missing := set(wanted) - set(found):
                 raise UnknownTopicOrPartitionError(f"no topic {min(missing)} yet")
@@ -196,7 +196,7 @@ class KafkaLog:
 
         return await self._ask(all_there)
 
-    async def _found(self, names: Collection[str]) -> dict[str, Found]:
+    async def _found(self, names: Collection[str]) -> dict[str, ExistingTopic]:
         described = await self._ask(lambda admin: admin.describe_topics([*names]))
         there = {
             topic["topic"]: topic["partitions"]
@@ -205,7 +205,7 @@ class KafkaLog:
         }
         settings = await self._settings(there)
         return {
-            name: Found(
+            name: ExistingTopic(
                 partitions=len(partitions),
                 copies=min(len(partition["replicas"]) for partition in partitions),
                 configs=settings[name],
@@ -329,6 +329,6 @@ def _new(topic: Topic) -> NewTopic:
     return NewTopic(topic.name, topic.partitions, topic.replication, None, configs(topic))
 
 
-def _refuse_unfit(inspections: Iterable[Inspection]) -> None:
+def _refuse_unfit(inspections: Iterable[TopicInspection]) -> None:
     if unfit := [sentence for each in inspections for sentence in each.sentences("unfit")]:
         raise ConfigurationError(f"{'; '.join(unfit)}: `sluice init` says how to mend it")

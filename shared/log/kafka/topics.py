@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from shared.topics import DAY, Difference, Inspection, Topic, partitions_differ
+from shared.topics import DAY, Topic, TopicDifference, TopicInspection, partitions_differ
 
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
@@ -18,7 +18,7 @@ COMPACTION_LAG: Final = "max.compaction.lag.ms"
 _LAG_MS: Final = 7 * DAY
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ExistingTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as the cluster describes it."""
 
     partitions: int
@@ -47,14 +47,14 @@ def retention_ms(found: Mapping[str, str]) -> int | None:
     return kept if kept >= 0 and "delete" in found[CLEANUP] else None
 
 
-def inspection(topic: Topic, found: Found, servers: str) -> Inspection:
+def inspection(topic: Topic, found: ExistingTopic, servers: str) -> TopicInspection:
     """Return how the topic differs, and the commands that mend it; `servers` is what they connect to."""
-    return Inspection(
+    return TopicInspection(
         topic=topic.name, partitions=found.partitions, differences=tuple(_differences(topic, found, servers))
     )
 
 
-def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Difference]:
+def _differences(topic: Topic, found: ExistingTopic, servers: str) -> Iterator[TopicDifference]:
     here = f"--bootstrap-server {servers} --alter"
     grow = f"kafka-topics.sh {here} --topic {topic.name} --partitions {topic.partitions}"
     change = f"kafka-configs.sh {here} --entity-type topics --entity-name {topic.name} --add-config"
@@ -65,9 +65,9 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
     ):
         if there[name] != wanted[name]:
             mend = f"{change} {name}={wanted[name]}"
-            yield Difference(weight="unfit", what=name, found=there[name], wanted=wanted[name], why=why, mend=mend)
+            yield TopicDifference(weight="unfit", what=name, found=there[name], wanted=wanted[name], why=why, mend=mend)
     if int(there[MAX_BYTES]) < topic.max_record_bytes:
-        yield Difference(
+        yield TopicDifference(
             weight="unfit",
             what=MAX_BYTES,
             found=there[MAX_BYTES],
@@ -77,7 +77,7 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
         )
     kept = retention_ms(there)
     if kept is not None and (topic.retention_ms is None or kept < topic.retention_ms):
-        yield Difference(
+        yield TopicDifference(
             weight="risk",
             what=RETENTION,
             found=there[RETENTION],
@@ -86,7 +86,7 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
             mend=f"{change} {RETENTION}={wanted[RETENTION]}",
         )
     if int(there[RETENTION_BYTES]) >= 0 and "delete" in there[CLEANUP]:
-        yield Difference(
+        yield TopicDifference(
             weight="risk",
             what=RETENTION_BYTES,
             found=there[RETENTION_BYTES],
@@ -95,7 +95,7 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
             mend=f"{change} {RETENTION_BYTES}=-1",
         )
     if found.copies >= 3 and int(there[MIN_IN_SYNC]) < 2:
-        yield Difference(
+        yield TopicDifference(
             weight="risk",
             what=MIN_IN_SYNC,
             found=there[MIN_IN_SYNC],
@@ -104,7 +104,7 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
             mend=f"{change} {MIN_IN_SYNC}=2",
         )
     if topic.cleanup == "compact" and int(there.get(COMPACTION_LAG, _LAG_MS)) > _LAG_MS:
-        yield Difference(
+        yield TopicDifference(
             weight="note",
             what=COMPACTION_LAG,
             found=there[COMPACTION_LAG],
@@ -113,7 +113,7 @@ def _differences(topic: Topic, found: Found, servers: str) -> Iterator[Differenc
             mend=f"{change} {COMPACTION_LAG}={_LAG_MS}",
         )
     if topic.replication is not None and found.copies != topic.replication:
-        yield Difference(
+        yield TopicDifference(
             weight="risk" if found.copies < topic.replication else "note",
             what="replication factor",
             found=str(found.copies),

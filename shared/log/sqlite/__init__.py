@@ -15,8 +15,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
-from shared.log import Instead, Record
-from shared.log.seam import DriverBroker
+from shared.log import Record, Replacement
+from shared.log.faststream_driver import DriverBroker
 from shared.log.sqlite import erasing, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since
 from shared.log.sqlite.errors import LogUnavailable
@@ -24,7 +24,7 @@ from shared.log.sqlite.file import Connect, connect
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
 from shared.settings import ConfigurationError
-from shared.topics import Difference, Inspection, Topic, partitions_differ
+from shared.topics import Topic, TopicDifference, TopicInspection, partitions_differ
 
 __all__ = ["STEPS", "LogUnavailable", "SqliteLog"]
 
@@ -87,7 +87,7 @@ class SqliteLog:
         await self._storage.submit(lambda transaction: _ensure(transaction, wanted))
         await self._storage.refresh()
 
-    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[Inspection, ...]:
+    async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
         """Return each topic as it is here, in the order given; nothing is made or changed."""
         wanted = tuple(topics)
         found = await self._storage.read(_found)
@@ -131,7 +131,7 @@ class SqliteLog:
         """Compact, retain, and give room back, as happens by itself every so often."""
         await upkeep.keep_up(self._storage, self._connect)
 
-    async def overwrite(self, instead: Callable[[Record], Instead | None]) -> int:
+    async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         """Return how many records were overwritten. See `shared.log.Forgetful`."""
         return await erasing.overwrite(self._storage, self._connect, instead)
 
@@ -176,13 +176,13 @@ def _found(connection: sqlite3.Connection) -> dict[str, _Found]:
     return {name: _Found(*rest) for name, *rest in rows}
 
 
-def _inspection(topic: Topic, found: _Found | None) -> Inspection:
+def _inspection(topic: Topic, found: _Found | None) -> TopicInspection:
     """Return how the topic differs; what `ensure_topics` takes over never does."""
     if found is None:
-        return Inspection(topic=topic.name)
+        return TopicInspection(topic=topic.name)
     differences = [*partitions_differ(topic, found.partitions, grow=None)]
     if (found.cleanup, topic.cleanup) == ("compact", "delete"):
-        cleanup = Difference(
+        cleanup = TopicDifference(
             weight="unfit",
             what="cleanup",
             found=found.cleanup,
@@ -191,7 +191,7 @@ def _inspection(topic: Topic, found: _Found | None) -> Inspection:
             mend="choose another SLUICE_LOG, or another SLUICE_DATA",
         )
         differences.insert(0, cleanup)
-    return Inspection(topic=topic.name, partitions=found.partitions, differences=tuple(differences))
+    return TopicInspection(topic=topic.name, partitions=found.partitions, differences=tuple(differences))
 
 
 def _ensure(transaction: Transaction, topics: Iterable[Topic]) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from aiokafka import TopicPartition
 
-from shared.log import Instead, Record
+from shared.log import Record, Replacement
 from shared.log.sqlite.consumer import record_of
 from shared.log.sqlite.errors import LogUnavailable, unavailable
 from shared.log.sqlite.file import Connect, open_reader
@@ -27,7 +27,7 @@ class _Change(NamedTuple):
     offset: int
 
 
-async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Record], Instead | None]) -> int:
+async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Record], Replacement | None]) -> int:
     """Return how many records were overwritten: those that aren't in a compacted topic, and `instead` wants so."""
     await storage.refresh()
     count = 0
@@ -44,7 +44,7 @@ async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Recor
 
 
 def _changes(
-    storage: Storage, connect: Connect, tp: TopicPartition, id_: int, instead: Callable[[Record], Instead | None]
+    storage: Storage, connect: Connect, tp: TopicPartition, id_: int, instead: Callable[[Record], Replacement | None]
 ) -> list[_Change]:
     # A connection of its own: the scan of a large partition would hold up the readers.
     try:
@@ -58,7 +58,7 @@ def _changes(
         raise unavailable(storage.path, error) from error
 
 
-def _change(new: Instead, partition: int, offset: int) -> _Change:
+def _change(new: Replacement, partition: int, offset: int) -> _Change:
     headers = msgspec.msgpack.encode([(name, text.encode()) for name, text in new.headers.items()])
     return _Change(new.key, headers, new.value, partition, offset)
 

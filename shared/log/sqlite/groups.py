@@ -58,7 +58,7 @@ class Lease(msgspec.Struct, frozen=True):
     offset: int  # committed: where to read on
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Membership(msgspec.Struct, frozen=True):
     """What a member holds after attending, and what of it the others wait for."""
 
     generation: int  # of the group; it has changed when anybody's standing may have
@@ -66,7 +66,7 @@ class Standing(msgspec.Struct, frozen=True):
     wanted_elsewhere: frozenset[int]
 
 
-def attend(transaction: Transaction, member: Member, now: float, alive: Callable[[str], bool]) -> Standing:
+def attend(transaction: Transaction, member: Member, now: float, alive: Callable[[str], bool]) -> Membership:
     """Return the member's standing: join or stay, evict the dead, take what is free and ours.
 
     `now` is the boot clock; `alive` tells whether a process (by its presence id) still runs.
@@ -108,7 +108,7 @@ def attend(transaction: Transaction, member: Member, now: float, alive: Callable
     generation = connection.execute("SELECT generation FROM consumer_group WHERE name = ?", (member.group,)).fetchone()[
         0
     ]
-    return Standing(generation, leases, frozenset(wanted_elsewhere))
+    return Membership(generation, leases, frozenset(wanted_elsewhere))
 
 
 def release(transaction: Transaction, member: Member, partitions: Iterable[int]) -> None:

@@ -18,7 +18,7 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, Hit, IndexKind, Leg, Page, Payload, Point
+from shared.store import EVERYTHING, Filter, Heads, IndexKind, Leg, Payload, Point, PointPage, StoreHit
 from shared.store.checks import (
     check_after,
     check_legs,
@@ -232,7 +232,7 @@ class QdrantStore:
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
-    ) -> Page:
+    ) -> PointPage:
         records, following = await self._ask(
             self._client.scroll(
                 self._full(name),
@@ -244,7 +244,7 @@ class QdrantStore:
                 consistency=(await self._shape(name)).consistency,
             )
         )
-        return Page([our_point(record) for record in records], None if following is None else str(following))
+        return PointPage([our_point(record) for record in records], None if following is None else str(following))
 
     async def ordered(
         self,
@@ -286,14 +286,14 @@ class QdrantStore:
 
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
-    ) -> list[list[Hit]]:
+    ) -> list[list[StoreHit]]:
         check_legs(legs)
         full, asked = self._full(name), check_limit(limit) + _SPARE
         size = (await self._shape(name)).size
         for leg in legs:
             if leg.dense is not None and len(leg.dense) != size:
                 raise ValueError(f"the leg has a dense vector of {len(leg.dense)}; collection {name!r} has {size}")
-        hits: list[list[Hit]] = [[] for _ in legs]
+        hits: list[list[StoreHit]] = [[] for _ in legs]
         numbers = [number for number, leg in enumerate(legs) if leg.sparse is None or leg.sparse.indices]
         before: dict[str, int] = {}  # heads, as they were read before the question
         repeats = 0
@@ -305,7 +305,7 @@ class QdrantStore:
             current = await self._current(heads, {_document(point, heads) for some in found for point in some})
             for number, points in zip(numbers, found, strict=True):
                 kept = [p for p in points if current.get(_document(p, heads), -1) == _version(p, heads)]
-                hits[number] = [Hit(str(p.id), p.score, p.payload or {}) for p in kept[:limit]]
+                hits[number] = [StoreHit(str(p.id), p.score, p.payload or {}) for p in kept[:limit]]
             narrow = any(
                 len(hits[number]) < limit and len(points) == asked
                 for number, points in zip(numbers, found, strict=True)

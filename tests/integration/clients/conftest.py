@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest_asyncio
 
-from services.query_api.app import Parts
+from services.query_api.app import ApiParts
 from shared.answers.ollama import OllamaAnswers
-from shared.ollama_server import OllamaAddress
+from shared.model_server.ollama import OllamaAddress
 from tests.answering import models_of
 from tests.integration.api import HERONS, an_app, ingested, listening
 from tests.integration.clients.site import Site
@@ -31,13 +31,13 @@ async def model(chat_server: FakeOllama) -> FakeOllama:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def quoting_url(parts: Parts) -> AsyncIterator[str]:
+async def quoting_url(parts: ApiParts) -> AsyncIterator[str]:
     async with listening(an_app(parts)) as (host, port):
         yield f"http://{host}:{port}"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chatting_url(parts: Parts, chat_server: FakeOllama) -> AsyncIterator[str]:
+async def chatting_url(parts: ApiParts, chat_server: FakeOllama) -> AsyncIterator[str]:
     answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), timeout_s=5)
     async with listening(an_app(parts, models=models_of(answers))) as (host, port):
         yield f"http://{host}:{port}"

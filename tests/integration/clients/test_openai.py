@@ -10,7 +10,7 @@ import openai
 import pytest
 import pytest_asyncio
 
-from services.query_api.app import Parts
+from services.query_api.app import ApiParts
 from tests.integration.api import a_client, an_app
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
@@ -38,7 +38,7 @@ async def chatter(chatting: Site) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def test_the_models_that_can_be_asked_are_listed(
-    quoter: openai.AsyncOpenAI, chatter: openai.AsyncOpenAI, parts: Parts
+    quoter: openai.AsyncOpenAI, chatter: openai.AsyncOpenAI, parts: ApiParts
 ) -> None:
     embedding = parts.embedder.model.name
 
@@ -269,7 +269,7 @@ async def test_failures_are_told_as_openai_tells_them(
     await writer.close()
 
 
-async def test_too_many_at_once_is_a_rate_limit(parts: Parts) -> None:
+async def test_too_many_at_once_is_a_rate_limit(parts: ApiParts) -> None:
     none = parts.settings.model_copy(update={"max_requests": 0})
     async with a_client(an_app(parts, settings=none), "t0") as client:
         reply = await client.get("/v1/models")
@@ -306,7 +306,7 @@ async def test_who_leaves_a_stream_stops_the_model(chatter: openai.AsyncOpenAI, 
 # Embeddings
 
 
-async def test_embeddings_are_the_index_s_own_in_both_encodings(quoter: openai.AsyncOpenAI, parts: Parts) -> None:
+async def test_embeddings_are_the_index_s_own_in_both_encodings(quoter: openai.AsyncOpenAI, parts: ApiParts) -> None:
     name = parts.embedder.model.name
 
     packed = await quoter.embeddings.create(model=name, input=["a lantern", "a heron"])
@@ -331,7 +331,7 @@ async def test_embeddings_are_the_index_s_own_in_both_encodings(quoter: openai.A
     ],
 )
 async def test_what_cannot_be_embedded_is_a_400_that_says_why(
-    quoter: openai.AsyncOpenAI, parts: Parts, wrong: dict[str, Any], said: str
+    quoter: openai.AsyncOpenAI, parts: ApiParts, wrong: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=said):
         await quoter.embeddings.create(model=parts.embedder.model.name, **wrong)

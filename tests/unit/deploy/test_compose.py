@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry
 from services.operator_cli.main import app
 from shared.blobs.open import open_blobs
 from shared.embedder.open import open_embedder
-from shared.listening import answered, bound
 from shared.log.open import open_log
-from shared.probes import Probed, side_app
+from shared.runtime.listening import answered, bound
+from shared.runtime.probes import Probed, side_app
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.store.open import open_store
 from shared.version import VERSION

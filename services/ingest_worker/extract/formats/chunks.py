@@ -8,7 +8,7 @@ from services.ingest_worker.chunk.version import ready_text
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
-from shared.ready_chunks import BODY, taken
+from shared.inputs.prepared_chunks import BODY, prepared_chunks
 
 _MARKS = (b'"embeddingStrings"', b'"languageVariants"')
 
@@ -21,7 +21,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             is active.
     """
     try:
-        found = taken(_listed(msgspec.json.decode(data)), cleaned)
+        found = prepared_chunks(_listed(msgspec.json.decode(data)), cleaned)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Rejected(f"{hints.name} is no JSON: {error}", "damaged") from None
     if not found.chunks:

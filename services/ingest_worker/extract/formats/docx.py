@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 from services.ingest_worker.extract import limits, office
 from services.ingest_worker.extract.archive import drawn, names, opened, part, properties, related
-from services.ingest_worker.extract.blocks import CHANGES, NUMBER, Block, framed, joined
+from services.ingest_worker.extract.blocks import CHANGES, NUMBER, MarkdownBlock, framed, joined
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
@@ -77,7 +77,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         body = None if root is None else root.find("{*}body")
         if body is None:
             raise Rejected(f"{hints.name} is damaged: its text can't be parsed", "damaged")
-        blocks: list[Block] = []
+        blocks: list[MarkdownBlock] = []
         note = None
         document = _Document(archive, path, hints)
         for block in document.blocks(body):
@@ -147,7 +147,7 @@ class _Document:
                 yield "\n".join(block.text for block in self.blocks(root))
         self._in_frame = False
 
-    def blocks(self, parent: "_Element") -> Iterator[Block]:
+    def blocks(self, parent: "_Element") -> Iterator[MarkdownBlock]:
         """Yield what stands in a body, a cell, a note or a box."""
         for element in parent:
             match tag(element):
@@ -160,7 +160,7 @@ class _Document:
                 case name if name not in _UNSEEN:
                     yield from self.blocks(element)
 
-    def _paragraph(self, paragraph: "_Element") -> Iterator[Block]:
+    def _paragraph(self, paragraph: "_Element") -> Iterator[MarkdownBlock]:
         words: list[str] = []
         beside: list[_Element] = []  # boxes, notes and charts
         self._gather(paragraph, words, beside)
@@ -170,25 +170,25 @@ class _Document:
         if line:
             mark = self._mark(style)
             if style.heading:
-                yield Block(f"{'#' * style.heading} {mark}{line}")
+                yield MarkdownBlock(f"{'#' * style.heading} {mark}{line}")
             elif style.code:
-                yield Block(lines.rstrip(), "code")
+                yield MarkdownBlock(lines.rstrip(), "code")
             elif mark:
-                yield Block(f"{'  ' * min(style.level, _LEVELS)}{mark}{line}", "list")
+                yield MarkdownBlock(f"{'  ' * min(style.level, _LEVELS)}{mark}{line}", "list")
             else:
-                yield Block("\n".join(" ".join(each.split()) for each in lines.split("\n")))
+                yield MarkdownBlock("\n".join(" ".join(each.split()) for each in lines.split("\n")))
         for element in beside:
             if tag(element) in _DRAWN:
                 text = referred(element, self._part)
-                yield from [Block(text)] if text else []
+                yield from [MarkdownBlock(text)] if text else []
             else:
                 yield from self.blocks(element)
 
-    def _other(self, element: "_Element") -> Iterator[Block]:
+    def _other(self, element: "_Element") -> Iterator[MarkdownBlock]:
         """Yield a document of another format that stands in this one."""
         source = self._part(_value(element, "id"))
         texts, _ = told([("", source)] if source else [], self._hints)
-        yield from map(Block, texts)
+        yield from map(MarkdownBlock, texts)
 
     def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         for child in element:
@@ -225,7 +225,7 @@ class _Document:
         elif name == "fldSimple":
             self._gather(element, words, beside)
 
-    def _table(self, element: "_Element") -> Iterator[Block]:
+    def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
         rows = list(_rows(element))
         if self._in_frame or all(len(row) < 2 for row in rows):  # it only lays out its text
             for row in rows:
@@ -235,7 +235,7 @@ class _Document:
         within, self._in_table = self._in_table, True
         cells = [list(self._texts(row)) for row in rows]
         self._in_table = within
-        yield Block(" ".join(" ".join(row) for row in cells) if within else table(cells))
+        yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells))
 
     def _texts(self, row: "list[_Element]") -> Iterator[str]:
         for cell in row:

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.blocks import CHANGES, NUMBER, Block, framed, joined
+from services.ingest_worker.extract.blocks import CHANGES, NUMBER, MarkdownBlock, framed, joined
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints
@@ -73,8 +73,8 @@ class _Flow:
     def __init__(self) -> None:
         self.words: list[str] = []  # of the paragraph at hand
         self.point = ""  # its mark or number in a list
-        self.beside: list[Block] = []  # its notes and boxes
-        self._blocks: list[Block] = []
+        self.beside: list[MarkdownBlock] = []  # its notes and boxes
+        self._blocks: list[MarkdownBlock] = []
         self._rows: list[list[str]] = []
         self._cells: list[str] = []
         self._cell: list[str] = []  # the paragraphs of the cell at hand
@@ -88,11 +88,11 @@ class _Flow:
         else:
             self._end_table()
             if line and heading:
-                self._blocks.append(Block(f"{'#' * min(heading, 6)} {self.point and self.point + ' '}{line}"))
+                self._blocks.append(MarkdownBlock(f"{'#' * min(heading, 6)} {self.point and self.point + ' '}{line}"))
             elif line and self.point:
-                self._blocks.append(Block(f"{self.point} {line}", "list"))
+                self._blocks.append(MarkdownBlock(f"{self.point} {line}", "list"))
             elif line:
-                self._blocks.append(Block("\n".join(lines)))
+                self._blocks.append(MarkdownBlock("\n".join(lines)))
             self._blocks += self.beside
             self.beside.clear()
         self.point = ""
@@ -112,12 +112,12 @@ class _Flow:
         self.end_row()
         # A frame around text is no table.
         if any(len(row) > 1 for row in self._rows):
-            self._blocks.append(Block(table(self._rows)))
+            self._blocks.append(MarkdownBlock(table(self._rows)))
         else:
-            self._blocks += (Block(cell) for row in self._rows for cell in row if cell)
+            self._blocks += (MarkdownBlock(cell) for row in self._rows for cell in row if cell)
         self._rows = []
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[MarkdownBlock]:
         self.end_paragraph()
         return self._blocks
 

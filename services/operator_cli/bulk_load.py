@@ -1,0 +1,174 @@
+"""Loads many files: those that the server has already are only compared, the others sent, a few at a time."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from services.operator_cli.client import RequestRefused, ServerAway
+from services.operator_cli.local_files import FoundFile
+from shared.ids import file_hash
+
+AT_ONCE: Final = 16  # enough for the server's stages to be busy, and few enough to hold so many files
+COMPARED_AT_ONCE: Final = 500
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Uploads(Protocol):
+    """What is asked of a server; `Client`. Its methods raise Refused for one file, Away for all of them."""
+
+    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
+        """Send one file and return how it ended."""
+        ...
+
+    def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
+        """Return for each file with its path and hash whether sending it would change nothing."""
+        ...
+
+
+class Removals(Protocol):
+    """What is asked of a server to remove documents; `Client`."""
+
+    def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
+        """Return `{items[]}`."""
+        ...
+
+    def delete(self, document_id: str) -> dict[str, Any]:
+        """Return how it ended."""
+        ...
+
+
+class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How one document ended: created, updated, unchanged, deleted, accepted (still in work), or failed."""
+
+    path: str
+    status: str
+    document_id: str | None = None
+    chunk_count: int | None = None
+    error: str | None = None
+
+
+Done = Callable[[LoadOutcome], None]
+
+
+def to_send(
+    files: Sequence[FoundFile], server: Uploads, *, source: str, tags: Sequence[str], done: Done
+) -> list[FoundFile]:
+    """Return the files that the server hasn't as they are; `done` hears of the others.
+
+    All are compared before any is sent: a submission under way makes the server unsure of its neighbours.
+
+    Raises:
+        Away: the server went away.
+    """
+    changed: list[FoundFile] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for some in _batches(files, COMPARED_AT_ONCE):
+            hashes = list(pool.map(_hash, some))
+            held = [(found, hash_) for found, hash_ in zip(some, hashes, strict=True) if hash_ is not None]
+            same = _unchanged(server, held, source, tags)
+            for found in some:
+                if found.name in same:
+                    done(LoadOutcome(path=found.name, status="unchanged"))
+                else:
+                    changed.append(found)
+    return changed
+
+
+def load(files: Iterable[FoundFile], server: Uploads, *, source: str, tags: Sequence[str] = (), done: Done) -> None:
+    """Send every file; `done` hears of each as it ends, on the caller's thread.
+
+    Raises:
+        Away: the server went away; what was not sent yet isn't.
+    """
+    _each(files, lambda found: _loaded(found, server, source, tags), done)
+
+
+def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Callable[[str], bool]) -> dict[str, str]:
+    """Return path and id of the source's documents that none of these files stands for; `chosen` says which count."""
+    there = set(names)
+    listed = server.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    return {each["path"]: each["documentId"] for each in listed if each["path"] not in there and chosen(each["path"])}
+
+
+def remove(documents: Mapping[str, str], server: Removals, *, done: Done) -> None:
+    """Delete the documents, given as path and id; `done` hears of each. Raises Away as `load` does."""
+    _each(documents.items(), lambda item: outcome(item[0], lambda: server.delete(item[1])), done)
+
+
+def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:
+    """Tell `done` what `act` made of each item, with a bounded number under way."""
+    waiting = iter(items)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {pool.submit(act, item) for item in islice(waiting, AT_ONCE)}
+        try:
+            while running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    done(future.result())
+                    running |= _next(pool, act, waiting)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _next(pool: Executor, act: Callable[[T], R], waiting: Iterator[T]) -> set[Future[R]]:
+    return {pool.submit(act, item) for item in islice(waiting, 1)}
+
+
+def _unchanged(
+    server: Uploads, held: Sequence[tuple[FoundFile, str]], source: str, tags: Sequence[str]
+) -> frozenset[str]:
+    if not held:
+        return frozenset()
+    asked = [(found.file, found.name, hash_) for found, hash_ in held]
+    try:
+        same = server.unchanged(asked, source=source, tags=tags)
+    except RequestRefused:
+        return frozenset()  # each is sent, and has its own refusal if there is something wrong with it
+    return frozenset(found.name for (found, _), is_same in zip(held, same, strict=True) if is_same)
+
+
+def _hash(found: FoundFile) -> str | None:
+    """Return the file's hash, None where it can't be compared: sending it says why."""
+    try:
+        found.name.encode()
+        return file_hash(found.file)
+    except (OSError, UnicodeEncodeError):
+        return None
+
+
+def _loaded(found: FoundFile, server: Uploads, source: str, tags: Sequence[str]) -> LoadOutcome:
+    try:
+        return outcome(found.name, lambda: server.upload(found.file, source=source, path=found.name, tags=tags))
+    except UnicodeEncodeError:
+        # printable, but not the name: that one can't be said in UTF-8
+        shown = found.name.encode(errors="replace").decode()
+        return LoadOutcome(path=shown, status="failed", error="its name is not UTF-8")
+
+
+def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
+    """Return how one document ended by the server's reply, or failed by its refusal. Raises Away."""
+    try:
+        reply = ask()
+    except ServerAway:
+        raise
+    except (RequestRefused, OSError) as error:
+        return LoadOutcome(path=path, status="failed", error=str(error))
+    return LoadOutcome(
+        path=path,
+        status=reply["status"],
+        document_id=reply.get("documentId"),
+        chunk_count=reply.get("chunkCount"),
+        error=reply.get("error"),
+    )
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

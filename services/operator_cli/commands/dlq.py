@@ -1,0 +1,174 @@
+"""`sluice dlq`: what no stage could take, listed, shown, sent again, given up."""
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+# Slow to import, so the commands import what they need, as in `main`.
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
+
+dlq = typer.Typer(help="List, show, redrive and drop dead letters.", no_args_is_help=True)
+
+LISTED: Final = 100
+BATCH: Final = 100  # ids of one request
+NOT_DONE: Final = frozenset({"refused", "unknown"})
+
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")]
+Stage = Annotated[str | None, typer.Option(help="Only of this stage: ingest, chunk or embed.")]
+Code = Annotated[str | None, typer.Option(help="Only with this reason code, such as bug or timeout.")]
+Source = Annotated[str | None, typer.Option("--source", "-s", help="Only of documents of this source.")]
+Document = Annotated[str | None, typer.Option(help="Only of the document with this id.")]
+Since = Annotated[str | None, typer.Option(help="Only what failed at this time or later, such as 2026-11-20T18:00Z.")]
+Until = Annotated[str | None, typer.Option(help="Only what failed before this time.")]
+All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dlq.command("ls")
+def ls(
+    context: typer.Context,
+    *,
+    stage: Stage = None,
+    code: Code = None,
+    source: Source = None,
+    document: Document = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = LISTED,
+    as_json: Json = False,
+) -> None:
+    """List dead letters, the newest failure first. In a pipe: tab-separated lines."""
+    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+
+    filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
+    page = _client(context).dead_letters(limit=limit, **filters)
+    if as_json:
+        print_json(page)
+        return
+    print_rows(page["items"], ("id", "stage", "code", "lastSeen", "source", "path", "error"))
+    if page["nextCursor"]:
+        console(stderr=True).print(f"there are {page['total']}, more than {limit}: raise --limit")
+
+
+@dlq.command("show")
+def show(
+    context: typer.Context,
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="The letter's id.")],
+    *,
+    record: Annotated[bool, typer.Option("--record", help="Print the record's value instead, byte by byte.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show why a record was set aside, and the record."""
+    from services.operator_cli.terminal import print_json, print_rows  # noqa: PLC0415 - see above
+
+    client = _client(context)
+    if record:
+        sys.stdout.buffer.write(client.dead_record(letter_id))
+        return
+    letter = client.dead_letter(letter_id)
+    if as_json:
+        print_json(letter)
+        return
+    whole = letter.pop("record")
+    rows = [{"field": name, "value": value} for name, value in letter.items() if value not in (None, "")]
+    rows += [{"field": f"record {name}", "value": _told(value)} for name, value in whole.items() if value]
+    print_rows(rows, ("field", "value"))
+
+
+@dlq.command("redrive")
+def redrive(
+    context: typer.Context,
+    ids: Ids = None,
+    *,
+    stage: Stage = None,
+    code: Code = None,
+    source: Source = None,
+    document: Document = None,
+    since: Since = None,
+    until: Until = None,
+    everything: All = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Send records again, once what was wrong is mended. What something newer has overtaken is `superseded`."""
+    filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
+    chosen = _chosen(ids, filters, everything=everything)
+    _settle(_client(context), "redrive", chosen, dry_run=dry_run, as_json=as_json)
+
+
+@dlq.command("drop")
+def drop(
+    context: typer.Context,
+    ids: Ids = None,
+    *,
+    stage: Stage = None,
+    code: Code = None,
+    source: Source = None,
+    document: Document = None,
+    since: Since = None,
+    until: Until = None,
+    everything: All = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Give records up: they will not be tried again."""
+    filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
+    chosen = _chosen(ids, filters, everything=everything)
+    client = _client(context)
+    if not (dry_run or yes):
+        count = len(chosen[0]["ids"]) if ids else client.dead_letters(limit=1, **filters)["total"]
+        if as_json or not sys.stdin.isatty():
+            raise _misused(f"confirm by --yes that {count} should be dropped")
+        typer.confirm(f"Drop {count}?", abort=True)
+    _settle(client, "drop", chosen, dry_run=dry_run, as_json=as_json)
+
+
+def _filters(**given: str | None) -> dict[str, str]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _chosen(ids: list[str] | None, filters: dict[str, str], *, everything: bool) -> list[dict[str, Any]]:
+    """Return the choices to ask for, one after the other."""
+    if [bool(ids), bool(filters), everything].count(True) != 1:
+        raise _misused("choose by ids, by filters, or --all; by one of them")
+    if ids:
+        distinct = list(dict.fromkeys(ids))
+        return [{"ids": distinct[start : start + BATCH]} for start in range(0, len(distinct), BATCH)]
+    return [filters or {"all": True}]
+
+
+def _settle(client: "Client", how: str, chosen: list[dict[str, Any]], *, dry_run: bool, as_json: bool) -> None:
+    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+
+    items = [each for choice in chosen for each in client.settle_dead_letters(how, {**choice, "dryRun": dry_run})]
+    counts = dict(sorted(Counter(each["outcome"] for each in items).items()))
+    if as_json:
+        print_json({"dryRun": dry_run, "counts": counts, "items": items})
+    else:
+        print_rows(items, ("id", "outcome", "sentence"))
+        done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no dead letter is so"
+        console(stderr=True).print(f"{done}{' (dry run)' if dry_run else ''}", markup=False)
+    raise typer.Exit(1 if NOT_DONE & counts.keys() else 0)
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.get("text") or value.get("base64") or value
+    return value
+
+
+def _client(context: typer.Context) -> "Client":
+    from services.operator_cli.client import Client  # noqa: PLC0415 - see above
+
+    return context.with_resource(Client(context.obj))
+
+
+def _misused(sentence: str) -> Exception:
+    from services.operator_cli.client import Misuse  # noqa: PLC0415 - see above
+
+    return Misuse(sentence)

@@ -1,0 +1,151 @@
+"""`sluice documents rm` by filter, and `sluice erase`: counted first, confirmed, done a page at a time."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from services.operator_cli.client import Misuse
+
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
+
+IDS: Final = 100  # of one request
+CANARIES: Final = 1000
+_NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
+
+
+def metadata_filters(given: Sequence[str]) -> dict[str, Any]:
+    """Return `name=value` pairs as filters; a name that comes again takes any of its values.
+
+    A value that is an integer, true or false is meant as such, unless it is quoted: year=2020, code="007".
+
+    Raises:
+        Misused: one is no such pair.
+    """
+    filters: dict[str, list[Any]] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise Misuse(f"--filter {pair} must look like name=value")
+        filters.setdefault(name, []).append(_typed(value))
+    return dict(filters)
+
+
+def _typed(value: str) -> Any:
+    if value in ("true", "false"):
+        return value == "true"
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1]
+    return int(value) if value.removeprefix("-").isascii() and value.removeprefix("-").isdigit() else value
+
+
+def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Delete the documents that fit and return the exit code: 1, where one was not deleted."""
+    from services.operator_cli.terminal import console, print_json, progress  # noqa: PLC0415 - slow to import
+
+    matched = client.count_doomed(chosen)
+    if dry_run or not matched:
+        if as_json:
+            print_json({"dryRun": dry_run, "matched": matched, "counts": {}, "failed": []})
+        else:
+            console().print(f"{_documents(matched)} would be removed" if dry_run else "no document fits")
+        return 0
+    confirm("removed", "Remove", matched, yes=yes, as_json=as_json)
+    counts, failed = Counter[str](), list[dict[str, Any]]()
+    with progress(matched, "removing") as step:
+        for item in client.remove_doomed(chosen, matched):
+            counts[item["status"]] += 1
+            step(item["documentId"])
+            if item["status"] in _NOT_DONE:
+                failed.append(item)
+    if as_json:
+        print_json({"dryRun": False, "matched": matched, "counts": dict(sorted(counts.items())), "failed": failed})
+    else:
+        _complain(failed, "status")
+        console().print(f"{counts['deleted']} of {matched} removed")
+    return 1 if failed else 0
+
+
+def erase(
+    client: "Client", ids: Sequence[str], source: str | None, *, yes: bool, dry_run: bool, wait: bool, as_json: bool
+) -> int:
+    """Erase documents and return the exit code: 1, where one was not erased, or something of one was found again."""
+    from services.operator_cli.terminal import console, print_json, progress  # noqa: PLC0415 - slow to import
+
+    if bool(ids) == bool(source):
+        raise Misuse("name document ids, or a --source, and not both")
+    looked = [*client.erase(_pages(ids, source), dry_run=True)]
+    unknown = [each for each in looked if each["outcome"] == "unknown"]
+    matched = len(looked) - len(unknown)
+    if dry_run or not looked:
+        if as_json:
+            print_json({"dryRun": dry_run, "matched": matched, "unknown": unknown})
+        else:
+            _complain(unknown, "outcome")
+            console().print(f"{_documents(matched)} would be erased" if dry_run else "no document fits")
+        return 1 if unknown else 0
+    if matched:
+        confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
+    words = [word for each in looked for word in each.get("canaries", ())][:CANARIES]
+    before = client.forget(words, dry_run=True) if wait else None
+    items = list[dict[str, Any]]()
+    with progress(len(looked), "erasing") as step:
+        for item in client.erase(_pages(ids, source, confirm=matched), dry_run=False):
+            items.append(item)
+            step(item["documentId"])
+    proof = client.forget(words, dry_run=False) if wait else None
+    failed = [each for each in items if each["outcome"] != "erased"]
+    if as_json:
+        print_json({"dryRun": False, "items": items, "words": len(words), "before": before, "after": proof})
+    else:
+        _complain(failed, "outcome")
+        console().print(f"{len(items) - len(failed)} of {len(items)} erased")
+        for line in _proof(before, proof, len(words)):
+            console().print(line, markup=False)
+    return 1 if failed or (proof is not None and proof["found"]) else 0
+
+
+def _pages(ids: Sequence[str], source: str | None, confirm: int | None = None) -> Iterator[dict[str, Any]]:
+    if source is not None:
+        yield {"source": source, **({} if confirm is None else {"confirm": confirm})}
+    distinct = list(dict.fromkeys(ids))
+    for start in range(0, len(distinct), IDS):
+        yield {"documentIds": distinct[start : start + IDS]}
+
+
+def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: int) -> Iterator[str]:
+    if before is None or after is None:
+        yield "the files forget later (docs/erasure.md says when); --wait has them do it now"
+        return
+    yield from (f"{part['name']}: {part['sentence']}" for part in after["parts"])
+    if not words:
+        yield "nothing of the text stood in these documents alone, so there was nothing to search for"
+        return
+    found, files = len(after["found"]), after["files"]
+    yield f"{words} of its phrases were in {len(before['found'])} files, and are in {found} of {files}"
+    for each in after["found"]:
+        yield f"still there: {each['file']} ({each['canaries']})"
+
+
+def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
+    from services.operator_cli.terminal import console  # noqa: PLC0415 - slow to import
+
+    for each in items:
+        said = each.get("error") or each[what]
+        console(stderr=True).print(f"{each['documentId']}: {said}", markup=False)
+
+
+def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -> None:
+    """Return when the user agrees. Raises Misused where nobody can be asked, Abort where they don't."""
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise Misuse(f"confirm by --yes that {count} should be {done}")
+    typer.confirm(f"{question} {_documents(count)}?", abort=True)
+
+
+def _documents(count: int) -> str:
+    return f"{count} {'document' if count == 1 else 'documents'}"

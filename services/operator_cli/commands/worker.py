@@ -1,0 +1,30 @@
+"""`sluice ingest-worker` and its siblings: settings, logs, and the line that says where they are."""
+
+from collections.abc import Mapping
+
+from services.operator_cli.terminal import console
+from shared.runtime.logging_setup import configure_logging
+from shared.runtime.process import Start, run
+from shared.settings import load_settings
+
+
+def run_here(name: str, start: Start, *, door: bool = False, **overrides: object) -> int:
+    """Return the exit code once the process has stopped; 0 after SIGINT or SIGTERM.
+
+    Raises:
+        ConfigurationError: a setting can't work, or a port is taken.
+    """
+    settings = load_settings(**_given(overrides))
+    configure_logging(settings.log_format, settings.log_level, secrets=[key.key for key in settings.keys])
+    return run(name, settings, start, _announce, door=door)
+
+
+def _given(overrides: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in overrides.items() if value is not None}
+
+
+def _announce(line: str) -> None:
+    out = console()
+    # soft_wrap: whoever reads the address from a pipe must not find it broken in two
+    out.print(line, markup=False, soft_wrap=True)
+    out.file.flush()

@@ -1,0 +1,129 @@
+"""Where the demo plays: a Sluice of our own, as one process or as separate ones, ended whatever happens."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from services.operator_cli.client import Client, CommandError, ServerAway
+from shared.settings import load_settings
+
+T = TypeVar("T")
+
+START_S: Final = 120.0  # a slow disk on its first read of the model; usually 2
+STOP_S: Final = 15.0
+POLL_S: Final = 0.05
+
+_READY: Final = re.compile(r"^[a-z-]+ is ready: (?:listens on (\S+), )?probes and metrics on (\S+)$", re.MULTILINE)
+# Which parts the story runs on; everything else is the demo's own.
+_PARTS: Final = tuple(f"SLUICE_{part}" for part in ("LOG", "STORE", "QDRANT_", "EMBEDDER", "CHAT", "OPENAI_", "BLOBS"))
+
+
+class NotReady(CommandError):  # noqa: N818 - reads as what is wrong
+    """A process of ours ended, or never was ready."""
+
+
+class DemoServer(msgspec.Struct, frozen=True):
+    """A Sluice that is ready."""
+
+    url: str
+    metrics: tuple[str, ...]  # base addresses whose /metrics together tell all
+    what: str  # in words
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric's samples over all processes. Raises Away or Refused."""
+        total = 0.0
+        for url in self.metrics:
+            with Client(url) as client:
+                total += client.metric(name)
+        return total
+
+
+@contextmanager
+def one_process(folder: Path) -> Iterator[DemoServer]:
+    """Give a standalone server on a free port; what it writes is in `folder`, `*.log`. Raises NotReady."""
+    with _process("serve", folder, {"SLUICE_CHAT": "extractive:"}) as ended:
+        url = _first(partial(_standalone, folder / "data" / "serve.json"), ended, "the server")
+        yield DemoServer(url, (url,), "one process, one folder, one port")
+
+
+@contextmanager
+def separate_processes(folder: Path) -> Iterator[DemoServer]:
+    """Give workers and an API as processes of their own, on the parts that the environment names. Raises NotReady."""
+    named = {name: value for name, value in os.environ.items() if name.startswith(_PARTS)}
+    roles = ["store"] if load_settings().store == "edge:" else []
+    roles += ["ingest-worker", "embed-worker", "query-api"]
+    with ExitStack() as stack:
+        ended = [stack.enter_context(_process(role, folder, {"SLUICE_CHAT": "extractive:"} | named)) for role in roles]
+        said = [
+            _first(partial(_announced, folder / f"{role}.log"), code, role)
+            for role, code in zip(roles, ended, strict=True)
+        ]
+        yield DemoServer(said[-1][0], tuple(side for _, side in said), _words(roles))
+
+
+def _words(roles: Sequence[str]) -> str:
+    settings = load_settings()
+    parts = (settings.log, settings.store, settings.embedder)
+    return f"{len(roles)} processes ({', '.join(roles)}) on {', '.join(part.partition(':')[0] for part in parts)}"
+
+
+@contextmanager
+def _process(role: str, folder: Path, settings: Mapping[str, str]) -> Iterator[Callable[[], int | None]]:
+    """Give what tells the exit code of a process; it is stopped when the block ends."""
+    own = {"SLUICE_DATA": str(folder / "data"), "SLUICE_PORT": "0", "SLUICE_SAMPLES": "off"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    with (folder / f"{role}.log").open("wb") as sink:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter, a role of ours
+            [sys.executable, "-m", "services.operator_cli", role],
+            env={**kept, **own, **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+        )
+    try:
+        yield process.poll
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _first(look: Callable[[], T | None], ended: Callable[[], int | None], name: str) -> T:
+    """Return the first that `look` gives."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if (found := look()) is not None:
+            return found
+        if (code := ended()) is not None:
+            raise NotReady(f"{name} ended with code {code} before it was ready")
+        time.sleep(POLL_S)  # another process: there is nothing to wait on
+    raise NotReady(f"{name} was not ready in {START_S:.0f} s")
+
+
+def _standalone(state: Path) -> str | None:
+    """Return the address that the server wrote down, once it says that it is ready."""
+    try:
+        url = str(json.loads(state.read_text())["url"])
+        with Client(url) as client:
+            return url if client.readiness().get("status") == "ready" else None
+    except (OSError, ValueError, ServerAway):
+        return None  # not written yet, half written, or not listening yet
+
+
+def _announced(log: Path) -> tuple[str, str] | None:
+    """Return the addresses of door and side port that a process has printed."""
+    said = _READY.search(log.read_text(errors="replace"))
+    return None if said is None else (said[1] or "", said[2])

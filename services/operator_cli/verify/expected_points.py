@@ -1,0 +1,114 @@
+"""What the index must hold of a version: said here a second time, not taken from the worker that writes it. Pure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from shared.contracts import ERASED, Chunk, DocumentVersion
+from shared.ids import chunk_id, document_id, point_id, text_hash
+from shared.state.index import Head
+from shared.store import Payload, Point, Sparse
+from shared.topics import SUBMITTED
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """One version that answers. The points have no dense vector: which one it must be, only the model knows."""
+
+    document: DocumentVersion
+    head: Head
+    points: dict[str, Point]  # by id; their metadata lack `vectorHash`
+
+
+def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
+    """Return what each chunk's sparse vector is made of."""
+    made = []
+    for chunk in chunks:
+        lines = [document.title, chunk.section, chunk.text, chunk.embedding]
+        made.append("\n".join(line for line in lines if line))
+    return made
+
+
+def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse]) -> Expected:
+    """Return what the index holds when `document` answers; `sparse` has one vector a chunk."""
+    name, version = document.document_id, document.version
+    occurrences: Counter[str] = Counter()
+    points = {}
+    for order, (chunk, vector) in enumerate(zip(chunks, sparse, strict=True)):
+        hash_ = text_hash(chunk.embedded)
+        metadata: dict[str, Any] = {
+            **document.metadata,
+            **chunk.metadata,
+            "tenant": document.tenant,
+            "source": document.source,
+            "path": document.path,
+            "title": document.title,
+            "url": document.url,
+            "originalFilename": document.filename,
+            "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in set(document.tags))],
+            "documentId": name,
+            "chunkId": chunk_id(name, hash_, occurrences[hash_]),
+            "chunkOrder": order,
+            "totalChunks": len(chunks),
+            "pageNumber": chunk.page,
+            "sectionTitle": chunk.section,
+            "documentType": document.document_type,
+            "sourceType": document.source_type,
+            "language": document.language,
+            "tokenCount": chunk.tokens,
+            "charCount": len(chunk.text),
+            "chunkType": chunk.type,
+            "semanticScore": chunk.semantic_score,
+            "createdAt": _iso(document.created_at),
+            "updatedAt": _iso(document.updated_at),
+            "chunkHash": hash_,
+            "start": chunk.start,
+            "end": chunk.end,
+            "version": version,
+            "textBlob": document.text_sha256,
+            "textSize": document.text_size,
+            "origin": {"topic": SUBMITTED, "partition": document.place.partition, "offset": document.place.offset},
+        }
+        if chunk.context_before is not None:
+            metadata["contextBefore"] = chunk.context_before
+        occurrences[hash_] += 1
+        point = point_id(name, version, order)
+        payload: Payload = {"text": chunk.text, "metadata": metadata}
+        if chunk.embedding is not None:
+            payload["embeddingText"] = chunk.embedding
+        points[point] = Point(id=point, payload=payload, sparse=vector)
+    head = Head(
+        document_id=name,
+        version=version,
+        tenant=document.tenant,
+        source=document.source,
+        path=document.path,
+        deleted=document.deleted,
+        chunk_count=len(chunks),
+        title=document.title,
+        url=document.url,
+        tags=document.tags,
+        text_sha256=document.text_sha256,
+        text_size=document.text_size,
+        updated_at=document.updated_at,
+    )
+    return Expected(document, head, points)
+
+
+def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:
+    """Return what is wrong with a record of documents.extracted under the key of `name` and `version`, or None."""
+    if (document.document_id, document.version) != (name, version):
+        return f"the record under {name}/{version} is about {document.document_id}/{document.version}"
+    if document.raw_hash == ERASED:
+        named = document.source or document.path or document.title
+        return f"version {version} erases {name}, and still says {named!r} of it" if named else None
+    if document_id(document.tenant, document.source, document.path) != name:
+        return f"{document.tenant}'s {document.source}/{document.path} has another id than {name}"
+    return None
+
+
+def _iso(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"

@@ -1,0 +1,148 @@
+"""`POST /chat`: a message, the passages that bear on it, an answer. The AgentX V3 contract."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+from litestar.response import ServerSentEvent
+
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
+from services.query_api.answer.citing import excerpt, references
+from services.query_api.answer.streaming import events
+from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest
+from services.query_api.search.search import TopK, filters_of, question_of
+from shared.answers import Passage, Preferences, Turn, Usage
+
+
+class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message, or a conversation that ends with one."""
+
+    message: Content | None = None
+    messages: list[ChatMessage] | None = None
+    conversation_history: list[ChatMessage] | None = None
+    conversation_id: str | None = None
+    use_rag: bool = False
+    rag_top_k: TopK = 5
+    rag_filters: dict[str, Any] | str | None = None
+    system: str | None = None
+    model: str | None = None
+    target: str | None = None
+    preferences: Wishes | None = None
+    stream: bool = False
+
+
+@post("/chat", operation_id="chat", guards=[needs("query")], status_code=200)
+async def chat(
+    data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]
+) -> Response[dict[str, Any]] | ServerSentEvent:
+    """Answer a message, from the indexed documents when `useRag` is true."""
+    turns = _turns(data)
+    question_of(turns[-1].content, "message")
+    where = filters_of(data.rag_filters, "ragFilters")
+    prepared = await answering.prepare(
+        AnswerRequest(
+            tenant=request.user.tenant,
+            turns=turns,
+            retrieval=Retrieval(top_k=data.rag_top_k, where=where) if data.use_rag else None,
+            model=data.model,
+            target=data.target,
+            system=data.system,
+            preferences=data.preferences.preferences if data.preferences else Preferences(),
+        )
+    )
+    id_ = data.conversation_id or str(uuid4())
+    if data.stream:
+        return ServerSentEvent(
+            events(
+                answering,
+                prepared,
+                instance=request.scope["path"],
+                sources=lambda sources: {"conversationId": id_, "ragSources": _rag_sources(sources.passages)},
+                done=lambda answer: _reply(answer, id_),
+            )
+        )
+    return Response(_reply(await answering.finish(prepared), id_))
+
+
+def _turns(data: ChatBody) -> tuple[Turn, ...]:
+    """Return the conversation; it ends with the user's question."""
+    turns = [
+        *turns_of(data.conversation_history, "conversationHistory"),
+        *turns_of(data.messages, "messages"),
+    ]
+    if data.message is not None:
+        turns.append(Turn(role="user", content=text_of(data.message, "message")))
+    if not turns or turns[-1].role != "user":
+        raise invalid("message", "is required: send message, or messages that end with the user's")
+    return tuple(turns)
+
+
+def _reply(answer: Answer, id_: str) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "data": _ollama_object(answer),
+        "conversationId": id_,
+        "ragUsed": answer.rag_used,
+        "ragSources": _rag_sources(answer.passages),
+        "response": answer.text,
+        "sources": [
+            {
+                "document": passage.title,
+                "chunk": excerpt(passage.text),
+                "score": passage.score,
+                "documentId": passage.metadata["documentId"],
+                "chunkId": passage.metadata["chunkId"],
+            }
+            for passage in answer.passages
+        ],
+        "citations": [citation.view() for citation in answer.citations],
+        "references": references(answer.citations),
+        **({"generalKnowledge": True} if answer.general else {}),
+        **({"warnings": list(answer.warnings)} if answer.warnings else {}),
+    }
+
+
+def _ollama_object(answer: Answer) -> dict[str, Any]:
+    """Return the answer as Ollama's /api/chat gives it; durations in nanoseconds, as far as they are known."""
+    created = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "model": answer.model,
+        "created_at": created,
+        "message": {"role": "assistant", "content": answer.text},
+        "done": True,
+        "done_reason": answer.finish_reason,
+        **_counts(answer.usage),
+    }
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    counts = {
+        "total_duration": usage.total_ns,
+        "load_duration": usage.load_ns,
+        "prompt_eval_count": usage.prompt_tokens,
+        "prompt_eval_duration": usage.prompt_ns,
+        "eval_count": usage.answer_tokens,
+        "eval_duration": usage.answer_ns,
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _rag_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+    return [
+        {
+            "documentId": passage.metadata["documentId"],
+            "chunkId": passage.metadata["chunkId"],
+            "score": passage.score,
+            "metadata": {**passage.metadata, "title": passage.title},
+        }
+        for passage in passages
+    ]

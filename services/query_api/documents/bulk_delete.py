@@ -1,0 +1,159 @@
+"""Many documents deleted at once: counted first, then confirmed by that count."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from litestar import delete
+from litestar.di import NamedDependency
+from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
+from litestar.openapi.spec import OpenAPIType as _Type
+
+from services.query_api.documents.selection import DocumentSelector, Selection, selection
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest, tags_of, wait_of
+from services.query_api.ingest.submissions import Submissions
+from shared.errors import Rejected
+from shared.state.ledger import Entry
+from shared.submission import deletion
+
+
+class DeleteSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which documents to delete: those that fit `filters`, as a search takes them, or `all`."""
+
+    filters: dict[str, Any] = {}
+    all: bool = False
+    confirm: int | None = None  # the count that the caller was told
+    cursor: str | None = None
+
+    def chosen(self, tenant: str) -> Selection:
+        """Return the documents.
+
+        Raises:
+            Problem: 400 or 422, nothing is chosen, or a filter can't be.
+        """
+        if self.all == bool(self.filters):
+            raise invalid("all", "must be true where no filters are given, and only there")
+        return selection(tenant, self.filters)
+
+
+class DeletedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How one document stands: `deleted`, `accepted` where that takes longer, or `failed`."""
+
+    document_id: str
+    status: str
+    error: str | None = None
+
+
+class DeletedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many documents fit, and what became of those of this page."""
+
+    matched: int
+    items: list[DeletedDocument]
+    next_cursor: str | None
+    message: str
+
+
+@dataclass
+class BulkDeleteOperation(Operation):
+    """Describes the filters, which may be in the query or in a body."""
+
+    def __post_init__(self) -> None:
+        """Fill in both."""
+        text, flag, number = (Schema(type=kind) for kind in (_Type.STRING, _Type.BOOLEAN, _Type.INTEGER))
+        texts = Schema(type=_Type.ARRAY, items=text)
+        told = {"all": flag, "confirm": number, "cursor": text}
+        self.parameters = [
+            Parameter(name=name, param_in="query", schema=schema)
+            for name, schema in {"source": texts, "tags": texts, **told}.items()
+        ]
+        filters = Schema(type=_Type.OBJECT, description="As a search takes them.")
+        body = Schema(type=_Type.OBJECT, properties={"filters": filters, **told})
+        self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(body)})
+
+
+@delete(
+    "/rag/documents",
+    operation_id="rag_documents_delete",
+    operation_class=BulkDeleteOperation,
+    guards=[needs("ingest")],
+    status_code=200,
+)
+async def rag_documents_delete(
+    request: ApiRequest, selector: NamedDependency[DocumentSelector], submissions: NamedDependency[Submissions]
+) -> DeletedPage:
+    """Delete documents by filter, in the body or as `source`, `tags`, `all` in the query.
+
+    Without `confirm` it only counts; with that count as `confirm` it deletes, a page a request. 409: the count has
+    changed since.
+    """
+    selection = await _asked(request)
+    chosen = selection.chosen(request.user.tenant)
+    if selection.confirm is None:
+        matched = await selector.count(chosen)
+        said = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
+        return DeletedPage(matched=matched, items=[], next_cursor=None, message=said)
+    if selection.cursor is None:
+        confirmed(selection.confirm, await selector.count(chosen))
+    entries, after = await selector.page(chosen, cursor_of(selection.cursor))
+    wait_s, _ = wait_of(request)
+    items = await asyncio.gather(*(_removed(submissions, entry, wait_s) for entry in entries))
+    said = f"{len(items)} documents taken"
+    return DeletedPage(matched=selection.confirm, items=items, next_cursor=after, message=said)
+
+
+async def _asked(request: ApiRequest) -> DeleteSelection:
+    if await request.body():
+        try:
+            return msgspec.convert(await request.json(), DeleteSelection)
+        except msgspec.ValidationError as error:
+            raise Problem(400, str(error)) from None
+    query = request.query_params
+    filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
+    if tags := [tag for name in ("tags", "tags[]") for value in query.getall(name, []) for tag in tags_of(value)]:
+        filters["tags"] = tags
+    fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
+    if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
+        raise invalid(unknown[0], "is none of source, tags, all, confirm, cursor; send other filters in the body")
+    try:
+        return msgspec.convert({"filters": filters, **fields}, DeleteSelection, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(400, str(error)) from None
+
+
+async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:
+    try:
+        receipt = await submissions.submit(deletion(entry))
+    except Problem as problem:
+        return DeletedDocument(document_id=entry.document_id, status="failed", error=problem.sentence)
+    except Rejected as error:
+        return DeletedDocument(document_id=entry.document_id, status="failed", error=error.sentence)
+    ended = await submissions.end(receipt, wait_s)
+    if ended is None:
+        return DeletedDocument(document_id=entry.document_id, status="accepted")
+    return DeletedDocument(document_id=entry.document_id, status=ended.last.status, error=ended.last.error)
+
+
+def confirmed(confirm: int, matched: int) -> None:
+    """Raise the 409 where the caller confirmed another number than there is."""
+    if confirm != matched:
+        raise Problem(
+            409,
+            f"confirm={confirm}, but {matched} documents fit now; nothing was done",
+            code="COUNT_CHANGED",
+            details={"matched": matched},
+        )
+
+
+def cursor_of(cursor: str | None) -> str | None:
+    """Return the cursor, checked to be one of ours, or raise the 400."""
+    try:
+        known = cursor is None or str(UUID(cursor)) == cursor
+    except ValueError:
+        known = False
+    if not known:
+        raise invalid("cursor", "is none that this API gave")
+    return cursor

@@ -1,0 +1,143 @@
+"""How a document comes along, as it happens: server-sent events from `received` to `searchable`. CORRECTNESS 5."""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Final, Literal
+
+import msgspec
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from services.query_api.documents.views import DocumentViews
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest
+from services.query_api.ingest.status_waiters import StatusWaiters
+from shared.contracts import TERMINAL, LogPosition, Status
+from shared.errors import Unavailable
+from shared.log.headers import position_from, position_header
+from shared.state.index import Index
+from shared.state.ledger import NOWHERE, Entry
+
+KEEP_ALIVE_S: Final = 15.0  # proxies close what is silent for longer
+
+Step = Literal["received", "extracted", "embedding", "searchable", "deleted", "failed", "superseded"]
+LAST: Final[frozenset[Step]] = frozenset({"searchable", "deleted", "failed", "superseded"})
+_STEPS: Final[dict[Status, Step]] = {"deleted": "deleted", "failed": "failed", "superseded": "superseded"}
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How far a submission is."""
+
+    document_id: str
+    step: Step
+    status: Status
+    version: int
+    chunks_embedded: int | None = None
+    chunk_count: int | None = None
+    error: str | None = None
+    code: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """Return what tells this state from the one before."""
+        return f"{self.step}-{self.version}-{self.chunks_embedded or 0}"
+
+
+class ProgressTracker:
+    """Reads how far documents are."""
+
+    def __init__(
+        self, library: DocumentViews, index: Index, notices: StatusWaiters, keep_alive_s: float = KEEP_ALIVE_S
+    ) -> None:
+        self._library = library
+        self._index = index
+        self._notices = notices
+        self._keep_alive_s = keep_alive_s
+
+    async def progress(self, tenant: str, document_id: str, place: LogPosition) -> Progress:
+        """Return how far the document's submission at `place` is; at `NOWHERE`, its newest one.
+
+        Raises:
+            Problem: 404. Unavailable: the store is away.
+        """
+        entry = await self._library.entry(tenant, document_id)
+        last = entry.last if place == NOWHERE else entry.end_of(place) or entry.submitted(place)
+        if last is None:  # the first stage hasn't seen it
+            return Progress(document_id=document_id, step="received", status="accepted", version=0)
+        if last.status not in TERMINAL:
+            return await self._under_way(entry, last.version)
+        step = _STEPS.get(last.status, "searchable")
+        count = last.chunk_count
+        if step == "searchable" and count is None:
+            count = (await self._library.view(tenant, document_id)).chunk_count
+        return Progress(
+            document_id=document_id,
+            step=step,
+            status=last.status,
+            version=last.version,
+            chunk_count=count if step == "searchable" else None,
+            error=last.error,
+            code=last.code.upper() if last.code else None,
+        )
+
+    async def _under_way(self, entry: Entry, version: int) -> Progress:
+        id_ = entry.document_id
+        told: dict[str, Any] = {"document_id": id_, "status": "accepted", "version": version}
+        deletes = entry.accepted.version == version and entry.accepted.outcome == "deleted"
+        if version == 0 or deletes:  # nothing is read or embedded for a deletion
+            return Progress(step="received", **told)
+        # A chunk says how many there are; before the first one is there, only the first stage has done its part.
+        first = await self._index.chunks_page(id_, version, start=0, limit=1)
+        if not first:
+            return Progress(step="extracted", **told)
+        count = first[0]["metadata"]["totalChunks"]
+        embedded = await self._index.version_points(id_, version)
+        return Progress(step="embedding", chunks_embedded=embedded, chunk_count=count, **told)
+
+    async def watch(
+        self, tenant: str, document_id: str, place: LogPosition, seen: str
+    ) -> AsyncGenerator[ServerSentEventMessage, None]:
+        """Yield an event for each state after the one marked `seen`, and comments meanwhile; end after the last one."""
+
+        async def changed() -> Progress | None:
+            try:
+                now = await self.progress(tenant, document_id, place)
+            except Unavailable:
+                return None  # the log has the record; the store will be asked again
+            return now if now.mark != seen else None
+
+        while not self._notices.closed:
+            now = await self._notices.until(document_id, changed, self._keep_alive_s)
+            if now is None:
+                yield ServerSentEventMessage(data=None, comment="keep-alive")
+                continue
+            seen = now.mark
+            yield ServerSentEventMessage(
+                event=now.step, id=f"{position_header(place)} {seen}", data=msgspec.json.encode(now)
+            )
+            if now.step in LAST:
+                return
+
+
+@get("/rag/documents/{document_id:str}/events", operation_id="rag_document_events", guards=[needs("query")])
+async def rag_document_events(
+    document_id: FromPath[str],
+    request: ApiRequest,
+    tracker: NamedDependency[ProgressTracker],
+    since: FromQuery[str | None] = None,
+) -> ServerSentEvent | Response[None]:
+    """Watch a document come along: `received`, `extracted`, `embedding`, then `searchable`, `deleted` or `failed`.
+
+    A 202's `Link` has `since`, the place of its submission; without it, the newest one that is known is watched. The
+    stream ends by itself, and a client that comes back after the end gets 204, which keeps it from coming again.
+    """
+    given, _, seen = request.headers.get("last-event-id", "").partition(" ")
+    at = position_from(given) or (NOWHERE if since is None else position_from(since))
+    if at is None:
+        raise invalid("since", "is none that this API gave")
+    now = await tracker.progress(request.user.tenant, document_id, at)
+    if now.step in LAST and now.mark == seen:
+        return Response(None, status_code=204)
+    return ServerSentEvent(tracker.watch(request.user.tenant, document_id, at, seen))

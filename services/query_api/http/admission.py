@@ -1,0 +1,217 @@
+"""How much at once: requests in flight, bodies in memory, and how long a body may take to come.
+
+A sender who is slow costs the others nothing: what counts as in flight is a request whose body has come, and of those
+that are still coming only so many may take longer than a moment.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from litestar import Request
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+
+from services.query_api.http.problems import Problem, answer
+from shared.runtime.probes import OPEN
+from shared.settings import Settings
+
+HOLDS: Final = "holds"  # a route's opt: how many bytes of a body it has in memory at most; without it, all of them
+MOMENT_S: Final = 5.0  # a body that takes longer is a slow one
+SLOWEST: Final = 10_000  # bytes a second, once the patience is over
+BODIES: Final = 8  # of the largest size that may be in memory at once
+COME_AGAIN_S: Final = 2
+LINGER_S: Final = 2.0
+LINGER_BYTES: Final = 64 << 20
+
+
+def _refused(sentence: str) -> Problem:
+    again = f"{sentence}; nothing of this request was taken, send it again in {COME_AGAIN_S} s"
+    return Problem(429, again, headers={"Retry-After": str(COME_AGAIN_S)})
+
+
+class RequestLane:
+    """Places for what may be there at once, of whatever size."""
+
+    def __init__(self, limit: int, what: str, setting: str) -> None:
+        self._limit = limit
+        self._said = f"{limit} {what} at once, the most that {setting} allows"
+        self.taken = 0
+
+    def take(self, size: int = 1) -> None:
+        """Take so many places.
+
+        Raises:
+            Problem: 429, there are none; none was taken.
+        """
+        if self.taken + size > self._limit:
+            raise _refused(self._said)
+        self.taken += size
+
+    def give(self, size: int = 1) -> None:
+        """Give them back."""
+        self.taken -= size
+
+
+class AdmissionLimits:
+    """The lanes of one API."""
+
+    def __init__(self, settings: Settings) -> None:
+        most = settings.max_requests
+        self.bring = RequestLane(most, "documents are being brought", "SLUICE_MAX_REQUESTS")
+        self.ask = RequestLane(most, "requests are being answered", "SLUICE_MAX_REQUESTS")
+        self.watch = RequestLane(most, "documents are being watched", "SLUICE_MAX_REQUESTS")
+        self.slow = RequestLane(settings.max_slow, "senders are slow", "SLUICE_MAX_SLOW")
+        self.bodies = RequestLane(BODIES * settings.max_body, "bytes of requests are in memory", "SLUICE_MAX_BODY")
+        self.patience_s = settings.body_timeout
+
+    def lane(self, route: str) -> RequestLane:
+        """Return where requests of the route count, so that none of the kinds starves another."""
+        if "/ingest" in route or route.endswith("/knowledge-base"):
+            return self.bring
+        return self.watch if route.endswith("/events") else self.ask
+
+
+class Admission:
+    """Middleware that keeps to the limits; the probes are always answered."""
+
+    def __init__(self, app: ASGIApp, limits: AdmissionLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or answer the problem that refuses it."""
+        if scope["route_handler"].opt.get(OPEN):
+            await self._app(scope, receive, send)
+            return
+        visit = _Visit(cast("HTTPScope", scope), receive, send, self._limits)  # there are no sockets here
+        try:
+            visit.enter()
+            await self._app(scope, visit.receive, visit.send)
+        except Problem as problem:  # before the route was reached; further out, nobody would linger
+            request: Request[Any, Any, Any] = Request(scope)
+            await answer(request, problem).to_asgi_response(None, request)(scope, receive, visit.send)
+        finally:
+            visit.leave()
+
+
+class _Visit:
+    """One request on its way through."""
+
+    def __init__(self, scope: HTTPScope, receive: Receive, send: Send, limits: AdmissionLimits) -> None:
+        headers = Headers.from_scope(scope)
+        self._receive, self._send, self._limits = receive, send, limits
+        self._lane = limits.lane(scope.get("path_template", ""))
+        self._holds: int | None = scope["route_handler"].opt.get(HOLDS)
+        self._whole = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        self._in_lane = self._slow = False
+        self._held = self._received = 0
+        self._waited_s = 0.0
+
+    def enter(self) -> None:
+        """Let the request in: with its body it takes its place when all of it is here.
+
+        Raises:
+            Problem: 429, its lane is full; the body isn't read.
+        """
+        self._lane.take()
+        if self._whole:
+            self._in_lane = True
+        else:
+            self._lane.give()
+
+    async def receive(self) -> HTTPReceiveMessage:
+        """Return the next piece of the body.
+
+        Raises:
+            Problem: 408, it comes too slowly; 429, there is too much at once.
+        """
+        if self._whole:
+            return await self._message()
+        message = await self._next()
+        if message["type"] != "http.request":
+            self._whole = True  # nothing more comes
+            return message
+        self._received += len(message["body"])
+        self._whole = not message.get("more_body", False)
+        held = self._received if self._holds is None else min(self._received, self._holds)
+        self._limits.bodies.take(held - self._held)
+        self._held = held
+        if self._whole:
+            self._hurried()
+            self._lane.take()
+            self._in_lane = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass the answer on; where the body is still coming, take it in for a moment before the connection ends.
+
+        Otherwise the sender of a refused body would see a broken connection instead of the reason.
+        """
+        if self._whole:
+            await self._send(message)
+        elif message["type"] == "http.response.start":
+            MutableScopeHeaders.from_message(message)["Connection"] = "close"
+            await self._send(message)
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            message["more_body"] = True
+            await self._send(message)
+            await self._linger()
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await self._send(message)
+
+    def leave(self) -> None:
+        """Give back all that was taken."""
+        self._hurried()
+        self._limits.bodies.give(self._held)
+        self._held = 0
+        if self._in_lane:
+            self._in_lane = False
+            self._lane.give()
+
+    def _hurried(self) -> None:
+        if self._slow:
+            self._slow = False
+            self._limits.slow.give()
+
+    async def _next(self) -> HTTPReceiveMessage:
+        """Return the next message; only the time that the sender lets us wait counts."""
+        if not self._slow:
+            with suppress(TimeoutError):
+                return await self._within(MOMENT_S)
+            self._limits.slow.take()
+            self._slow = True
+        try:
+            return await self._within(self._limits.patience_s + self._received / SLOWEST)
+        except TimeoutError:
+            raise Problem(
+                408,
+                f"the body came too slowly: {self._received} bytes in {self._waited_s:.0f} s",
+                headers={"Connection": "close"},
+            ) from None
+
+    async def _within(self, in_all_s: float) -> HTTPReceiveMessage:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(in_all_s - self._waited_s):
+                    return await self._message()
+            async with asyncio.timeout(0):  # it was this loop that was late, if something has come by now
+                return await self._message()
+        finally:
+            self._waited_s += loop.time() - began
+
+    async def _message(self) -> HTTPReceiveMessage:
+        return cast("HTTPReceiveMessage", await self._receive())
+
+    async def _linger(self) -> None:
+        read = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                while read < LINGER_BYTES:
+                    message = await self._message()
+                    if message["type"] != "http.request" or not message.get("more_body", False):
+                        return
+                    read += len(message["body"])

@@ -1,0 +1,203 @@
+"""What a refused or failed request looks like: RFC 9457, and readable by every older client.
+
+The body carries `type, title, status, detail, instance` and, for clients of earlier systems,
+`success: false`, `error` = `message` = the sentence, `code`, `details`.
+"""
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import structlog
+from litestar import MediaType, Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.types import ExceptionHandlersMap
+
+from shared.errors import PipelineError, Unavailable
+from shared.runtime.probes import RETRY_AFTER_S
+
+_PROBLEM_JSON = "application/problem+json"
+_CODES = {
+    400: "INVALID",
+    401: "UNAUTHENTICATED",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    408: "TOO_SLOW",
+    409: "CONFLICT",
+    413: "TOO_LARGE",
+    415: "UNSUPPORTED_MEDIA_TYPE",
+    422: "UNPROCESSABLE",
+    429: "TOO_MANY_REQUESTS",
+    503: "UNAVAILABLE",
+}
+
+_OPENAI_PATH = re.compile(r"(?:/api)?/v1(?:/|\Z)")  # whoever asks there reads OpenAI's errors and no others
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+log = structlog.get_logger(__name__)
+AnyRequest = Request[Any, Any, Any]
+
+
+class Problem(Exception):  # noqa: N818 - the RFC's word for it
+    """A request that gets no result: `sentence` for people, `code` for programs."""
+
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        *,
+        code: str | None = None,
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.code = code or _CODES.get(status, "ERROR")
+        self.details = dict(details or {})
+        self.headers = dict(headers or {})
+
+
+def invalid(field: str, what: str) -> Problem:
+    """Return the 400 that names the field."""
+    return Problem(400, f"{field}: {what}", details={"field": field})
+
+
+def not_found() -> Problem:
+    """Return the 404 of a document: one body for unknown ids and for another tenant's."""
+    return Problem(404, "there is no such document")
+
+
+def unavailable(sentence: str, code: str = "UNAVAILABLE", **details: Any) -> Problem:
+    """Return the 503 that says when to come again."""
+    return Problem(503, sentence, code=code, details=details, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def of_pipeline(error: PipelineError) -> Problem:
+    """Return the problem of an error one of our own parts reported."""
+    if isinstance(error, Unavailable):
+        return unavailable(error.sentence)
+    status = 413 if error.code == "record_too_large" else 422
+    return Problem(status, error.sentence, code=error.code.upper())
+
+
+def body(problem: Problem, instance: str) -> dict[str, Any]:
+    """Return the problem's JSON object."""
+    return {
+        "type": "urn:sluice:problem:" + problem.code.lower().replace("_", "-"),
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "detail": problem.sentence,
+        "instance": instance,
+        "success": False,
+        "error": problem.sentence,
+        "message": problem.sentence,
+        "code": problem.code,
+        "details": problem.details,
+    }
+
+
+def openai_error(problem: Problem) -> dict[str, Any]:
+    """Return the problem as OpenAI's API words it."""
+    return {
+        "error": {
+            "message": problem.sentence,
+            "type": _OPENAI_TYPES.get(
+                problem.status, "server_error" if problem.status >= 500 else "invalid_request_error"
+            ),
+            "param": problem.details.get("field"),
+            "code": problem.code.lower(),
+        }
+    }
+
+
+def media_type(accept: str) -> str:
+    """Return the content type of a problem for this `Accept` header.
+
+    Clients that list application/json alone (n8n) parse a body only when its type says just that.
+    """
+    listed = accept.lower()
+    return MediaType.JSON if "application/json" in listed and _PROBLEM_JSON not in listed else _PROBLEM_JSON
+
+
+def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
+    """Return the response that tells of the problem."""
+    path = request.scope["path"]
+    if _OPENAI_PATH.match(path):
+        content, kind = msgspec.json.encode(openai_error(problem)), media_type("application/json")
+        if problem.code == "NO_MODEL":  # OpenAI's clients would try again, and wait each time
+            problem.headers["X-Should-Retry"] = "false"
+    else:
+        content = msgspec.json.encode(body(problem, quote(path, errors="replace")))
+        kind = media_type(request.headers.get("accept", ""))
+    return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)
+
+
+def of_contract(error: msgspec.ValidationError) -> Problem:
+    """Return the problem of a body that isn't what it should be."""
+    what, _, path = str(error).partition(" - at `$")
+    return _unfit(path.rstrip("`").lstrip("."), what)
+
+
+def _of_validation(error: ValidationException) -> Problem:
+    """Name the field the framework found wrong; its own message names only the route."""
+    found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
+    return _unfit(str(found.get("key", "")), str(found.get("message", error.detail)))
+
+
+def _unfit(field: str, what: str) -> Problem:
+    if what.startswith("Object missing required field"):
+        missing = what.split("`")[1]
+        field = missing if field in ("", "data") else f"{field}.{missing}"
+        return invalid(field, "is required")
+    if what == "'data'":
+        return Problem(400, "the body is missing", details={"field": "body"})
+    if field in ("", "data"):
+        return Problem(400, f"the body: {what[:1].lower()}{what[1:]}", details={"field": "body"})
+    return invalid(field, f"{what[:1].lower()}{what[1:]}")
+
+
+def _on_problem(request: AnyRequest, error: Problem) -> Response[bytes]:
+    return answer(request, error)
+
+
+def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[bytes]:
+    problem = of_pipeline(error)
+    log.warning("request_refused", status=problem.status, code=problem.code, reason=problem.sentence)
+    return answer(request, problem)
+
+
+def _on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    if isinstance(error, ValidationException):
+        return answer(request, _of_validation(error))
+    if error.detail == "client disconnected prematurely":
+        return answer(request, Problem(400, "the body ended early"))  # nobody reads it; nothing failed here
+    if error.status_code >= 500:
+        return _on_bug(request, error)
+    if error.status_code == 413:
+        limit = request.route_handler.resolve_request_max_body_size()
+        problem = Problem(413, f"the body is larger than {limit} bytes", details={"limit": limit})
+    elif error.status_code == 404:
+        problem = Problem(404, f"there is no {quote(request.scope['path'], errors='replace')} here")
+    elif error.status_code == 405:
+        problem = Problem(405, f"{request.method} is not possible here", headers=error.headers)
+    else:
+        problem = Problem(error.status_code, error.detail, headers=error.headers)
+    return answer(request, problem)
+
+
+def _on_bug(request: AnyRequest, error: Exception) -> Response[bytes]:
+    log.error("request_failed", path=request.scope.get("path_template"), exc_info=error)
+    return answer(request, Problem(500, "the server met an unexpected condition; its log has the rest", code="BUG"))
+
+
+HANDLERS: ExceptionHandlersMap = {
+    Problem: _on_problem,
+    PipelineError: _on_pipeline_error,
+    HTTPException: _on_http_exception,
+    Exception: _on_bug,
+}

@@ -1,0 +1,137 @@
+"""How a request's body is read: JSON or a form, under a limit, with an error that says what is wrong."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+
+from services.query_api.http.auth import Caller
+from services.query_api.http.problems import Problem, invalid, of_contract
+from shared.inputs.metadata import InvalidMetadata, checked_metadata
+
+FORM = "application/x-www-form-urlencoded"
+MOST_FORM_FIELDS = 1000
+MOST_TAGS = 64
+DEFAULT_WAIT_S = 30.0
+MOST_WAIT_S = 300.0
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class ApiRequest(Request[Caller, None, State]):
+    """A request whose `json` also takes form-encoded bodies, and refuses with a `Problem`."""
+
+    async def json(self) -> Any:
+        """Return the body as plain values.
+
+        Raises:
+            Problem: 400, it can't be read; 415, it is of another type.
+        """
+        kind = content_type(self)
+        data = (await self.body()).removeprefix(b"\xef\xbb\xbf")
+        # `curl -d '{…}'` calls its JSON a form.
+        if kind == FORM and not data.lstrip().startswith(b"{"):
+            return form_object(data)
+        if kind in ("", FORM, "application/json") or kind.endswith("+json"):
+            return parse_json(data)
+        raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
+
+
+def body_of(value: Any, kind: type[S]) -> S:
+    """Return the plain values as a body of its kind, or raise the 400 that names what is wrong."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise of_contract(error) from None
+
+
+def content_type(request: Request[Any, Any, Any]) -> str:
+    """Return the body's media type in lower case, empty when there is none.
+
+    Raises:
+        Problem: 400, several were sent.
+    """
+    if len(request.headers.getall("content-type", [])) > 1:
+        raise invalid("Content-Type", "was sent more than once")
+    return request.content_type[0]
+
+
+def parse_json(data: bytes | str, what: str = "the body") -> Any:
+    """Return the JSON value, or raise the 400 that says what is wrong with `what`."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        raise Problem(400, f"{what} is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Problem(400, f"{what} is not valid JSON: {error}") from None
+
+
+def form_object(data: bytes) -> dict[str, Any]:
+    """Return a form's fields; repeated ones and `name[]` as lists, JSON objects and arrays parsed."""
+    try:
+        pairs = parse_qsl(
+            data.decode(), keep_blank_values=True, max_num_fields=MOST_FORM_FIELDS, encoding="utf-8", errors="strict"
+        )
+    except ValueError as error:  # too many fields, or not UTF-8
+        raise Problem(400, f"the form can't be read: {error}") from None
+    fields: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        fields.setdefault(name.removesuffix("[]"), []).append(
+            parse_json(value, name) if value.lstrip()[:1] in ("{", "[") and name != "text" else value
+        )
+    listed = {name.removesuffix("[]") for name, _ in pairs if name.endswith("[]")}
+    return {name: values if len(values) > 1 or name in listed else values[0] for name, values in fields.items()}
+
+
+def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ...]:
+    """Return trimmed, distinct tags in their order, from a list or `a,b`."""
+    if isinstance(value, str):
+        text = value.strip()
+        parsed = parse_json(text, field) if text.startswith("[") else text.split(",")
+        if not all(isinstance(tag, str) for tag in parsed):
+            raise invalid(field, "must be strings")
+        value = parsed
+    tags = tuple(dict.fromkeys(tag.strip() for tag in value or () if tag.strip()))
+    if len(tags) > MOST_TAGS or any(len(tag) > 200 for tag in tags):
+        raise invalid(field, f"at most {MOST_TAGS} tags of at most 200 characters are possible")
+    return tags
+
+
+def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") -> dict[str, Any]:
+    """Return the caller's own metadata, checked to be storable; a string is read as JSON."""
+    if isinstance(value, str):
+        value = parse_json(value, field) if value.strip() else {}
+    if not isinstance(value, Mapping | None):
+        raise invalid(field, "must be an object")
+    try:
+        return checked_metadata(value or {}, field)
+    except InvalidMetadata as error:
+        raise invalid(error.field, error.what) from None
+
+
+def name_of(value: str, field: str, longest: int) -> str:
+    """Return the value when it can name something: not blank, at most `longest` characters."""
+    if not value.strip():
+        raise invalid(field, "must not be empty")
+    if len(value) > longest:
+        raise invalid(field, f"has {len(value)} characters, at most {longest} are possible")
+    return value
+
+
+def wait_of(request: Request[Any, Any, Any], *, otherwise: float = DEFAULT_WAIT_S) -> tuple[float, dict[str, str]]:
+    """Return the seconds to wait for the end, and the headers that say what `Prefer` changed (RFC 7240).
+
+    `otherwise` is where nothing is said.
+    `Prefer: wait=<s>` is capped at 300; `respond-async` waits not at all; nonsense is ignored, as the RFC asks.
+    """
+    for preference in ",".join(request.headers.getall("prefer", [])).split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        match name.strip().lower(), value.strip().strip('"'):
+            case "wait", seconds if seconds.isascii() and seconds.isdigit():
+                wait = min(float(seconds[:6]), MOST_WAIT_S)
+                return wait, {"Preference-Applied": f"wait={wait:.0f}"}
+            case "respond-async", "":
+                return 0.0, {"Preference-Applied": "respond-async"}
+    return otherwise, {}

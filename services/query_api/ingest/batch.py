@@ -1,0 +1,256 @@
+"""The door for many documents at once: a JSON array, or NDJSON, taken in as it arrives."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Reference, RequestBody, Schema
+
+from services.query_api.http.admission import HOLDS
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
+from services.query_api.ingest.batch_framing import Elements, Framing, Lines
+from services.query_api.ingest.document import IngestBody, IngestReply, document_of, reply_of, under_way
+from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
+from shared.errors import PipelineError, Rejected
+
+if TYPE_CHECKING:
+    from shared.contracts import DocumentSubmitted
+    from shared.inputs.prepared_chunks import SkippedChunk
+
+NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+MOST_ITEMS: Final = 100_000  # each has its line in the reply
+WINDOW: Final = 64  # items on their way to the log at once
+WINDOW_BYTES: Final = 4 << 20  # of their bodies
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """What one batch may be."""
+
+    item_bytes: int
+    bytes: int
+
+
+class BatchItem(IngestReply, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How one item stands; `index` counts from 0."""
+
+    index: int
+
+
+class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How each item stands, in their order."""
+
+    message: str
+    taken: int
+    failed: int
+    items: list[BatchItem]
+
+
+@dataclass
+class BatchOperation(Operation):
+    """Describes the two forms of the body."""
+
+    def __post_init__(self) -> None:
+        """Fill in the request's content types."""
+        item = Reference(ref="#/components/schemas/IngestBody")
+        listed = Schema(type=OpenAPIType.ARRAY, items=item)
+        lines = Schema(type=OpenAPIType.STRING, description="A JSON object on each line, each as /rag/ingest takes it.")
+        self.request_body = RequestBody(
+            content={"application/json": OpenAPIMediaType(listed), NDJSON[0]: OpenAPIMediaType(lines)}, required=True
+        )
+
+
+@post(
+    "/rag/ingest/batch",
+    operation_id="rag_ingest_batch",
+    operation_class=BatchOperation,
+    guards=[needs("ingest")],
+    status_code=200,
+    request_max_body_size=None,  # counted here, against a limit of its own
+    opt={HOLDS: WINDOW_BYTES},
+)
+async def rag_ingest_batch(
+    request: ApiRequest, submissions: NamedDependency[Submissions], batch_limits: NamedDependency[BatchLimits]
+) -> Response[BatchReply]:
+    """Add documents: a JSON array, or one JSON object a line, each as /rag/ingest takes it.
+
+    Items are taken in as they arrive; one that is refused says why and stops no other. Unless `Prefer: wait` asks for
+    more, the reply doesn't wait for their end.
+    """
+    wait_s, headers = wait_of(request, otherwise=0.0)
+    batch = _Batch(submissions, request.user.tenant)
+    try:
+        async with aclosing(_items(request, batch_limits)) as items:
+            async for item in items:
+                await batch.add(item)
+        await batch.flush()
+    except Problem as problem:
+        raise await batch.cut(problem) from None
+    replies = await batch.replies(wait_s)
+    failed = sum(item.status == "failed" for item in replies)
+    if replies and failed == len(replies):
+        # A caller that looks at the status alone must not take this for success.
+        raise Problem(422, f"none of the {failed} items could be taken", details={"items": replies}, headers=headers)
+    taken = len(replies) - failed
+    reply = BatchReply(message=f"{taken} of {len(replies)} items taken", taken=taken, failed=failed, items=replies)
+    status = 202 if any(item.status == "accepted" for item in replies) else 200
+    return Response(reply, status_code=status, headers=headers)
+
+
+class _Batch:
+    """The items so far: what came of each, and those that are gathered to be submitted together."""
+
+    def __init__(self, submissions: Submissions, tenant: str) -> None:
+        self._submissions = submissions
+        self._tenant = tenant
+        self._results: list[SubmissionReceipt | IngestReply | None] = []  # None: not known yet
+        self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # item's number and document, by document id
+        self._size = 0
+        self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # ready-made chunks of an item that were left out
+
+    async def add(self, item: bytes | Problem) -> None:
+        """Take the next item; what is wrong with it is its result.
+
+        Raises:
+            Problem: 413, there are too many; 503, an item could not be taken, and so won't be those that follow.
+        """
+        number = len(self._results)
+        if number == MOST_ITEMS:
+            sentence = f"a batch has at most {MOST_ITEMS} items"
+            raise Problem(413, sentence, details={"limit": MOST_ITEMS})
+        try:
+            if isinstance(item, Problem):
+                raise item
+            document, skipped = document_of(self._tenant, body_of(parse_json(item, "the item"), IngestBody))
+        except Problem as problem:
+            self._results.append(_failed(problem))
+            return
+        if skipped:
+            self._skipped[number] = skipped
+        id_ = document.document_id
+        # Two of the same document stay in their order: the later one is the newer one.
+        if id_ in self._window or len(self._window) == WINDOW or self._size + len(item) > WINDOW_BYTES:
+            await self.flush()
+        self._results.append(None)
+        self._window[id_] = number, document
+        self._size += len(item)
+
+    async def flush(self) -> None:
+        """Return when the log has what was gathered.
+
+        Raises:
+            Problem: 503, it doesn't take all of it.
+        """
+        window, self._window, self._size = [*self._window.values()], {}, 0
+        results = await asyncio.gather(
+            *(self._submissions.submit(document) for _, document in window), return_exceptions=True
+        )
+        down: Problem | None = None
+        for (number, _), result in zip(window, results, strict=True):
+            if isinstance(result, Problem):
+                down = result
+            elif isinstance(result, BaseException) and not isinstance(result, Rejected):
+                raise result  # a bug
+            self._results[number] = result if isinstance(result, SubmissionReceipt) else _failed(result)
+        if down is not None:
+            raise down
+
+    async def cut(self, problem: Problem) -> Problem:
+        """Return the problem that ended the batch early, with what came of the items before."""
+        try:
+            await self.flush()
+        except Problem as later:
+            problem = later
+        replies = await self.replies(0.0)
+        taken = sum(item.status != "failed" for item in replies)
+        return Problem(
+            problem.status,
+            f"{problem.sentence}; {taken} of the {len(replies)} items before were taken, sending all again is safe",
+            code=problem.code,
+            details={**problem.details, "taken": taken, "items": replies},
+            headers=problem.headers,
+        )
+
+    async def replies(self, wait_s: float) -> list[BatchItem]:
+        """Return how each item stands when all are done, or when `wait_s` seconds have passed."""
+        deadline = asyncio.get_running_loop().time() + wait_s
+        found: list[IngestReply] = []
+        for start in range(0, len(self._results), WINDOW):
+            part = self._results[start : start + WINDOW]
+            found += await asyncio.gather(*(self._reply(result, deadline) for result in part))
+        return [
+            BatchItem(**msgspec.structs.asdict(reply) | {"index": index, "skipped": self._skipped.get(index, ())})
+            for index, reply in enumerate(found)
+        ]
+
+    async def _reply(self, result: SubmissionReceipt | IngestReply | None, deadline: float) -> IngestReply:
+        assert result is not None, "it was flushed"
+        if isinstance(result, IngestReply):
+            return result
+        ended = await self._submissions.end(result, deadline - asyncio.get_running_loop().time())
+        if ended is None:
+            return under_way(result)
+        return reply_of(result, ended, wordy=False)
+
+
+def _failed(why: Problem | PipelineError) -> IngestReply:
+    return IngestReply(status="failed", error=why.sentence, code=why.code.upper())
+
+
+async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[bytes | Problem, None]:
+    """Yield the body's items as they arrive.
+
+    Raises:
+        Problem: 400, the next item can't be found; 413; 415.
+    """
+    kind = content_type(request)
+    if kind not in ("", FORM, *NDJSON, "application/json") and not kind.endswith("+json"):
+        raise Problem(415, f"the body is {kind}; send application/json or {NDJSON[0]}", details={"contentType": kind})
+    framing: Framing = Lines(limits.item_bytes)
+    begun = False
+    try:
+        async with aclosing(_pieces(request, limits.bytes)) as pieces:
+            async for piece in pieces:
+                if not begun and kind not in NDJSON and piece.startswith(b"["):
+                    framing = Elements(limits.item_bytes)
+                begun = True
+                for item in framing.feed(piece):
+                    yield item if item is not None else _too_large("the item", limits.item_bytes)
+        if not begun:
+            raise invalid("body", "is missing")
+        for item in framing.end():
+            yield item if item is not None else _too_large("the item", limits.item_bytes)
+    except ValueError as error:
+        raise Problem(400, str(error)) from None
+
+
+async def _pieces(request: ApiRequest, limit: int) -> AsyncGenerator[bytes, None]:
+    """Yield the body from its first character on.
+
+    Raises:
+        Problem: 413, it is larger than `limit` bytes, or says so.
+    """
+    if (request.content_length or 0) > limit:
+        raise _too_large("the batch", limit)
+    read, blank = 0, True
+    async with aclosing(request.stream()) as stream:
+        async for piece in stream:
+            read += len(piece)
+            if read > limit:
+                raise _too_large("the batch", limit)
+            begins = piece.removeprefix(_BOM).lstrip() if blank else piece
+            if begins:
+                blank = False
+                yield begins
+
+
+def _too_large(what: str, limit: int) -> Problem:
+    return Problem(413, f"{what} is larger than {limit} bytes", details={"limit": limit})

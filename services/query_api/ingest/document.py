@@ -1,0 +1,267 @@
+"""The doors for one document as JSON, and what all doors answer."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
+from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
+from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
+from shared.inputs import prepared_chunks as ready_chunks
+from shared.inputs.chunk_sizes import LARGEST, checked_sizes
+from shared.inputs.prepared_chunks import SkippedChunk
+from shared.inputs.urls import canonical
+from shared.log.headers import position_header
+
+LOOK_BACK_S = 1  # when to ask again about a document that isn't done
+
+
+class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A document. `source` and `path` name it: the same ones again replace it."""
+
+    source: str
+    path: str
+    text: str | None = None
+    chunks: list[Any] | str | None = None  # ready-made, instead of a text
+    url: str | None = None  # instead of a text: where the worker fetches it
+    title: str | None = None
+    description: str | None = None
+    tags: list[str] | str | None = None
+    metadata: dict[str, Any] | str | None = None
+    chunk_size: int | None = None  # characters, 100 to 2000
+    chunk_overlap: int | None = None  # characters, up to half of the size
+    hash: str | None = None
+
+
+class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A text that needs no name; its title, else its content, becomes one."""
+
+    text: str
+    title: str | None = None
+    tags: list[str] | str | None = None
+    metadata: dict[str, Any] | str | None = None
+
+
+class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How the submission stands: accepted, created, updated, unchanged, deleted, failed, superseded."""
+
+    status: str
+    document_id: str | None = None
+    submission: str | None = None  # of one that is `accepted`: by it /rag/documents/{id}?submission= tells its own end
+    chunk_count: int | None = None
+    message: str | None = None
+    source_id: str | None = None
+    chunks_created: int | None = None
+    file: str | None = None
+    error: str | None = None
+    code: str | None = None
+    skipped: tuple[SkippedChunk, ...] = ()  # ready-made chunks that can't be taken
+
+
+@post("/rag/ingest", operation_id="rag_ingest", guards=[needs("ingest")], status_code=200)
+async def rag_ingest(
+    data: JSONBody[IngestBody], request: ApiRequest, submissions: NamedDependency[Submissions]
+) -> Response[IngestReply]:
+    """Add a document, or replace the one of the same source and path."""
+    document, skipped = document_of(request.user.tenant, data)
+    reply = await taken(request, submissions, document)
+    return Response(
+        msgspec.structs.replace(reply.content, skipped=skipped), status_code=reply.status_code, headers=reply.headers
+    )
+
+
+@post("/rag/ingest/text", operation_id="rag_ingest_text", guards=[needs("ingest")], status_code=200)
+async def rag_ingest_text(
+    data: JSONBody[TextBody], request: ApiRequest, submissions: NamedDependency[Submissions]
+) -> Response[IngestReply]:
+    """Add a text under its title."""
+    text, title = _text_of(data.text), title_of(data.title)
+    document = DocumentSubmitted(
+        tenant=request.user.tenant,
+        source="text",
+        path=name_of(title or content_name(text.encode()), "title", 2000),
+        text=text,
+        title=title,
+        tags=tags_of(data.tags),
+        metadata=metadata_of(data.metadata),
+        submitted_at=now_ms(),
+    )
+    return await taken(request, submissions, document, wordy=True)
+
+
+def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...]]:
+    """Return the submission of a body, and the ready-made chunks that are left out of it.
+
+    Raises:
+        Problem: 400, a field can't be.
+    """
+    body, skipped = _body_of(data)
+    document = DocumentSubmitted(
+        tenant=tenant,
+        source=name_of(data.source, "source", 200),
+        path=name_of(data.path, "path", 2000),
+        title=title_of(data.title),
+        description=data.description,
+        tags=tags_of(data.tags),
+        metadata=metadata_of(data.metadata),
+        hash=data.hash,
+        **body,
+        submitted_at=now_ms(),
+    )
+    return document, skipped
+
+
+async def taken(
+    request: ApiRequest, submissions: Submissions, document: DocumentSubmitted, *, wordy: bool = False
+) -> Response[IngestReply]:
+    """Submit the document and return how it stands when it is done, or when the caller's patience ends.
+
+    Raises:
+        Problem: 422, the document can't be processed; 503, it couldn't be taken.
+    """
+    return await replied(request, submissions, await submissions.submit(document), wordy=wordy)
+
+
+async def replied(
+    request: ApiRequest, submissions: Submissions, receipt: SubmissionReceipt, *, wordy: bool
+) -> Response[IngestReply]:
+    """Return how the submission stands when it is done, or when the caller's patience ends.
+
+    Raises:
+        Problem: 422, the document can't be processed.
+    """
+    wait_s, headers = wait_of(request)
+    ended = await end_of(submissions, receipt, wait_s, headers)
+    if ended is None:
+        return accepted(request, receipt, headers)
+    return Response(reply_of(receipt, ended, wordy=wordy), headers=headers)
+
+
+async def end_of(
+    submissions: Submissions, receipt: SubmissionReceipt, wait_s: float, headers: Mapping[str, str]
+) -> SubmissionEnd | None:
+    """Return how the submission ended, None when it hasn't in time.
+
+    Raises:
+        Problem: 422, the document can't be processed.
+    """
+    ended = await submissions.end(receipt, wait_s)
+    if ended is None or ended.last.status != "failed":
+        return ended
+    last = ended.last
+    raise Problem(
+        422,
+        last.error or "the document could not be processed",
+        code=(last.code or "failed").upper(),
+        details={"documentId": receipt.document_id, "status": "failed"},
+        headers=headers,
+    )
+
+
+def accepted(request: ApiRequest, receipt: SubmissionReceipt, headers: Mapping[str, str]) -> Response[IngestReply]:
+    """Return the 202 that says where to look for the end, and where to watch it come (RFC 5989)."""
+    return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
+
+
+def under_way(receipt: SubmissionReceipt) -> IngestReply:
+    """Return what is said of a submission that has not ended in time."""
+    return IngestReply(status="accepted", document_id=receipt.document_id, submission=position_header(receipt.place))
+
+
+def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, str]:
+    """Return the headers of a 202."""
+    prefix = "/api" if request.scope["path"].startswith("/api/") else ""
+    document, place = f"{prefix}/rag/documents/{receipt.document_id}", position_header(receipt.place)
+    location, watched = f"{document}?submission={place}", f"{document}/events?since={place}"
+    return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
+
+
+def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -> IngestReply:
+    """Return how a submission ended, with the `message`, `sourceId` and `chunksCreated` of older clients if `wordy`."""
+    last, count = ended.last, ended.chunk_count
+    if last.status in ("deleted", "superseded"):
+        return IngestReply(status=last.status, document_id=receipt.document_id)
+    reply = IngestReply(status=last.status, document_id=receipt.document_id, chunk_count=count)
+    if last.status == "failed":
+        return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())
+    if not wordy:
+        return reply
+    message = f"document {last.status}, {count} chunk{'' if count == 1 else 's'}"
+    return msgspec.structs.replace(reply, message=message, source_id=receipt.document_id, chunks_created=count)
+
+
+def _text_of(text: str) -> str:
+    if not text.strip():
+        raise invalid("text", "must not be empty")
+    return text
+
+
+def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]]:
+    """Return the fields of the submission that hold the body, and the chunks that are left out of it."""
+    given = [name for name in ("text", "chunks", "url") if getattr(data, name) is not None]
+    if not given:
+        raise invalid("text", "is required")
+    if len(given) > 1:
+        raise invalid(given[-1], f"exactly one of text, chunks and url is needed, not {len(given)}")
+    if data.chunks is not None:
+        if (data.chunk_size, data.chunk_overlap) != (None, None):
+            raise invalid("chunkSize", "is for a text; these chunks are made already")
+        content, skipped = _chunks_of(data.chunks)
+        return {"content": content}, skipped
+    try:
+        # Without a size, half of the index's own is the limit; the worker knows it.
+        checked_sizes(data.chunk_size if data.chunk_size is not None else LARGEST, data.chunk_overlap or 0)
+    except ValueError as error:
+        field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
+        raise invalid(field, str(error)) from None
+    sizes = {"chunk_size": data.chunk_size, "chunk_overlap": data.chunk_overlap}
+    if data.url is not None:
+        return {"url": url_of(data.url), **sizes}, ()
+    return {"text": _text_of(data.text or ""), **sizes}, ()
+
+
+def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]]:
+    if isinstance(chunks, str):
+        chunks = parse_json(chunks, "chunks")
+    if not isinstance(chunks, list) or not chunks:
+        raise invalid("chunks", "must be a list that isn't empty")
+    found = ready_chunks.prepared_chunks(chunks)
+    if not found.chunks:
+        raise Problem(
+            400,
+            f"chunks: none can be taken: {found.note}",
+            details={"field": "chunks", "skipped": msgspec.to_builtins(found.skipped)},
+        )
+    return ready_chunks.body_of(chunks), found.skipped
+
+
+def url_of(url: str) -> str:
+    """Return the address in one spelling, when it can be one."""
+    try:
+        return canonical(url)
+    except Rejected as error:
+        raise invalid("url", error.sentence) from None
+
+
+def title_of(title: str | None) -> str | None:
+    """Return the trimmed title, None for a blank one."""
+    return name_of(title.strip(), "title", 1000) if title and title.strip() else None
+
+
+def content_name(content: bytes) -> str:
+    """Return the path of what has no name: the same content again is the same document."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def now_ms() -> int:
+    """Return the time that a submission shows."""
+    return time.time_ns() // 1_000_000

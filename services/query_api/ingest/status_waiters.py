@@ -1,0 +1,83 @@
+"""Wakes the requests that wait for a document's end. CORRECTNESS 5.
+
+A notice only wakes: the state is the ledger point, which the waiter reads. Should a notice be missed,
+the waiter looks again on its own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from faststream.kafka import KafkaBroker
+
+from shared.contracts import StatusNotice, decode
+from shared.log import Record
+from shared.log.follow import follow
+from shared.topics import STATUS
+
+T = TypeVar("T")
+
+LOOK_AGAIN_S = 2.0
+
+
+class StatusWaiters:
+    """Requests by the document they wait for."""
+
+    def __init__(self, look_again_s: float = LOOK_AGAIN_S) -> None:
+        self._look_again_s = look_again_s
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self.closed = False
+        self.consumer: Callable[[], Any] = lambda: None  # what hears them, once `listen` has said
+
+    async def ready(self) -> None:
+        """Return when no notice written from now on can be missed. Call it once the broker is started."""
+        consumer = self.consumer()
+        for partition in consumer.assignment():
+            await consumer.position(partition)
+
+    def wake(self, document_id: str) -> None:
+        """Let everybody who waits for the document look at its state."""
+        for event in self._waiting.get(document_id, ()):
+            event.set()
+
+    def close(self) -> None:
+        """End all waiting, now and from now on: the server is about to stop."""
+        self.closed = True
+        for document_id in self._waiting:
+            self.wake(document_id)
+
+    async def until(self, document_id: str, look: Callable[[], Awaitable[T | None]], seconds: float) -> T | None:
+        """Return the first non-None that `look` gives, at a notice or every few seconds; None when time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        with self._listening(document_id) as woken:
+            while not self.closed and (left := deadline - loop.time()) > 0:
+                woken.clear()  # before the look, so that a notice during it counts
+                if (found := await look()) is not None:
+                    return found
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, self._look_again_s)):
+                        await woken.wait()
+        return None
+
+    @contextmanager
+    def _listening(self, document_id: str) -> Iterator[asyncio.Event]:
+        event = asyncio.Event()
+        waiting = self._waiting.setdefault(document_id, set())
+        waiting.add(event)
+        try:
+            yield event
+        finally:
+            waiting.discard(event)
+            if not waiting and self._waiting.get(document_id) is waiting:
+                del self._waiting[document_id]
+
+
+def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:
+    """Let every notice from now on wake its waiters; call it before `broker.start()`."""
+
+    def seen(record: Record) -> None:
+        notices.wake(decode(record.value, StatusNotice).document_id)
+
+    notices.consumer = follow(broker, STATUS, seen)

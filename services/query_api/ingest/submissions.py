@@ -1,0 +1,151 @@
+"""The way in: a submission is put on the log, entered in the ledger, and its end is waited for.
+
+No stage is called from here. A caller is told of success only after the log has the record on disk.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+import structlog
+
+from services.query_api.http.metrics import Metrics
+from services.query_api.http.problems import unavailable
+from services.query_api.ingest.status_waiters import StatusWaiters
+from shared.blobs import Blobs
+from shared.claim_check import submission_value
+from shared.contracts import DocumentSubmitted, LogPosition
+from shared.errors import Unavailable
+from shared.log import Publish
+from shared.log.backlog import Backlog
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.index import Index
+from shared.state.ledger import Accepted, Entry, Last, Ledger
+from shared.topics import SUBMITTED
+
+log = structlog.get_logger(__name__)
+
+
+UNKNOWN: Final = "log_timeout"  # the code of an outage in which a record may have got onto the log
+
+
+class SubmissionReceipt(msgspec.Struct, frozen=True):
+    """The log has the submission."""
+
+    document_id: str
+    place: LogPosition
+
+
+class SubmissionEnd(msgspec.Struct, frozen=True):
+    """How a submission ended."""
+
+    entry: Entry
+    last: Last  # its own end, whatever became of those after it
+    chunk_count: int  # of its version; where that isn't known any more, of the one that answers now
+    seen: float  # seconds of the loop's clock, when the ledger was asked for it
+
+
+class Submissions:
+    """Takes submissions in."""
+
+    def __init__(
+        self,
+        *,
+        publish: Publish,
+        ledger: Ledger,
+        index: Index,
+        blobs: Blobs,
+        notices: StatusWaiters,
+        metrics: Metrics,
+        backlog: Backlog,
+        at_once: int = 64,
+    ) -> None:
+        """Take the parts, and how many documents may be put on the log at once."""
+        self.room = MemoryBudget()  # for the bodies that are in memory on their way
+        self._publish = publish
+        self._ledger = ledger
+        self._index = index
+        self._blobs = blobs
+        self._notices = notices
+        self._metrics = metrics
+        self._backlog = backlog
+        self._turn = asyncio.Semaphore(at_once)
+
+    async def submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
+        """Return the receipt once the log has the submission.
+
+        Raises:
+            Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did; or what the log has
+                already is so old, and unread, that it may be lost.
+            Rejected: the record is too large even without its body.
+        """
+        if self._backlog.trouble is not None:
+            raise unavailable(f"nothing more is taken in: {self._backlog.trouble}", code="BACKLOG")
+        id_ = document.document_id
+        try:
+            async with self._turn:
+                value = await submission_value(document, self._blobs)
+                written = await self._publish(SUBMITTED, value, key=id_.encode())
+        except Unavailable as error:
+            log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
+            raise unavailable(
+                f"{error.sentence}; sending the document again is safe",
+                code="OUTCOME_UNKNOWN" if error.code == UNKNOWN else "UNAVAILABLE",
+                documentId=id_,
+            ) from error
+        place = LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
+        await self._enter(id_, document, place)
+        log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
+        return SubmissionReceipt(id_, place)
+
+    async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
+        """Return how the submission ended, or None when it hasn't within `wait_s` seconds."""
+
+        async def look() -> SubmissionEnd | None:
+            seen = asyncio.get_running_loop().time()
+            try:
+                entry = await self._ledger.get(receipt.document_id)
+                last = entry.end_of(receipt.place) if entry is not None else None
+                if entry is None or last is None:
+                    return None
+                return SubmissionEnd(entry, last, await self._chunk_count(entry, last), seen)
+            except Unavailable:
+                return None  # the log has the record: the answer is 'accepted', whatever the store says
+
+        ended = await self._notices.until(receipt.document_id, look, wait_s)
+        self._metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
+        return ended
+
+    async def _enter(self, id_: str, document: DocumentSubmitted, place: LogPosition) -> None:
+        """Make the document known before the first stage has seen it, so that its status can be asked."""
+
+        def first(entry: Entry | None) -> Entry | None:
+            if entry is not None:
+                return None
+            return Entry(
+                document_id=id_,
+                tenant=document.tenant,
+                source=document.source,
+                path=document.path,
+                rev=0,
+                writer="",
+                accepted=Accepted(),
+                last=Last(version=0, place=place, status="accepted", at=place.time),
+                created_at=place.time,
+                updated_at=place.time,
+                title=document.title,
+                url=document.url,
+                tags=document.tags,
+            )
+
+        try:
+            if not await self._ledger.known(id_):
+                await self._ledger.update_seen(id_, None, first)
+        except Unavailable as error:
+            log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=error.sentence)
+
+    async def _chunk_count(self, entry: Entry, last: Last) -> int:
+        if last.chunk_count is not None:
+            return last.chunk_count
+        head = await self._index.head(entry.document_id)
+        return head.chunk_count if head is not None and not head.deleted else 0

@@ -1,0 +1,148 @@
+"""Which documents needn't be sent: for loaders that have the hash of each, and come again.
+
+The index must hold just this, and nothing may be on its way that would change it: what the log had when the question
+came has been read before it is answered. So the answer is what a submission would have ended with.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from aiokafka import TopicPartition
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest, metadata_of, tags_of
+from shared.contracts import DocumentSubmitted
+from shared.log import Log
+from shared.log.publish import partition_of
+from shared.state.index import Index
+from shared.state.ledger import Entry, Ledger
+from shared.submission import description_hash
+from shared.topics import SUBMITTED, readers
+
+MOST_ITEMS = 1000
+PATIENCE_S = 5.0  # for what is on its way to be read; after that, a document counts as changed
+_LOOK_AGAIN_S = 0.02  # commits are grouped for longer than this
+
+
+class HeldDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A document as the caller has it, and would send it."""
+
+    source: str
+    path: str
+    hash: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z", description="xxh3_128 of the body, in hex.")]
+    filename: str | None = None
+    media_type: str | None = None
+    title: str | None = None
+    description: str | None = None
+    tags: list[str] | str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class CheckBody(msgspec.Struct, frozen=True):
+    """The documents, at most 1000."""
+
+    items: list[HeldDocument]
+
+
+class CheckedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Whether sending the document would change nothing."""
+
+    document_id: str
+    unchanged: bool
+    chunk_count: int | None = None
+
+
+class CheckReply(msgspec.Struct, frozen=True):
+    """A verdict for each item, in their order."""
+
+    items: list[CheckedDocument]
+
+
+class UnchangedChecker:
+    """Compares what callers have with what the index holds. Raises Unavailable when a part is away."""
+
+    def __init__(self, log: Log, ledger: Ledger, index: Index, patience_s: float = PATIENCE_S) -> None:
+        self._log = log
+        self._ledger = ledger
+        self._index = index
+        self._patience_s = patience_s
+        self._group = readers(index.generation.id)[SUBMITTED]
+
+    async def check(self, documents: Sequence[tuple[DocumentSubmitted, str]]) -> list[CheckedDocument]:
+        """Return a verdict for each document with its body's hash, in their order."""
+        if not documents:
+            return []
+        ends = await self._log.end_offsets(SUBMITTED)
+        unread = await self._unread(ends)
+        extractor = await self._index.extractor()
+        ids = [document.document_id for document, _ in documents]
+        entries, heads, counts = await asyncio.gather(
+            self._ledger.entries(ids), self._index.heads(ids), self._index.point_counts(ids)
+        )
+
+        def verdict(id_: str, document: DocumentSubmitted, hash_: str) -> CheckedDocument:
+            entry, head = entries.get(id_), heads.get(id_)
+            same = (
+                entry is not None
+                and head is not None
+                and entry.tenant == document.tenant
+                and _ended_well(entry)
+                and (entry.accepted.raw_hash, entry.accepted.extractor) == (hash_, extractor)
+                and entry.accepted.metadata_hash == description_hash(document)
+                and head.version == entry.accepted.version
+                and not head.deleted
+                and head.chunk_count == counts.get(id_, 0)
+                and partition_of(id_.encode(), len(ends)) not in unread
+            )
+            return CheckedDocument(
+                document_id=id_, unchanged=same, chunk_count=head.chunk_count if same and head else None
+            )
+
+        return [verdict(id_, document, hash_) for id_, (document, hash_) in zip(ids, documents, strict=True)]
+
+    async def _unread(self, ends: Mapping[TopicPartition, int]) -> set[int]:
+        """Return the partitions with records below `ends` that the first stage hasn't done with, for all patience."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience_s
+        while True:
+            done = await self._log.committed(self._group, SUBMITTED)
+            unread = {tp.partition for tp, end in ends.items() if (done.get(tp) or 0) < end}
+            if not unread or loop.time() >= deadline:
+                return unread
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+@post("/rag/ingest/check", operation_id="rag_ingest_check", guards=[needs("ingest")], status_code=200)
+async def rag_ingest_check(
+    data: JSONBody[CheckBody], request: ApiRequest, checker: NamedDependency[UnchangedChecker]
+) -> CheckReply:
+    """Say which documents needn't be sent, because the index holds just what the caller has. Nothing is written."""
+    if len(data.items) > MOST_ITEMS:
+        raise invalid("items", f"has {len(data.items)} items, at most {MOST_ITEMS} are possible at once")
+    tenant = request.user.tenant
+    return CheckReply(await checker.check([(_document(tenant, item), item.hash) for item in data.items]))
+
+
+def _document(tenant: str, held: HeldDocument) -> DocumentSubmitted:
+    return DocumentSubmitted(
+        tenant=tenant,
+        source=held.source,
+        path=held.path,
+        filename=held.filename,
+        media_type=held.media_type,
+        title=held.title,
+        description=held.description,
+        tags=tags_of(held.tags),
+        metadata=metadata_of(held.metadata),
+    )
+
+
+def _ended_well(entry: Entry) -> bool:
+    stands = entry.standing(entry.accepted.version)
+    return stands is not None and stands.status in ("created", "updated", "unchanged")

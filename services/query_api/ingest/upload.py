@@ -1,0 +1,298 @@
+"""The doors for files: multipart under any field name, or a raw body. What is large waits on the disk."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import IO, Final
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Response, post
+from litestar.datastructures import UploadFile
+from litestar.di import NamedDependency
+from litestar.exceptions import ClientException
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIFormat
+
+from services.query_api.http.admission import HOLDS
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import FORM, ApiRequest, content_type, metadata_of, name_of, tags_of, wait_of
+from services.query_api.ingest.document import (
+    IngestReply,
+    content_name,
+    end_of,
+    now_ms,
+    replied,
+    reply_of,
+    title_of,
+    under_way,
+    whereabouts,
+)
+from services.query_api.ingest.readable_types import READABLE
+from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
+from shared.contracts import DocumentSubmitted
+from shared.errors import PipelineError
+
+MOST_FILES: Final = 100  # of one request
+IN_MEMORY: Final = 1 << 20  # bytes of a file that don't go to the disk; as the framework does with multipart
+
+
+class UploadReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How each file of one request stands."""
+
+    message: str
+    items: list[IngestReply]
+
+
+class Processing(msgspec.Struct, frozen=True):
+    """How far a document is."""
+
+    progress: int  # percent
+
+
+class KnowledgeReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A document of the knowledge base; `id` and `documentId` are the same."""
+
+    success: bool
+    id: str
+    document_id: str
+    status: str  # pending, or completed
+    processing_status: Processing
+    filename: str | None = None
+    title: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...]
+    chunk_count: int | None = None
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it was sent."""
+
+    name: str | None
+    media_type: str | None
+    body: IO[bytes]
+    size: int
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Files, and the fields beside them."""
+
+    files: Sequence[File]
+    fields: Mapping[str, list[str]]
+
+    def alone(self) -> File:
+        """Return the only file.
+
+        Raises:
+            Problem: 400, there are several.
+        """
+        if len(self.files) > 1:
+            raise invalid("file", f"{len(self.files)} files were sent, one is possible here")
+        return self.files[0]
+
+
+@dataclass
+class UploadOperation(Operation):
+    """Describes the one body that no type annotation can."""
+
+    def __post_init__(self) -> None:
+        """Fill in the request's content types."""
+        text = Schema(type=OpenAPIType.STRING)
+        form = Schema(
+            type=OpenAPIType.OBJECT,
+            properties={
+                "file": Schema(
+                    type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="Any field name will do."
+                ),
+                **dict.fromkeys(("source", "path", "title", "description", "metadata"), text),
+                "tags": Schema(type=OpenAPIType.ARRAY, items=text),
+            },
+        )
+        raw = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)
+        self.request_body = RequestBody(
+            content={"multipart/form-data": OpenAPIMediaType(form), "application/octet-stream": OpenAPIMediaType(raw)},
+            required=True,
+        )
+
+
+@post(
+    "/rag/ingest/upload",
+    operation_id="rag_ingest_upload",
+    description=READABLE,
+    operation_class=UploadOperation,
+    guards=[needs("ingest")],
+    status_code=200,
+    opt={HOLDS: IN_MEMORY},
+)
+async def rag_ingest_upload(
+    request: ApiRequest, submissions: NamedDependency[Submissions]
+) -> Response[IngestReply] | Response[UploadReply]:
+    """Add files: multipart under any field name, or one raw body with its content type and X-Filename."""
+    async with _sent(request) as upload:
+        if len(upload.files) == 1:
+            receipt, _ = await _submitted(request, submissions, upload.files[0], upload.fields)
+            return await replied(request, submissions, receipt, wordy=True)
+        if upload.fields.get("path"):
+            raise invalid("path", f"names one document, but {len(upload.files)} files were sent")
+        return await _taken_all(request, submissions, upload)
+
+
+@post(
+    "/knowledge-base",
+    operation_id="knowledge_base",
+    operation_class=UploadOperation,
+    guards=[needs("ingest")],
+    status_code=200,
+    opt={HOLDS: IN_MEMORY},
+)
+async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submissions]) -> Response[KnowledgeReply]:
+    """Add a file, as an upload does, without waiting for its end unless `Prefer: wait` asks for it."""
+    wait_s, headers = wait_of(request, otherwise=0.0)
+    async with _sent(request) as upload:
+        receipt, document = await _submitted(request, submissions, upload.alone(), upload.fields)
+    ended = await end_of(submissions, receipt, wait_s, headers)
+    reply = KnowledgeReply(
+        success=True,
+        id=receipt.document_id,
+        document_id=receipt.document_id,
+        status="completed" if ended else "pending",
+        processing_status=Processing(100 if ended else 0),
+        filename=document.filename,
+        title=document.title,
+        description=document.description,
+        tags=document.tags,
+        chunk_count=ended.chunk_count if ended else None,
+    )
+    if ended is None:
+        return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})
+    return Response(reply, headers=headers)
+
+
+async def _submitted(
+    request: ApiRequest, submissions: Submissions, file: File, fields: Mapping[str, list[str]]
+) -> tuple[SubmissionReceipt, DocumentSubmitted]:
+    """Return the receipt, and what was submitted without its body; only meanwhile the file is in memory."""
+    async with submissions.room.taken(file.size):
+        content = await asyncio.to_thread(file.body.read)
+        document = _document(request.user.tenant, file, content, fields)
+        receipt = await submissions.submit(document)
+    return receipt, msgspec.structs.replace(document, content=None)
+
+
+async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Upload) -> Response[UploadReply]:
+    """Submit every file; one that is refused or fails says so in its item and doesn't stop the others."""
+    wait_s, headers = wait_of(request)
+
+    async def one(file: File) -> IngestReply:
+        try:
+            receipt, _ = await _submitted(request, submissions, file, upload.fields)
+        except (Problem, PipelineError) as error:
+            return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
+        ended = await submissions.end(receipt, wait_s)
+        if ended is None:
+            return msgspec.structs.replace(under_way(receipt), file=file.name)
+        return msgspec.structs.replace(reply_of(receipt, ended, wordy=True), file=file.name)
+
+    items = await asyncio.gather(*(one(file) for file in upload.files))
+    failed = sum(item.status == "failed" for item in items)
+    if failed == len(items):
+        # A caller that looks at the status alone must not take this for success.
+        raise Problem(422, f"none of the {failed} files could be processed", details={"items": items}, headers=headers)
+    message = f"{len(items) - failed} of {len(items)} files taken"
+    status = 202 if any(item.status == "accepted" for item in items) else 200
+    return Response(UploadReply(message=message, items=list(items)), status_code=status, headers=headers)
+
+
+def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list[str]]) -> DocumentSubmitted:
+    if not content:
+        raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
+    path = _last(fields, "path") or file.name or content_name(content)
+    tags = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
+    return DocumentSubmitted(
+        tenant=tenant,
+        source=name_of(_last(fields, "source") or "upload", "source", 200),
+        path=name_of(path, "path", 2000),
+        content=content,
+        media_type=file.media_type,
+        filename=file.name,
+        title=title_of(_last(fields, "title")),
+        description=_last(fields, "description"),
+        tags=tags_of(tags),
+        metadata=metadata_of(_last(fields, "metadata")),
+        hash=_last(fields, "hash"),
+        submitted_at=now_ms(),
+    )
+
+
+@asynccontextmanager
+async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
+    """Give what the request brings while the block runs; its files are gone afterwards.
+
+    Raises:
+        Problem: 400, it brings no file, or can't be read.
+    """
+    kind = content_type(request)
+    if kind == "multipart/form-data":
+        yield await _multipart(request)
+    elif kind == FORM:
+        raise invalid("file", f"a form has no files when it is sent as {FORM}; send multipart/form-data")
+    else:
+        name = request.headers.get("x-filename", "")
+        with SpooledTemporaryFile(IN_MEMORY) as body:
+            async for piece in request.stream():
+                await asyncio.to_thread(body.write, piece)
+            file = File(
+                name=_named(unquote(name.encode("latin-1").decode("utf-8", "replace"))),
+                media_type=request.headers.get("content-type"),
+                body=body,
+                size=_rewound(body),
+            )
+            yield Upload([file], {key: request.query_params.getall(key) for key in request.query_params})
+
+
+async def _multipart(request: ApiRequest) -> Upload:
+    try:
+        form = await request.form()  # the framework closes its files after the answer
+    except ClientException as error:
+        if error.status_code == 413:
+            raise
+        raise Problem(400, f"the multipart body can't be read: {error.detail}") from None
+    except (UnicodeDecodeError, LookupError):  # LookupError: a part names an unknown charset
+        raise Problem(400, "the multipart body can't be read: a field is not text in its charset") from None
+    files: list[File] = []
+    fields: dict[str, list[str]] = {}
+    for name, value in form.items():  # in their order, unlike `multi_items`
+        if isinstance(value, UploadFile):
+            # The framework calls a part without a type text/plain; its headers know better.
+            declared = {key.lower(): each for key, each in value.headers.items()}.get("content-type")
+            files.append(
+                File(name=_named(value.filename), media_type=declared, body=value.file, size=_rewound(value.file))
+            )
+        else:
+            fields.setdefault(name, []).append(value)
+    if not files:
+        raise invalid("file", "no file was sent; a multipart part needs a filename")
+    if len(files) > MOST_FILES:
+        raise invalid("file", f"{len(files)} files were sent, at most {MOST_FILES} are possible at once")
+    return Upload(files, fields)
+
+
+def _rewound(body: IO[bytes]) -> int:
+    """Return how many bytes the body has, and go back to its start."""
+    size = body.seek(0, 2)
+    body.seek(0)
+    return size
+
+
+def _named(filename: str) -> str | None:
+    return filename if filename.strip() else None
+
+
+def _last(fields: Mapping[str, list[str]], name: str) -> str | None:
+    values = fields.get(name)
+    return values[-1] if values and values[-1].strip() else None

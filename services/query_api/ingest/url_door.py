@@ -1,0 +1,51 @@
+"""The door for pages: an address is taken in, the ingest worker fetches it."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest, metadata_of, name_of, tags_of
+from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of, url_of
+from services.query_api.ingest.submissions import Submissions
+from shared.contracts import Crawl, DocumentSubmitted
+
+MOST_DEPTH = 10  # the worker's own bound is lower, as a rule
+
+
+class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A page to be fetched; its address is its name. With `depth` or `sitemap` also what it leads to on its host."""
+
+    url: str
+    source: str = "url"
+    title: str | None = None
+    tags: list[str] | str | None = None
+    metadata: dict[str, Any] | str | None = None
+    depth: int = 0  # how often links are followed
+    sitemap: bool = False  # whether the pages that the site lists come, too
+
+
+@post("/rag/ingest/url", operation_id="rag_ingest_url", guards=[needs("ingest")], status_code=200)
+async def rag_ingest_url(
+    data: JSONBody[UrlBody], request: ApiRequest, submissions: NamedDependency[Submissions]
+) -> Response[IngestReply]:
+    """Add a page under its address, or bring it up to date; pages that it leads to are documents of their own."""
+    if not 0 <= data.depth <= MOST_DEPTH:
+        raise invalid("depth", f"is {data.depth}, from 0 to {MOST_DEPTH} is possible")
+    url = url_of(data.url)
+    document = DocumentSubmitted(
+        tenant=request.user.tenant,
+        source=name_of(data.source, "source", 200),
+        path=url,
+        url=url,
+        crawl=Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None,
+        title=title_of(data.title),
+        tags=tags_of(data.tags),
+        metadata=metadata_of(data.metadata),
+        submitted_at=now_ms(),
+    )
+    return await taken(request, submissions, document, wordy=True)

@@ -1,0 +1,276 @@
+"""What no stage could take: seen, sent again, or given up. A caller sees its own tenant's."""
+
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest
+from services.query_api.ops.redrive import DeadLetterService, SettledLetter
+from shared.contracts import BlobRef, DeadLetter
+from shared.log.open_letters import LetterFilter, OpenLetter
+from shared.times import iso
+
+MOST = 100  # letters of one request: each may be 256 kB
+Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many items, 1 to {MOST}.")]
+Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
+
+
+class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A record that a stage could not take, and why."""
+
+    id: str
+    stage: str
+    code: str
+    error: str
+    topic: str
+    partition: int
+    offset: int
+    attempts: int
+    redrives: int
+    first_seen: str
+    last_seen: str
+    size: int  # bytes of the record's value
+    document_id: str | None = None
+    source: str | None = None
+    path: str | None = None
+    version: int | None = None
+    traceback_digest: str | None = None
+
+
+class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Dead letters, the newest first, and how many fit the filters."""
+
+    items: list[DeadLetterView]
+    total: int
+    next_cursor: str | None
+
+
+class RecordBytes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Bytes as JSON can hold them: as text where they are UTF-8."""
+
+    text: str | None = None
+    base64: str | None = None
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The record as it was on its topic; a large value is a blob, and `/record` gives it."""
+
+    time: str
+    headers: list[tuple[str, RecordBytes]]
+    key: RecordBytes | None = None
+    value: RecordBytes | None = None
+    blob: BlobRef | None = None
+
+
+class DeadLetterWhole(DeadLetterView, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A dead letter with its record."""
+
+    record: RecordView
+
+
+class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which letters: those named, or those that fit; `all` where nothing else is given."""
+
+    ids: Ids | None = None
+    stage: str | None = None
+    code: str | None = None
+    source: str | None = None
+    document_id: str | None = None
+    since: str | None = None
+    until: str | None = None
+    all: bool = False
+    dry_run: bool = False
+    cursor: str | None = None
+
+    def wanted(self, tenant: str) -> LetterFilter:
+        """Return the letters as the log knows them.
+
+        Raises:
+            Problem: 400, nothing is chosen, or a time can't be read.
+        """
+        filters = (self.ids, self.stage, self.code, self.source, self.document_id, self.since, self.until)
+        if self.all != (filters == (None,) * len(filters)):
+            raise invalid("all", "must be true where no ids and no filters are given, and only there")
+        return LetterFilter(
+            tenant=tenant,
+            ids=None if self.ids is None else frozenset(self.ids),
+            stage=self.stage,
+            code=None if self.code is None else self.code.lower(),
+            source=self.source,
+            document_id=self.document_id,
+            since=_ms(self.since, "since"),
+            until=_ms(self.until, "until"),
+        )
+
+
+class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How each letter was settled, oldest first; with `dryRun`, how each would be."""
+
+    items: list[SettledLetter]
+    dry_run: bool
+    next_cursor: str | None
+
+
+@get("/ops/dead-letters", operation_id="ops_dead_letters", guards=[needs("admin")])
+async def ops_dead_letters(
+    request: ApiRequest,
+    service: NamedDependency[DeadLetterService],
+    *,
+    stage: FromQuery[str | None] = None,
+    code: FromQuery[str | None] = None,
+    source: FromQuery[str | None] = None,
+    document_id: Annotated[str | None, QueryParameter(name="documentId")] = None,
+    since: FromQuery[str | None] = None,
+    until: FromQuery[str | None] = None,
+    limit: Limit = 50,
+    cursor: FromQuery[str | None] = None,
+) -> DeadLetterPage:
+    """List what no stage could take, the newest failure first; `since` and `until` are ISO 8601 times."""
+    wanted = LetterFilter(
+        tenant=request.user.tenant,
+        stage=stage,
+        code=None if code is None else code.lower(),
+        source=source,
+        document_id=document_id,
+        since=_ms(since, "since"),
+        until=_ms(until, "until"),
+    )
+    below = None if cursor is None else _offsets(cursor, 1)[0]
+    found = await service.open.newest(wanted, limit=limit, below=below)
+    return DeadLetterPage(
+        items=[DeadLetterView(**_fields(each)) for each in found.letters],
+        total=found.total,
+        next_cursor=None if found.after is None else str(found.after),
+    )
+
+
+@get("/ops/dead-letters/{letter_id:str}", operation_id="ops_dead_letter", guards=[needs("admin")])
+async def ops_dead_letter(
+    letter_id: FromPath[str], request: ApiRequest, service: NamedDependency[DeadLetterService]
+) -> DeadLetterWhole:
+    """Show a dead letter with its record."""
+    each = await _one(service, request.user.tenant, letter_id)
+    return DeadLetterWhole(**_fields(each), record=_record(each.letter))
+
+
+@get("/ops/dead-letters/{letter_id:str}/record", operation_id="ops_dead_letter_record", guards=[needs("admin")])
+async def ops_dead_letter_record(
+    letter_id: FromPath[str],
+    request: ApiRequest,
+    service: NamedDependency[DeadLetterService],
+) -> Response[bytes]:
+    """Give the value of the letter's record, byte by byte."""
+    each = await _one(service, request.user.tenant, letter_id)
+    value = await service.body(each.letter) or b""
+    # Whatever it is, it's not for a browser to run.
+    headers = {"Content-Disposition": f'attachment; filename="{each.id}"', "X-Content-Type-Options": "nosniff"}
+    return Response(value, media_type="application/octet-stream", headers=headers)
+
+
+@post("/ops/dead-letters/redrive", operation_id="ops_dead_letters_redrive", guards=[needs("admin")], status_code=200)
+async def ops_dead_letters_redrive(
+    data: JSONBody[LetterSelection],
+    request: ApiRequest,
+    service: NamedDependency[DeadLetterService],
+) -> SettledPage:
+    """Send records again, the oldest first; what something newer has overtaken is `superseded` and not sent."""
+    return await _settled(data, request, service, service.redrive)
+
+
+@post("/ops/dead-letters/drop", operation_id="ops_dead_letters_drop", guards=[needs("admin")], status_code=200)
+async def ops_dead_letters_drop(
+    data: JSONBody[LetterSelection],
+    request: ApiRequest,
+    service: NamedDependency[DeadLetterService],
+) -> SettledPage:
+    """Give records up for good."""
+    return await _settled(data, request, service, service.drop)
+
+
+async def _settled(
+    chosen: LetterSelection,
+    request: ApiRequest,
+    service: DeadLetterService,
+    settle: Callable[..., Awaitable[list[SettledLetter]]],
+) -> SettledPage:
+    above, upto = (-1, None) if chosen.cursor is None else _offsets(chosen.cursor, 2)
+    found = await service.open.oldest(chosen.wanted(request.user.tenant), limit=MOST, above=above, upto=upto)
+    items = await settle(found.letters, dry_run=chosen.dry_run)
+    known = {each.id for each in items}
+    unknown = [id_ for id_ in dict.fromkeys(chosen.ids or ()) if id_ not in known]
+    items += [SettledLetter(id=id_, outcome="unknown", sentence=f"there is no dead letter {id_}") for id_ in unknown]
+    # What fails again meanwhile isn't taken in the same run, or a run might never end.
+    cursor = None if found.after is None else f"{found.after}-{found.end if upto is None else upto}"
+    return SettledPage(items=items, dry_run=chosen.dry_run, next_cursor=cursor)
+
+
+async def _one(service: DeadLetterService, tenant: str, letter_id: str) -> OpenLetter:
+    found = await service.open.newest(LetterFilter(tenant=tenant, ids=frozenset((letter_id,))), limit=1)
+    if not found.letters:
+        raise Problem(404, "there is no such dead letter")
+    return found.letters[0]
+
+
+def _fields(each: OpenLetter) -> dict[str, Any]:
+    letter = each.letter
+    return {
+        "id": each.id,
+        "stage": letter.stage,
+        "code": letter.code.upper(),
+        "error": letter.sentence,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "attempts": letter.attempts,
+        "redrives": letter.redrives,
+        "first_seen": iso(letter.first_seen),
+        "last_seen": iso(letter.last_seen),
+        "size": letter.blob.size if letter.blob is not None else len(letter.value or b""),
+        "document_id": letter.document_id,
+        "source": letter.source,
+        "path": letter.path,
+        "version": letter.version,
+        "traceback_digest": letter.traceback_digest,
+    }
+
+
+def _record(letter: DeadLetter) -> RecordView:
+    return RecordView(
+        time=iso(letter.time),
+        headers=[(name, _bytes(value)) for name, value in letter.headers],
+        key=None if letter.key is None else _bytes(letter.key),
+        value=None if letter.value is None else _bytes(letter.value),
+        blob=letter.blob,
+    )
+
+
+def _bytes(value: bytes) -> RecordBytes:
+    try:
+        return RecordBytes(text=value.decode())
+    except UnicodeDecodeError:
+        return RecordBytes(base64=base64.b64encode(value).decode())
+
+
+def _offsets(cursor: str, count: int) -> Sequence[int]:
+    parts = cursor.split("-")
+    if len(parts) != count or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        raise invalid("cursor", "is none that this API gave")
+    return [int(part) for part in parts]
+
+
+def _ms(text: str | None, field: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise invalid(field, f"{text!r} is no time such as 2026-11-20T18:00:00Z") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

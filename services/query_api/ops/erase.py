@@ -1,0 +1,142 @@
+"""The routes of erasure, for admins: documents of their own tenant."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.documents.bulk_delete import confirmed, cursor_of
+from services.query_api.documents.selection import DocumentSelector, selection
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.ops.eraser import Eraser
+from services.query_api.ops.purge import FileMatch, KeptPart, canaries, forgotten, seen
+from shared.log import Log
+from shared.state.index import Index
+from shared.state.ledger import Entry, Ledger
+
+MOST = 100  # ids of one request
+MOST_CANARIES = 1000
+Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
+Words = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=4)], ...], msgspec.Meta(max_length=MOST_CANARIES)]
+
+
+@dataclass(frozen=True)
+class DataLocation:
+    """Where the process keeps what it keeps."""
+
+    log: Log
+    index: Index
+    ledger: Ledger
+    data: Path | None  # None: nothing of it
+
+
+class Erase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which documents to erase: by id, or all of a source, deleted ones too."""
+
+    document_ids: Ids | None = None
+    source: str | None = None
+    confirm: int | None = None  # with `source`: the count that the caller was told
+    dry_run: bool = False  # only count, and choose canaries
+    cursor: str | None = None
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How one document stands: `erased`, `unknown`, `failed`; in a dry run `standing`."""
+
+    document_id: str
+    outcome: str
+    error: str | None = None
+    canaries: list[str] = []
+
+
+class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What became of each document of this page."""
+
+    matched: int  # how many there were before this page
+    items: list[Erased]
+    next_cursor: str | None
+
+
+class Forget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Words of erased documents to look for; with `dryRun` nothing is made anew before."""
+
+    canaries: Words = ()
+    dry_run: bool = False
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made anew, and in which files the words still are."""
+
+    parts: list[KeptPart]
+    files: int  # that were searched
+    found: list[FileMatch]
+
+
+@post("/ops/erase", operation_id="ops_erase", guards=[needs("admin")], status_code=200)
+async def ops_erase(
+    data: JSONBody[Erase],
+    request: ApiRequest,
+    place: NamedDependency[DataLocation],
+    selector: NamedDependency[DocumentSelector],
+    eraser: NamedDependency[Eraser],
+) -> ErasedPage:
+    """Erase documents: index, blobs, dead letters and truth keep an id and a version. A page a request.
+
+    By `source` it only counts without `confirm`, and refuses (409) where the count has changed.
+    """
+    if (data.document_ids is None) == (data.source is None):
+        raise invalid("documentIds", "either these or a source must be given")
+    tenant = request.user.tenant
+    unknown: list[Erased] = []
+    after: str | None = None
+    if data.source is not None:
+        chosen = selection(tenant, {"source": [data.source]}, gone=True)
+        matched = await selector.count(chosen)
+        if data.confirm is None and not data.dry_run:
+            return ErasedPage(matched=matched, items=[], next_cursor=None)
+        if data.confirm is not None and data.cursor is None:
+            confirmed(data.confirm, matched)
+        entries, after = await selector.page(chosen, cursor_of(data.cursor))
+    else:
+        names = list(dict.fromkeys(data.document_ids or ()))
+        entries = await _known(place.ledger, tenant, names)
+        missing = set(names) - {entry.document_id for entry in entries}
+        unknown = [
+            Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
+        ]
+        matched = len(entries)
+    if data.dry_run:
+        items = [
+            Erased(
+                document_id=entry.document_id,
+                outcome="standing",
+                canaries=await canaries(place.index, entry.document_id),
+            )
+            for entry in entries
+        ]
+    else:
+        outcome = await eraser.erase(entries, wait_of(request)[0])
+        items = [
+            Erased(document_id=name, outcome="failed" if error else "erased", error=error)
+            for name, error in outcome.items()
+        ]
+    return ErasedPage(matched=matched, items=[*items, *unknown], next_cursor=after)
+
+
+@post("/ops/forget", operation_id="ops_forget", guards=[needs("admin")], status_code=200)
+async def ops_forget(data: JSONBody[Forget], place: NamedDependency[DataLocation]) -> Forgotten:
+    """Make log and store anew without what was deleted, and say which files still hold one of the words."""
+    parts = [] if data.dry_run else await forgotten(place.log, place.index)
+    count, found = (0, []) if place.data is None else await seen(place.data, data.canaries)
+    return Forgotten(parts=parts, files=count, found=found)
+
+
+async def _known(ledger: Ledger, tenant: str, names: list[str]) -> list[Entry]:
+    entries = [await ledger.get(name) for name in names]
+    return [entry for entry in entries if entry is not None and entry.tenant == tenant]

@@ -1,0 +1,205 @@
+"""Documents erased: out of the index, the blobs, the dead letters and the log. docs/erasure.md.
+
+First a version that says so, through the log like any other: whatever is in flight is fenced by it. When it answers,
+all that is older goes. What the files then still hold goes when they are made anew: `forget`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+from aiokafka import TopicPartition
+
+from services.query_api.ingest.submissions import Submissions
+from services.query_api.ops.redrive import SETTLED_HEADER
+from shared.blobs import Blobs
+from shared.contracts import (
+    ERASED,
+    BlobRef,
+    DocumentChunked,
+    DocumentExtracted,
+    DocumentVersion,
+    LogPosition,
+    decode,
+    encode,
+    erasure,
+)
+from shared.errors import Rejected
+from shared.log import ErasableLog, Log, Publish, Record, Replacement
+from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of
+from shared.log.integrity import sealed
+from shared.log.open_letters import LetterFilter, OpenLetters
+from shared.log.publish import partition_of
+from shared.log.read import reading
+from shared.state.index import Index
+from shared.state.ledger import Entry, older
+from shared.submission import submission_of
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+
+log = structlog.get_logger(__name__)
+
+_LETTERS = 100  # of one read: each may be 256 kB
+
+
+class DocumentMention(NamedTuple):
+    """What a record says of a document."""
+
+    document_id: str
+    place: LogPosition  # of the submission that it was made of
+    blobs: frozenset[str]  # sha256 of what it refers to
+    erases: bool  # it holds nothing but the id
+
+
+def mention(record: Record, chunks: str) -> DocumentMention | None:
+    """Return what the record of documents.submitted, documents.extracted or `chunks` is about; None: nobody knows."""
+    try:
+        if record.topic == SUBMITTED:
+            submitted = submission_of(record)
+            return DocumentMention(
+                submitted.document_id, position_of(record), _sha256(submitted.blob), submitted.erases is not None
+            )
+        if record.topic == EXTRACTED and record.value is not None:
+            extracted = decode(record.value, DocumentExtracted)
+            text = extracted.document.text_sha256
+            return _of_version(extracted.document, _sha256(extracted.chunks_blob) | ({text} if text else set()))
+        if record.topic == chunks and record.value is not None:
+            event = decode(record.value, DocumentChunked)
+            return _of_version(event.document, _sha256(event.blob))
+    except Rejected:
+        return None
+    return None
+
+
+def _of_version(document: DocumentVersion, blobs: frozenset[str]) -> DocumentMention:
+    return DocumentMention(document.document_id, document.place, blobs, document.raw_hash == ERASED)
+
+
+def _sha256(ref: BlobRef | None) -> frozenset[str]:
+    return frozenset() if ref is None else frozenset({ref.sha256})
+
+
+def goes(found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> bool:
+    """Return whether the record has to go: its document was erased at a later place. An erasure itself stays."""
+    return (
+        found is not None
+        and not found.erases
+        and found.document_id in erased
+        and older(found.place, erased[found.document_id])
+    )
+
+
+class _Fence(NamedTuple):
+    """An erasure that answers."""
+
+    tenant: str
+    place: LogPosition  # what is older goes
+    at: float  # seconds of the loop's clock: it answered before
+
+
+class Eraser:
+    """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
+
+    def __init__(self, *, submissions: Submissions, index: Index, blobs: Blobs, log: Log, publish: Publish) -> None:
+        self._submissions = submissions
+        self._index = index
+        self._blobs = blobs
+        self._log = log
+        self._publish = publish
+        self._letters = OpenLetters(log)
+        self._chunks = chunks_topic(index.generation.id)
+
+    async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
+        """Return by document id None where it is erased, or why not, or not yet, or why it stands all the same."""
+        said = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
+        fences: dict[str, _Fence] = {}
+        outcome: dict[str, str | None] = {}
+        for entry, fence in zip(entries, said, strict=True):
+            if isinstance(fence, _Fence):
+                fences[entry.document_id] = fence
+            outcome[entry.document_id] = fence if isinstance(fence, str) else None
+        if fences:
+            await self._clean(fences)
+        return outcome
+
+    async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
+        try:
+            receipt = await self._submissions.submit(erasure(entry.tenant, entry.document_id))
+        except Rejected as error:
+            return error.sentence
+        ended = await self._submissions.end(receipt, wait_s)
+        if ended is None:
+            return f"the log has it, but the workers haven't come to it within {wait_s:g} s: erase it again"
+        if ended.last.status == "failed":
+            return ended.last.error or "it failed"
+        # Sent again meanwhile, or before by a foreign producer to a partition whose clock is ahead. Nothing is cleaned
+        # then: what stands may be a version that came earlier and was only asked for again.
+        if not ended.entry.erased:
+            return "a submission with a later place stands: erase it again"
+        # What was sent again is entered in the ledger before a worker puts a blob of it.
+        return _Fence(entry.tenant, ended.entry.accepted.place, ended.seen)
+
+    async def _clean(self, fences: Mapping[str, "_Fence"]) -> None:
+        tenants = {name: fence.tenant for name, fence in fences.items()}
+        erased = {name: fence.place for name, fence in fences.items()}
+        kept: dict[str, set[str]] = {name: set() for name in erased}
+        async for record in self._records(EXTRACTED, erased):
+            found = mention(record, self._chunks)
+            if found is not None and goes(found, erased):
+                await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
+            else:
+                _keep(kept, found, erased)
+        await self._settle_letters({*tenants.values()}, erased)
+        if isinstance(self._log, ErasableLog):
+            await self._log.overwrite(lambda record: self._instead(record, tenants, erased))
+        # What the user has sent again since has blobs, too. They may be there before the records that name them, but
+        # whatever of it a worker puts, it puts after the fence.
+        since = min(place.time for place in erased.values()) - SKEW_MS
+        for topic in (SUBMITTED, EXTRACTED, self._chunks):
+            async for record in self._records(topic, erased, since=since):
+                _keep(kept, mention(record, self._chunks), erased)
+        for name, fence in fences.items():
+            age_s = asyncio.get_running_loop().time() - fence.at
+            await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
+        log.info("documents_erased", count=len(erased))
+
+    def _instead(
+        self, record: Record, tenants: Mapping[str, str], erased: Mapping[str, LogPosition]
+    ) -> Replacement | None:
+        found = mention(record, self._chunks)
+        if found is None or not goes(found, erased):
+            return None
+        name = found.document_id
+        if record.topic != SUBMITTED:
+            return Replacement(record.key, None)
+        # Not a null: read again, that would delete, or be refused. This is as old as what it replaces.
+        value = encode(erasure(tenants[name], name))
+        return Replacement(name.encode(), value, sealed(value, {PLACE_HEADER: position_header(found.place)}))
+
+    async def _records(self, topic: str, names: Collection[str], since: int | None = None) -> AsyncIterator[Record]:
+        """Yield all records, from `since` (ms) on, of the partitions in which these documents' records belong."""
+        ends = await self._log.end_offsets(topic)
+        starts = {} if since is None else await self._log.offsets_since(topic, since)
+        for partition in sorted({partition_of(name.encode(), len(ends)) for name in names}):
+            tp = TopicPartition(topic, partition)
+            async with reading(self._log, tp) as reader:
+                async for record in reader.between(starts.get(tp, 0), ends[tp]):
+                    yield record
+
+    async def _settle_letters(self, tenants: Collection[str], erased: Mapping[str, LogPosition]) -> None:
+        for tenant in sorted(tenants):
+            for name, place in erased.items():
+                wanted, above = LetterFilter(tenant=tenant, document_id=name), -1
+                while True:
+                    found = await self._letters.oldest(wanted, limit=_LETTERS, above=above)
+                    for each in found.letters:
+                        for key in each.keys if older(each.letter.place, place) else ():
+                            await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
+                    if found.after is None:
+                        break
+                    above = found.after
+
+
+def _keep(kept: Mapping[str, set[str]], found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> None:
+    if found is not None and found.document_id in kept and not goes(found, erased):
+        kept[found.document_id] |= found.blobs

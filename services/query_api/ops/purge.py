@@ -1,0 +1,110 @@
+"""Files made anew without what was erased, and searched for words of it."""
+
+import asyncio
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from services.query_api.ops import file_scan
+from shared.errors import Unavailable
+from shared.ids import text_hash
+from shared.log import ErasableLog, Log
+from shared.state.index import Index
+from shared.topics import SUBMITTED
+
+_SHORTEST, _LONGEST = 12, 40  # characters of a canary
+_CANARIES = 4  # of one document
+# As they stand in every file: JSON escapes nothing of this.
+_PLAIN = re.compile(rf"[\w,.;:()\- ]{{{_SHORTEST},{_LONGEST}}}(?=\W|$)")
+
+
+class KeptPart(msgspec.Struct, frozen=True):
+    """What one part keeps of the erased, and for how long."""
+
+    name: str
+    forgotten: bool
+    sentence: str
+
+
+class FileMatch(msgspec.Struct, frozen=True):
+    """A file with something of the erased in it."""
+
+    file: str  # within the data folder
+    canaries: int  # how many of them
+
+
+def canary(text: str) -> str | None:
+    """Return the longest plain run of the text, of 12 to 40 characters, or None where there is none."""
+    return max((found.strip() for found in _PLAIN.findall(text)), key=len, default=None)
+
+
+async def canaries(index: Index, document_id: str) -> list[str]:
+    """Return words of the document that answers, out of passages that stand in no other one; none where there are none.
+
+    In the text of another document they would be found for ever, and rightly.
+    """
+    head = await index.head(document_id)
+    chosen: list[str] = []
+    step = max(1, (head.chunk_count if head else 0) // (2 * _CANARIES))
+    start = 0
+    while head is not None and not head.deleted and start < head.chunk_count and len(chosen) < _CANARIES:
+        page = await index.chunks_page(document_id, head.version, start=start, limit=1)
+        for payload in page:
+            words = canary(payload["text"])
+            if words is not None and not await index.stands_elsewhere(document_id, text_hash(payload["text"])):
+                chosen.append(words)
+        start += step
+    return list(dict.fromkeys(chosen))
+
+
+async def forgotten(log: Log, index: Index) -> list[KeptPart]:
+    """Return what each part has forgotten, once those whose files are ours have made them anew.
+
+    Raises:
+        Unavailable: a part is away, or can't write; what is erased stays so, ask again.
+    """
+    if isinstance(log, ErasableLog):
+        await log.forget()
+        parts = [KeptPart("log", forgotten=True, sentence="the log's file was written anew")]
+    else:
+        kept = await log.retention_ms(SUBMITTED)
+        days = "no retention: for ever" if kept is None else f"{kept / 86_400_000:g} days, and a segment's age"
+        parts = [
+            KeptPart("log", forgotten=False, sentence=f"the cluster forgets by compaction and retention ({days})"),
+        ]
+    if await index.rewrite():
+        parts.append(KeptPart("store", forgotten=True, sentence="the store's files were written anew"))
+    else:
+        said = "the Qdrant server forgets when its optimizer rewrites a segment, or its collection is made anew"
+        parts.append(KeptPart("store", forgotten=False, sentence=said))
+    return parts
+
+
+async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[FileMatch]]:
+    """Return how many files were read in the folder, and which of them hold some of the words.
+
+    Raises:
+        Unavailable: they can't be read.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",  # whatever the environment says, this file and Python's own
+        file_scan.__file__,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    order = msgspec.json.encode({"folder": str(folder), "words": words})
+    try:
+        answer, complaint = await process.communicate(order)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        raise Unavailable(f"the files in {folder} can't be searched: {last or process.returncode}")
+    count, found = msgspec.json.decode(answer, type=tuple[int, list[tuple[str, int]]])
+    return count, [FileMatch(*each) for each in found]

@@ -1,0 +1,247 @@
+"""Dead letters sent again, once what was wrong is mended. CORRECTNESS 7.
+
+A submission goes back to the first stage with its place. A version of a later stage goes back as its record of
+documents.extracted, the truth: whatever has been made of it since, the fences decide. Nothing is sent that something
+newer has overtaken. `plan_redrive` decides without I/O.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+import msgspec
+import structlog
+from aiokafka import TopicPartition
+
+from shared.blobs import Blobs
+from shared.contracts import DeadLetter, truth_key
+from shared.errors import Rejected
+from shared.log import Log, Publish, Record
+from shared.log.dead_letters import body_owner
+from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
+from shared.log.integrity import HASH_HEADER
+from shared.log.open_letters import OpenLetter, OpenLetters
+from shared.log.publish import partition_of
+from shared.log.read import reading
+from shared.state.ledger import Entry, Ledger, older
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED
+
+log = structlog.get_logger(__name__)
+
+SETTLED_HEADER = "sluice-settled"  # how a letter was settled
+
+Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
+
+
+class NothingToRedrive(msgspec.Struct, frozen=True):
+    """Something newer was accepted, or the document is gone: nothing is to be sent."""
+
+    sentence: str
+
+
+class ResendRecord(msgspec.Struct, frozen=True):
+    """The letter's own record is to be sent again."""
+
+    topic: str
+    key: bytes
+    route: bytes
+
+
+class ResendVersion(msgspec.Struct, frozen=True):
+    """The version's record of documents.extracted is to be sent again."""
+
+    document_id: str
+    version: int
+    since: int  # ms since 1970: it isn't older than that
+
+
+Remedy = ResendRecord | ResendVersion | NothingToRedrive
+
+
+class SettledLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one letter was settled, or why it wasn't."""
+
+    id: str
+    outcome: Done
+    sentence: str | None = None
+
+
+def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
+    """Return what to send for the letter; `entry` is its document's in the ledger, None when there is none."""
+    if letter.topic == SUBMITTED:
+        if entry is not None and older(letter.place, entry.accepted.place):
+            return NothingToRedrive(f"version {entry.accepted.version} was accepted since")
+        key = (letter.document_id or "").encode() or letter.key or b""
+        return ResendRecord(SUBMITTED, key, key)
+    name = document_of(letter)
+    if name is None:
+        if letter.topic == EXTRACTED:  # unreadable, key and all: whatever it was, it goes where it was
+            return ResendRecord(EXTRACTED, letter.key or b"", letter.key or b"")
+        return NothingToRedrive("nothing in the record tells which document it was made of")
+    if entry is None:
+        return NothingToRedrive(f"document {name} is gone")
+    version = letter.version if letter.version is not None else entry.accepted.version
+    if version < entry.accepted.version:
+        return NothingToRedrive(f"version {entry.accepted.version} was accepted since")
+    if letter.topic == EXTRACTED:
+        return ResendRecord(EXTRACTED, letter.key or truth_key(name, version), name.encode())
+    return ResendVersion(name, version, since=letter.place.time if letter.version is not None else 0)
+
+
+def document_of(letter: DeadLetter) -> str | None:
+    """Return the id of the letter's document: as its body told, else as the record's key does."""
+    if letter.document_id is not None:
+        return letter.document_id
+    name = (letter.key or b"").decode(errors="replace").partition("/")[0]
+    try:
+        return name if letter.topic != SUBMITTED and str(UUID(name)) == name else None
+    except ValueError:
+        return None
+
+
+class DeadLetterService:
+    """Shows and settles open letters. Every call may be repeated. Raises Unavailable when a part is away."""
+
+    def __init__(self, *, log: Log, ledger: Ledger, blobs: Blobs, publish: Publish) -> None:
+        self.open = OpenLetters(log)
+        self._log = log
+        self._ledger = ledger
+        self._blobs = blobs
+        self._publish = publish
+
+    async def body(self, letter: DeadLetter) -> bytes | None:
+        """Return the value of the letter's record.
+
+        Raises:
+            Rejected: its blob is missing or altered.
+        """
+        if letter.blob is None:
+            return letter.value
+        return await self._blobs.get(*body_owner(letter), letter.blob)
+
+    async def redrive(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
+        """Return how each letter was settled, in their order; refused ones stay open. Dry: how each would be."""
+        names = [document_of(each.letter) for each in letters]
+        entries = await asyncio.gather(*(_nothing() if name is None else self._ledger.get(name) for name in names))
+        remedies = [plan_redrive(each.letter, entry) for each, entry in zip(letters, entries, strict=True)]
+        truth = await redrive_state(self._log, {each for each in remedies if isinstance(each, ResendVersion)})
+        settled: dict[int, SettledLetter] = {}
+        # As they came: of two submissions of a document, the later one has the last word again.
+        for at in sorted(range(len(letters)), key=lambda at: _came(letters[at].letter)):
+            settled[at] = await self._redriven(letters[at], remedies[at], truth, dry_run=dry_run)
+        return [settled[at] for at in range(len(letters))]
+
+    async def drop(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
+        """Return that each letter was dropped: its record will not be tried again. Dry: nothing is."""
+        for each in letters:
+            if not dry_run:
+                await self._settle(each, "dropped")
+        return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
+
+    async def _redriven(
+        self, each: OpenLetter, what: Remedy, truth: Mapping[ResendVersion, Record], *, dry_run: bool
+    ) -> SettledLetter:
+        try:
+            sending = await self._sending(each.letter, what, truth)
+        except Rejected as error:
+            return SettledLetter(id=each.id, outcome="refused", sentence=error.sentence)
+        if isinstance(sending, NothingToRedrive):
+            if not dry_run:
+                await self._settle(each, "superseded")
+            return SettledLetter(id=each.id, outcome="superseded", sentence=sending.sentence)
+        if not dry_run:
+            try:
+                await self._publish(
+                    sending.topic, sending.value, key=sending.key, route=sending.route, headers=sending.headers
+                )
+            except Rejected as error:
+                return SettledLetter(id=each.id, outcome="refused", sentence=error.sentence)
+            # Only now: a crash in between leaves a letter too many, and never one too few.
+            await self._settle(each, "redriven")
+        return SettledLetter(id=each.id, outcome="redriven")
+
+    async def _sending(
+        self, letter: DeadLetter, what: Remedy, truth: Mapping[ResendVersion, Record]
+    ) -> "_Sending | NothingToRedrive":
+        match what:
+            case NothingToRedrive():
+                return what
+            case ResendRecord(topic, key, route):
+                return _Sending(topic, key, route, await self.body(letter), _headers(letter))
+            case ResendVersion(document_id, version):
+                record = truth.get(what)
+                if record is None:
+                    return NothingToRedrive(f"version {version} of document {document_id} is out of the truth")
+                headers = _headers(letter)
+                headers.pop(HASH_HEADER, None)  # of the letter's record, which this one isn't
+                if (told := header(record, HASH_HEADER)) is not None:
+                    headers[HASH_HEADER] = told
+                return _Sending(EXTRACTED, record.key, document_id.encode(), record.value, headers)
+
+    async def _settle(self, each: OpenLetter, outcome: Done) -> None:
+        for key in each.keys:
+            await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
+        log.info("dead_letter_settled", id=each.id, outcome=outcome, stage=each.letter.stage, code=each.letter.code)
+
+
+class _Sending(NamedTuple):
+    topic: str
+    key: bytes
+    route: bytes
+    value: bytes | None
+    headers: Mapping[str, str]
+
+
+async def _nothing() -> None: ...
+
+
+def _came(letter: DeadLetter) -> tuple[int, int, int]:
+    return letter.place.time, letter.place.partition, letter.place.offset
+
+
+def _headers(letter: DeadLetter) -> dict[str, str]:
+    """Return the record's own headers, as far as they are text, with its place and the count of redrives."""
+    own: dict[str, str] = {}
+    for name, value in letter.headers:
+        try:
+            own.setdefault(name, value.decode())
+        except UnicodeDecodeError:
+            log.warning("header_left_out", header=name, topic=letter.topic, offset=letter.offset)
+    return {**own, PLACE_HEADER: position_header(letter.place), REDRIVE_HEADER: str(letter.redrives + 1)}
+
+
+async def redrive_state(log: Log, wanted: Collection[ResendVersion]) -> dict[ResendVersion, Record]:
+    """Return the newest record of each version on documents.extracted, of those that are there.
+
+    A pass over each partition that holds one of them, from the oldest that is wanted: keep the number small.
+
+    Raises:
+        Unavailable: the log is away.
+    """
+    since = max(0, min((each.since for each in wanted), default=0) - SKEW_MS)
+    found = await _newest(log, wanted, since)
+    # The clock may have gone back since the submission was taken in: nothing is given up before all was read.
+    if since and (missing := set(wanted) - found.keys()):
+        found |= await _newest(log, missing, 0)
+    return {each: record for each, record in found.items() if record.value is not None}
+
+
+async def _newest(log: Log, wanted: Collection[ResendVersion], since: int) -> dict[ResendVersion, Record]:
+    """Return the newest record of each version, null or not, of those that are there since a time, ms since 1970."""
+    if not wanted:
+        return {}
+    count = len(await log.end_offsets(EXTRACTED))
+    starts = await log.offsets_since(EXTRACTED, since)
+    of_partition: dict[int, dict[bytes, ResendVersion]] = {}
+    for each in wanted:
+        partition = partition_of(each.document_id.encode(), count)
+        of_partition.setdefault(partition, {})[truth_key(each.document_id, each.version)] = each
+    found: dict[ResendVersion, Record] = {}
+    for partition, keys in of_partition.items():
+        tp = TopicPartition(EXTRACTED, partition)
+        async with reading(log, tp) as reader:
+            async for record in reader.between(starts[tp], (await reader.bounds())[1]):
+                if record.key in keys:
+                    found[keys[record.key]] = record
+    return found

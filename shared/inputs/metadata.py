@@ -1,0 +1,45 @@
+"""What a caller's metadata may be: it is written again with every chunk, and stores have their limits. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+MOST_DEPTH: Final = 16  # the store's payloads are as deep
+MOST_BYTES: Final = 40_000
+_MOST_INTEGER: Final = 2**63 - 1
+
+
+class InvalidMetadata(ValueError):  # noqa: N818 - says what the metadata are
+    """Says which field can't be kept, and why."""
+
+    def __init__(self, field: str, what: str) -> None:
+        """Take the field's path, and what is wrong with it."""
+        super().__init__(f"{field} {what}")
+        self.field = field
+        self.what = what
+
+
+def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """Return the metadata, when they can be stored.
+
+    Raises:
+        InvalidMetadata: an integer is too large, or all of it too large or too deep.
+    """
+    _check(metadata, field, MOST_DEPTH)
+    if len(msgspec.json.encode(metadata)) > MOST_BYTES:
+        raise InvalidMetadata(field, f"is larger than {MOST_BYTES} bytes")
+    return dict(metadata)
+
+
+def _check(value: Any, field: str, depth: int) -> None:
+    if depth < 0:
+        raise InvalidMetadata(field.partition(".")[0], f"is nested deeper than {MOST_DEPTH} levels")
+    if isinstance(value, int) and abs(value) > _MOST_INTEGER:
+        raise InvalidMetadata(field, "is an integer beyond 64 bits; send it as a string")
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            _check(each, f"{field}.{key}", depth - 1)
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            _check(each, f"{field}[{number}]", depth - 1)

@@ -1,0 +1,204 @@
+"""Chunks that their caller has made: what of them can be taken, and what is wrong with the rest. Pure.
+
+A chunk is an object, or its text alone. The field names are those of the systems that wrote such chunks before;
+docs/chunks.md lists them. A chunk that can't be taken is left out and told of; the others go on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, get_args
+
+import msgspec
+
+from shared.contracts import ChunkType, PreparedChunk
+from shared.inputs.metadata import InvalidMetadata, checked_metadata
+
+MOST_CHUNKS: Final = 10_000  # of one document
+LONGEST: Final = 20_000  # characters of what is shown
+BODY: Final = b'{"sluiceChunks":'  # how a document of them begins, as doors put it on the log
+
+_TEXT = ("text", "content", "text_content")
+_EMBEDDED = ("embeddingText", "embedding_text")
+_ID = ("id", "chunkId", "chunk_id", "_id")
+_ACTIVE = ("is_active", "isActive")
+_SECTION = ("sectionTitle", "section")
+_PAGE = ("pageNumber", "page")
+_TYPE = ("chunkType",)
+_READ = frozenset(
+    (*_TEXT, *_EMBEDDED, *_ID, *_ACTIVE, *_SECTION, *_PAGE, *_TYPE, "metadata", "tags", "embeddingStrings")
+)
+_TYPES: frozenset[str] = frozenset(get_args(ChunkType))
+
+
+class SkippedChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A chunk that was left out."""
+
+    index: int  # 0-based, among those that were sent
+    error: str
+    id: str | None = None  # the caller's
+
+
+class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a list of chunks."""
+
+    chunks: tuple[PreparedChunk, ...]
+    skipped: tuple[SkippedChunk, ...] = ()
+    inactive: int = 0  # so many said that they are not to be found
+
+    @property
+    def note(self) -> str | None:
+        """Return what was left out, in a sentence; None where nothing was."""
+        total = len(self.chunks) + len(self.skipped) + self.inactive
+        said = [f"chunk {each.index}{f' ({each.id})' if each.id else ''}: {each.error}" for each in self.skipped[:3]]
+        if len(self.skipped) > len(said):
+            said.append(f"and {len(self.skipped) - len(said)} more")
+        parts = [f"{len(self.skipped)} of {total} chunks were left out: {'; '.join(said)}"] if said else []
+        if self.inactive:
+            parts.append(f"{self.inactive} of {total} chunks are not active")
+        return "; ".join(parts) or None
+
+
+def body_of(chunks: Sequence[Any]) -> bytes:
+    """Return the document that these chunks are, the same bytes whatever the order of their fields."""
+    return msgspec.json.encode({"sluiceChunks": chunks}, order="sorted")
+
+
+def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.strip) -> PreparedChunks:
+    """Return the chunks that can be taken, in their order, and why the others can't; `clean` makes text fit to keep."""
+    ready: list[PreparedChunk] = []
+    skipped: list[SkippedChunk] = []
+    inactive, ids = 0, dict[str, int]()
+    for index, value in enumerate(chunks):
+        own = _identity(value)
+        first = index if own is None else ids.setdefault(own, index)
+        error = None
+        if index >= MOST_CHUNKS:
+            error = f"a document may have {MOST_CHUNKS} chunks"
+        elif first != index:
+            error = f"chunk {first} has the same id"
+        else:
+            try:
+                chunk, active = _read(value, clean)
+            except (_Wrong, InvalidMetadata) as wrong:
+                error = str(wrong)
+        if error is not None:
+            skipped.append(SkippedChunk(index=index, error=error, id=own))
+        elif active:
+            ready.append(chunk)
+        else:
+            inactive += 1
+    return PreparedChunks(chunks=tuple(ready), skipped=tuple(skipped), inactive=inactive)
+
+
+class _Wrong(ValueError):  # noqa: N818 - says what the chunk is
+    pass
+
+
+def _identity(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return None
+    found = _first(value, _ID)
+    return str(found)[:200] if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def _read(value: Any, clean: Callable[[str], str]) -> tuple[PreparedChunk, bool]:
+    """Return the chunk, and whether it is active."""
+    if isinstance(value, str):
+        value = {"text": value}
+    if not isinstance(value, Mapping):
+        raise _Wrong("a chunk must be an object or a string")
+    text, embedding = _text(value, clean), _embedding(value, clean)
+    tags, named = _tags(value.get("tags"))
+    active, section, page, kind = (_first(value, names) for names in (_ACTIVE, _SECTION, _PAGE, _TYPE))
+    _expect(isinstance(active, bool | None), "is_active", "true or false", active)
+    _expect(isinstance(section, str | None), "sectionTitle", "a string", section)
+    _expect(page is None or (type(page) is int and page >= 1), "pageNumber", "an integer from 1", page)
+    chunk = PreparedChunk(
+        text=text,
+        embedding=embedding if embedding != text else None,
+        section=section,
+        page=page,
+        type=kind if kind in _TYPES else "semantic",
+        tags=tags,
+        metadata=checked_metadata(_metadata(value, named), "metadata"),
+    )
+    return chunk, active is not False
+
+
+def _metadata(value: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    given = value.get("metadata") or {}
+    _expect(isinstance(given, Mapping), "metadata", "an object", given)
+    metadata = {**{name: each for name, each in value.items() if name not in _READ}, **given}
+    for name, each in named.items():
+        if metadata.setdefault(name, each) != each:
+            raise _Wrong(f"tags.{name} is {each!r}, and metadata.{name} {metadata[name]!r}")
+    for name, names in (("chunk_id", _ID), ("is_active", _ACTIVE)):
+        if (found := _first(value, names)) is not None:
+            metadata[name] = found
+    return metadata
+
+
+def _expect(right: bool, field: str, what: str, found: Any) -> None:
+    if not right:
+        raise _Wrong(f"{field} must be {what}, not {found!r}"[:200])
+
+
+def _first(value: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Return the first of the fields that the chunk, or else its metadata, has."""
+    inner = value.get("metadata")
+    for each in (value, inner if isinstance(inner, Mapping) else {}):
+        for name in names:
+            if each.get(name) is not None:
+                return each[name]
+    return None
+
+
+def _text(value: Mapping[str, Any], clean: Callable[[str], str]) -> str:
+    found = next((value[name] for name in _TEXT if value.get(name) is not None), None)
+    if found is None:
+        found = _variant(value.get("languageVariants"))
+    text = _cleaned(found, "text", clean)
+    if len(text) > LONGEST:
+        raise _Wrong(f"text has {len(text)} characters, at most {LONGEST} are possible")
+    return text
+
+
+def _variant(variants: Any) -> Any:
+    """Return the English text, else that of the first language."""
+    if variants is None:
+        return None
+    _expect(isinstance(variants, Mapping) and bool(variants), "languageVariants", "an object of languages", variants)
+    chosen = variants.get("en", next(iter(variants.values())))
+    return chosen.get("text") if isinstance(chosen, Mapping) else chosen
+
+
+def _embedding(value: Mapping[str, Any], clean: Callable[[str], str]) -> str | None:
+    found = next((value[name] for name in _EMBEDDED if value.get(name) is not None), None)
+    field = _EMBEDDED[0]
+    strings = value.get("embeddingStrings")
+    if found is None and strings is not None:
+        _expect(isinstance(strings, Mapping), "embeddingStrings", "an object", strings)
+        found, field = strings.get("semantic"), "embeddingStrings.semantic"
+    return None if found is None else _cleaned(found, field, clean)
+
+
+def _cleaned(found: Any, field: str, clean: Callable[[str], str]) -> str:
+    if found is None:
+        raise _Wrong(f"{field} is missing")
+    _expect(isinstance(found, str), field, "a string", found)
+    text = clean(found)
+    if not text:
+        raise _Wrong(f"{field} is empty")
+    return text
+
+
+def _tags(found: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the tags of a list, and the named ones of an object: they are fields to filter by."""
+    if found is None:
+        return (), {}
+    if isinstance(found, Mapping):
+        for name, each in found.items():
+            _expect(isinstance(each, str | int), f"tags.{name}", "a string or an integer", each)
+        return (), dict(found)
+    if not isinstance(found, list) or not all(isinstance(tag, str) for tag in found):
+        raise _Wrong("tags must be a list of strings, or an object")
+    return tuple(dict.fromkeys(tag.strip() for tag in found if tag.strip())), {}

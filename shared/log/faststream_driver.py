@@ -1,0 +1,82 @@
+"""The one place that knows FastStream's insides (0.7.8; tests/unit/shared/log/test_seam.py says when they change)."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from faststream import AckPolicy
+from faststream.exceptions import IncorrectState
+from faststream.kafka import KafkaBroker
+
+_logger = logging.getLogger("sluice.log.broker")
+
+
+class Driver(Protocol):
+    """What stands behind a broker instead of aiokafka's clients."""
+
+    def producer(self) -> Any:
+        """Return an unstarted producer with aiokafka's methods."""
+        ...
+
+    def consumer(self, **options: Any) -> Any:
+        """Return an unstarted consumer with aiokafka's methods."""
+        ...
+
+    async def describe_cluster(self) -> dict[str, Any]:
+        """Return anything, or raise: `broker.ping` asks."""
+        ...
+
+
+class _Admin:
+    """FastStream's admin service: here it only pings. Topics are made by `Log.ensure_topics`."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver: Driver | None = driver
+
+    @property
+    def client(self) -> Driver:
+        if self._driver is None:
+            raise IncorrectState("the broker is stopped")
+        return self._driver
+
+    async def create_topics(self, topics: list[Any]) -> list[Any]:
+        del topics
+        return []
+
+    async def disconnect(self) -> None:
+        self._driver = None
+
+
+class DriverBroker(KafkaBroker):
+    """FastStream's KafkaBroker on a driver of ours; everything above the driver is FastStream's own code."""
+
+    def __init__(self, driver: Driver, client_id: str) -> None:
+        super().__init__(
+            client_id=client_id,
+            acks="all",
+            enable_idempotence=True,
+            allow_auto_create_topics=True,  # `_Admin` makes none; False warns at every start that there are none
+            ack_policy=AckPolicy.MANUAL,
+            # The handlers take raw records: there is nothing to inject or to validate.
+            apply_types=False,
+            logger=_logger,
+            log_level=logging.DEBUG,
+        )
+        self._driver = driver
+
+    async def _connect(self) -> Callable[..., Any]:
+        config = self.config.broker_config
+        await config.producer.connect(
+            self._driver.producer(),
+            serializer=config.fd_config._serializer,  # noqa: SLF001 - as FastStream's own connect does
+            codec=config.broker_codec,
+        )
+        config.admin = _Admin(self._driver)  # type: ignore[assignment]  # the two methods that are called
+        config.builder = self._driver.consumer
+        return config.builder
+
+
+async def partitions_of(broker: KafkaBroker, topic: str) -> int:
+    """Return how many partitions the topic has, as the broker's producer knows it."""
+    producer = broker.config.broker_config.producer._producer.producer  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    return len(await producer.partitions_for(topic))

@@ -1,0 +1,52 @@
+"""Where a record first entered the log, how often it was sent again, and its other headers."""
+
+from shared.contracts import LogPosition
+from shared.log import Record
+
+PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
+REDRIVE_HEADER = "sluice-redrive"  # how often the record was taken out of the dead letters
+SKEW_MS = 3_600_000  # between the clocks of two brokers
+
+
+def header(record: Record, name: str) -> str | None:
+    """Return the header's text, or None; bytes that aren't UTF-8 are replaced, not fatal."""
+    for key, value in record.headers:
+        if key == name and value is not None:
+            text: str = value.decode(errors="replace")
+            return text
+    return None
+
+
+def position_of(record: Record) -> LogPosition:
+    """Return where the record first entered the log: as its header says, else where it is."""
+    first = position_from(header(record, PLACE_HEADER) or "")
+    # Where it first came in it came in earlier; one that claims the future would outlive all that comes later.
+    if first is not None and first.time <= record.timestamp + SKEW_MS:
+        return first
+    return LogPosition(partition=record.partition, offset=record.offset, time=record.timestamp)
+
+
+def position_from(text: str) -> LogPosition | None:
+    """Return the place that `position_header` wrote, None where the text is nothing of the kind."""
+    parts = text.split("/")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        return None
+    partition, offset, time = map(int, parts)
+    return LogPosition(partition=partition, offset=offset, time=time)
+
+
+def position_header(place: LogPosition) -> str:
+    """Return the header's text; `position_from` reads it."""
+    return f"{place.partition}/{place.offset}/{place.time}"
+
+
+def redrives_of(record: Record) -> int:
+    """Return how often the record was taken out of the dead letters; a header that is no number is none."""
+    text = header(record, REDRIVE_HEADER) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def redriven(record: Record) -> dict[str, str]:
+    """Return the headers by which what is made of a redriven record is known to be so."""
+    times = redrives_of(record)
+    return {REDRIVE_HEADER: str(times)} if times else {}

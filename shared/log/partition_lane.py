@@ -1,0 +1,63 @@
+"""One partition on its way through a worker: order per key, how far it is, how full. No I/O."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from shared.log import Record
+
+
+class PartitionLane:
+    """Records of one partition. Those with the same key go one after the other, the others side by side."""
+
+    def __init__(self) -> None:
+        self.bytes = 0  # of all records held
+        self._unfinished: dict[int, Record] = {}  # in offset order
+        self._chains: dict[bytes | None, deque[Record]] = {}
+        self._ready: deque[bytes | None] = deque()
+        self._next: int | None = None
+
+    def __len__(self) -> int:
+        """Return how many records aren't finished."""
+        return len(self._unfinished)
+
+    @property
+    def low(self) -> int | None:
+        """Return the offset that may be committed: below it all is finished. None before the first record."""
+        return next(iter(self._unfinished), self._next)
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Take over records, in offset order."""
+        for record in records:
+            self._unfinished[record.offset] = record
+            self._next = record.offset + 1
+            self.bytes += size(record)
+            chain = self._chains.get(record.key)
+            if chain is None:
+                self._chains[record.key] = deque((record,))
+                self._ready.append(record.key)
+            else:
+                chain.append(record)
+
+    def start(self) -> Record | None:
+        """Return a record whose turn has come; None where all wait for an earlier one of their key."""
+        return self._chains[self._ready.popleft()][0] if self._ready else None
+
+    def finish(self, record: Record) -> None:
+        """Note that a started record is done; the next one of its key may start."""
+        del self._unfinished[record.offset]
+        self.bytes -= size(record)
+        chain = self._chains[record.key]
+        chain.popleft()
+        if chain:
+            self._ready.append(record.key)
+        else:
+            del self._chains[record.key]
+
+
+def size(record: Record) -> int:
+    """Return the bytes of key, value and headers."""
+    return (
+        len(record.key or b"")
+        + len(record.value or b"")
+        + sum(len(name) + len(value or b"") for name, value in record.headers)
+    )

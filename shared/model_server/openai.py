@@ -1,0 +1,208 @@
+"""What the embedder and the answers of an OpenAI-compatible server share: its address, its key, its HTTP."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import cache
+from ssl import SSLContext
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+from pydantic import SecretStr
+
+from shared.errors import Unavailable
+from shared.model_server.http import CONNECT_S, refusal, short, transport_named
+from shared.settings import ConfigurationError
+
+KEY_VARIABLE: Final = "SLUICE_OPENAI_API_KEY"
+EXAMPLE: Final = "openai+https://api.openai.com/v1/text-embedding-3-small"
+_LONGEST_REST_S: Final = 60.0  # that a server may ask for by Retry-After
+
+# The base ends with the version, as in /v1, /api/v1 or Gemini's /v1beta/openai; a model's name may hold slashes.
+_PATH: Final = re.compile(r"(?P<base>(?:/[^/]+)*?/v\d+(?:beta/openai)?)/(?P<model>[A-Za-z0-9._:/@+-]+)")
+
+T = TypeVar("T")
+
+
+class OpenAiAddress(msgspec.Struct, frozen=True):
+    """A model on a server."""
+
+    url: str  # https://host:port/v1
+    model: str
+
+    @property
+    def server(self) -> str:
+        """Return how sentences name the server."""
+        return f"the model server at {self.url}"
+
+
+class ModelCard(msgspec.Struct, frozen=True):
+    """What a server lists of a model; most give nothing but the name."""
+
+    id: str
+    max_model_len: int | None = None  # vLLM's: tokens
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    data: list[ModelCard] | None = None
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    error: Any = None
+
+
+def openai_address(variable: str, value: str) -> OpenAiAddress:
+    """Return the address in `openai+https://host:port/v1/model`, or `openai+http://…`; the port may be left out.
+
+    Raises:
+        ConfigurationError: it has another shape; the sentence names `variable` and `value`.
+    """
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"{variable}={value}: {error}") from error
+    if "@" in parts.netloc:  # the value isn't shown: what stands before the @ is likely a key
+        raise ConfigurationError(f"{variable} holds an '@' in its address; a key goes into {KEY_VARIABLE}")
+    path = _PATH.fullmatch(parts.path)
+    if parts.scheme not in {"openai+https", "openai+http"} or not host or parts.query or parts.fragment:
+        raise ConfigurationError(f"{variable}={value} must look like {EXAMPLE}")
+    if path is None:
+        raise ConfigurationError(
+            f"{variable}={value} must end in the API's version and a model's name, as in {EXAMPLE}"
+        )
+    named = f"[{host}]" if ":" in host else host
+    scheme = parts.scheme.removeprefix("openai+")
+    return OpenAiAddress(f"{scheme}://{named}{f':{port}' if port else ''}{path['base']}", path["model"])
+
+
+class OpenAiServer:
+    """JSON over HTTP. Every failure is `Unavailable`, or TooLong where the server says that of what it was sent."""
+
+    def __init__(self, address: OpenAiAddress, key: SecretStr, timeout_s: float) -> None:
+        """Take the address, a key that may be empty, and the longest wait for an answer or its next part, in seconds.
+
+        Raises:
+            ConfigurationError: the key can't stand in a header.
+        """
+        secret = key.get_secret_value().strip()
+        if not (secret.isascii() and secret.isprintable()):
+            raise ConfigurationError(
+                f"{KEY_VARIABLE} holds a character that can't stand in a header: no key has such a one"
+            )
+        self.address = address
+        self._timeout_s = timeout_s
+        self._rests_until = 0.0  # monotonic; the server asked for it
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            headers={"authorization": f"Bearer {secret}"} if secret else {},
+            verify=_trusted(),
+        )
+
+    async def listed(self) -> ModelCard | None:
+        """Return what the server lists of the model; None where it lists others, or nothing that we can read.
+
+        Raises:
+            Unavailable: the server can't be reached, or refuses.
+        """
+        with transport_named(self.address.server):
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._client.get(f"{self.address.url}/models")
+                await self._refuse(response)
+        try:
+            cards = msgspec.json.decode(response.content, type=_Listed).data or []
+        except msgspec.DecodeError:
+            return None
+        return next((card for card in cards if card.id == self.address.model), None)
+
+    async def post(self, path: str, body: dict[str, Any], answer: type[T]) -> T:
+        """Return what the server answers to `body`."""
+        self._rest()
+        with transport_named(self.address.server):
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._client.post(f"{self.address.url}{path}", json=body)
+                await self._refuse(response)
+            return msgspec.json.decode(response.content, type=answer)
+
+    async def events(self, path: str, body: dict[str, Any], event: type[T]) -> AsyncGenerator[T, None]:
+        """Yield the events of a streamed answer; closing the generator closes the connection.
+
+        Raises:
+            Unavailable: as ever, or an event is an error, or the stream ends before its `[DONE]`.
+        """
+        self._rest()
+        server = self.address.server
+        with transport_named(server):
+            request = self._client.build_request("POST", f"{self.address.url}{path}", json=body)
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._client.send(request, stream=True)
+        try:
+            with transport_named(server):
+                async with asyncio.timeout(self._timeout_s):
+                    await self._refuse(response)
+            async with aclosing(_lines(response)) as lines:
+                while True:
+                    with transport_named(server):
+                        async with asyncio.timeout(self._timeout_s):
+                            line = await anext(lines, None)
+                        if line is None:
+                            raise Unavailable(f"{server} stopped before the end of its answer")
+                        name, _, data = line.partition(b":")
+                        if name != b"data":  # a comment, to keep the connection; an event's name; the end of one
+                            continue
+                        if data.strip() == b"[DONE]":
+                            return
+                        if said := msgspec.json.decode(data, type=_Refusal).error:
+                            raise Unavailable(f"{server} answered: {short(_reason(said))}")
+                        decoded = msgspec.json.decode(data, type=event)
+                    yield decoded
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def _rest(self) -> None:
+        left = self._rests_until - time.monotonic()
+        if left > 0:
+            raise Unavailable(f"{self.address.server} asked to be left alone for another {left:.0f} s", "rate_limited")
+
+    async def _refuse(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        with_body = (await response.aread()).decode(errors="replace")
+        try:
+            reason = _reason(msgspec.json.decode(with_body, type=_Refusal).error) or with_body
+        except msgspec.DecodeError:
+            reason = with_body
+        wanted = response.headers.get("retry-after", "")
+        if response.status_code in {429, 503} and re.fullmatch(r"\d{1,9}(\.\d+)?", wanted):
+            self._rests_until = time.monotonic() + min(float(wanted), _LONGEST_REST_S)
+        raise refusal(self.address.server, response.status_code, reason)
+
+
+def _reason(error: Any) -> str:
+    """Return the sentence in an error, whether it is OpenAI's object or, as others write it, a string."""
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error or "")
+
+
+@cache
+def _trusted() -> SSLContext:
+    # Reading the certificates takes 20 ms, and an answer's connection lives no longer than the answer.
+    return httpx.create_ssl_context()
+
+
+async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a body. httpx's own also ends them at U+2028 and U+0085, which stand in answers' texts."""
+    rest = b""
+    async for data in response.aiter_bytes():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest

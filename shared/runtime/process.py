@@ -1,0 +1,142 @@
+"""One service as a process of its own: it waits for what is away, and ends politely."""
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+
+import structlog
+from litestar import Litestar
+from prometheus_client import CollectorRegistry
+
+from shared.errors import Unavailable
+from shared.log.failure import Backoff
+from shared.runtime.listening import answered, bound, url_of
+from shared.runtime.probes import Probed, Troubles, side_app
+from shared.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+SWITCH_S = 0.0005
+_BACKOFF = Backoff(0.2, 5.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningService:
+    """A service that has started."""
+
+    troubles: Troubles  # what its readiness asks
+    registry: CollectorRegistry
+    door: Litestar | None = None  # what answers on SLUICE_PORT
+    closing: Callable[[], None] = lambda: None  # told before the door closes
+
+
+Start = Callable[[Settings, AsyncExitStack], Awaitable[RunningService]]
+Announce = Callable[[str], None]  # takes a line for whoever started the process
+
+
+def run(name: str, settings: Settings, start: Start, announce: Announce, *, door: bool = False) -> int:
+    """Return the exit code after a polite end: 0 after SIGINT or SIGTERM.
+
+    While a part that `start` needs is away, it starts again and again, and says so on its side port.
+
+    Raises:
+        ConfigurationError: a port is taken, or a setting can't work.
+    """
+    tune_interpreter()
+    with ExitStack() as ports:
+        listener = ports.enter_context(bound(settings.host, settings.port)) if door else None
+        side = ports.enter_context(
+            bound(settings.side_host, settings.side_port, host_from="SLUICE_SIDE_HOST", port_from="SLUICE_SIDE_PORT")
+        )
+        service = _Named(name, settings, start)
+        return asyncio.run(service.run(announce, listener, side))
+
+
+def tune_interpreter() -> None:
+    """Make threads that embed or chunk give way to the event loop soon.
+
+    After this long instead of 5 ms: every system call of the loop hands the interpreter's lock over, and waits for it
+    again.
+    """
+    sys.setswitchinterval(SWITCH_S)
+
+
+def settle_memory() -> None:
+    """Leave what the start has made out of all collections: it would be walked through for 50 ms each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def stop_signal() -> asyncio.Event:
+    """Return the event that SIGINT and SIGTERM set, in the running loop."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def done_before(stop: asyncio.Event, *work: "asyncio.Task[object]") -> bool:
+    """Return whether some of `work` ended before `stop` was set; what didn't goes on."""
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({stopped, *work}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    return any(task.done() for task in work)
+
+
+class _Named:
+    """A service that is being run, and what its readiness says before and after."""
+
+    def __init__(self, name: str, settings: Settings, start: Start) -> None:
+        self._name = name
+        self._settings = settings
+        self._start = start
+        self._state = "it is starting"
+
+    async def run(self, announce: Announce, listener: socket.socket | None, side: socket.socket) -> int:
+        stop = stop_signal()
+        probed = Probed(self._troubles, CollectorRegistry())
+        async with AsyncExitStack() as ports, AsyncExitStack() as parts:
+            answering = [await ports.enter_async_context(answered(side_app(probed), side))]
+            watched = f"probes and metrics on {url_of(side)}"
+            announce(f"{self._name} is starting: {watched}")
+            starting = asyncio.create_task(self._started(parts))
+            if not await done_before(stop, starting):
+                starting.cancel()
+                await asyncio.wait({starting})
+                return 0
+            service = starting.result()
+            probed.troubles, probed.registry = service.troubles, service.registry
+            settle_memory()
+            async with AsyncExitStack() as doors:
+                if listener is not None and service.door is not None:
+                    answering.append(await doors.enter_async_context(answered(service.door, listener)))
+                    doors.callback(service.closing)
+                where = f"listens on {url_of(listener)}, " if listener is not None else ""
+                announce(f"{self._name} is ready: {where}{watched}")
+                await done_before(stop, *answering)
+                self._state, probed.troubles = "it is stopping", self._troubles
+            log.info("stopping", service=self._name)
+        return 0
+
+    async def _started(self, stack: AsyncExitStack) -> RunningService:
+        outages = 0
+        while True:
+            async with AsyncExitStack() as attempt:
+                try:
+                    service = await self._start(self._settings, attempt)
+                except Unavailable as error:
+                    self._state = error.sentence
+                    log.warning("start_waits", service=self._name, reason=error.sentence)
+                else:
+                    stack.push_async_exit(attempt.pop_all())
+                    return service
+            await asyncio.sleep(_BACKOFF.delay(outages))
+            outages += 1
+
+    async def _troubles(self) -> dict[str, str | None]:
+        return {self._name: self._state}

@@ -1,0 +1,89 @@
+"""How a version ended: first in the ledger, then as a notice that wakes whoever waits. CORRECTNESS 5."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from shared.contracts import DocumentVersion, Status, StatusNotice, encode
+from shared.log import Publish, Record
+from shared.log.consume import OnDead
+from shared.log.dead_letters import DeadLetters
+from shared.log.failure import Failure
+from shared.state.index import Head
+from shared.state.ledger import Entry, Ledger, finished
+from shared.topics import STATUS
+
+log = structlog.get_logger(__name__)
+
+Failed = Callable[[Record, str, str], Awaitable[None]]  # record, sentence, code
+
+
+def dead_letter(letters: DeadLetters, failed: Failed) -> OnDead:
+    """Return what a stage does with a record it can't take: keep it whole, then say that it failed.
+
+    In this order: whoever sees the failure finds the dead letter.
+    """
+
+    async def on_dead(record: Record, failure: Failure) -> None:
+        await letters(record, failure)
+        await failed(record, failure.sentence, failure.code)
+
+    return on_dead
+
+
+class Statuses:
+    """Writes ends. Every call may be repeated. Raises Unavailable when the store or the log is away."""
+
+    def __init__(self, ledger: Ledger, publish: Publish) -> None:
+        self._ledger = ledger
+        self._publish = publish
+
+    async def end(
+        self,
+        document: DocumentVersion,
+        status: Status,
+        *,
+        chunk_count: int | None = None,
+        error: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        """Write the version's end, unless the ledger's last submission is another version."""
+        described = document if status in ("created", "updated") else None  # a list of what is gone shows what it was
+        at = int(time.time() * 1000)  # shown to people, decided on by nobody
+        entry = await self._ledger.update(
+            document.document_id,
+            lambda seen: finished(
+                seen,
+                document.version,
+                status,
+                at=at,
+                chunk_count=chunk_count,
+                error=error,
+                code=code,
+                described=described,
+            ),
+        )
+        if entry is not None:
+            await self.notify(entry)
+        log.info(
+            "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
+        )
+
+    async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
+        """Write that the version failed; unless it answers, by `answering`: then it was only read again in vain."""
+        if answering is None:
+            await self.end(document, "failed", error=error, code=code)
+        else:
+            await self.end(document, document.outcome, chunk_count=answering.chunk_count)
+
+    async def notify(self, entry: Entry) -> None:
+        """Wake whoever waits for the document: the ledger has news."""
+        notice = StatusNotice(
+            document_id=entry.document_id,
+            tenant=entry.tenant,
+            version=entry.last.version,
+            place=entry.last.place,
+            status=entry.last.status,
+        )
+        await self._publish(STATUS, encode(notice), key=entry.document_id.encode())

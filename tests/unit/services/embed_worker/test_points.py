@@ -1,0 +1,114 @@
+import msgspec
+import numpy as np
+
+from services.embed_worker.points import chunk_points, head_of, sparse_text
+from shared.contracts import Chunk, DocumentVersion, LogPosition
+from shared.ids import chunk_id, point_id, text_hash
+from shared.state.index import vector_hash
+from shared.store import Sparse
+
+PLACE = LogPosition(partition=3, offset=7, time=1_700_000_000_000)
+
+
+def a_version(**fields: object) -> DocumentVersion:
+    given: dict[str, object] = {
+        "document_id": "d",
+        "version": 5,
+        "place": PLACE,
+        "tenant": "t",
+        "source": "s",
+        "path": "p",
+        "outcome": "created",
+        "created_at": 1_700_000_000_000,
+        "updated_at": 1_700_000_000_001,
+    }
+    return DocumentVersion(**(given | fields))  # type: ignore[arg-type]  # a builder
+
+
+def chunks_of(*texts: str) -> list[Chunk]:
+    return [
+        Chunk(order=n, text=text, hash=text_hash(text), start=n, end=n + len(text), tokens=1)
+        for n, text in enumerate(texts)
+    ]
+
+
+def points_of(document: DocumentVersion, *texts: str, slice_: slice = slice(0, 99)) -> list[dict[str, object]]:
+    chunks = chunks_of(*texts)
+    part = chunks[slice_]
+    vectors = [np.array([n, 1], np.float32) for n in range(len(part))]
+    points = chunk_points(document, chunks, slice_, vectors, [Sparse([1], [1.0])] * len(part))
+    assert [point.id for point in points] == [point_id("d", 5, chunk.order) for chunk in part]
+    return [point.payload["metadata"] for point in points]
+
+
+def test_a_callers_metadata_rides_along_and_covers_nothing_of_ours() -> None:
+    [metadata] = points_of(a_version(metadata={"tenant": "victim", "version": 9, "chunkId": "x", "colour": "red"}), "a")
+
+    assert metadata["colour"] == "red"
+    assert (metadata["tenant"], metadata["version"]) == ("t", 5)
+    assert metadata["chunkId"] == chunk_id("d", text_hash("a"), 0)
+
+
+def test_equal_chunks_have_ids_of_their_own_whichever_slice_they_come_in() -> None:
+    whole = [m["chunkId"] for m in points_of(a_version(), "a", "b", "a")]
+    last = [m["chunkId"] for m in points_of(a_version(), "a", "b", "a", slice_=slice(2, 4))]
+
+    assert len(set(whole)) == 3
+    assert last == whole[2:]
+
+
+def test_a_point_tells_where_it_comes_from_and_what_its_vector_was() -> None:
+    [metadata] = points_of(a_version(), "a")
+
+    assert metadata["origin"] == {"topic": "documents.submitted", "partition": 3, "offset": 7}
+    assert metadata["vectorHash"] == vector_hash(np.array([0, 1], np.float32))
+    assert metadata["updatedAt"] == "2023-11-14T22:13:20.001Z"
+
+
+def test_what_stands_before_a_chunk_rides_along_and_changes_neither_id_nor_text() -> None:
+    [chunk] = chunks_of("a")
+    with_context = msgspec.structs.replace(chunk, context_before="before")
+    vector = [np.array([0, 1], np.float32)]
+    plain, more = (
+        chunk_points(a_version(), [each], slice(0, 1), vector, [Sparse([1], [1.0])])[0]
+        for each in (chunk, with_context)
+    )
+
+    assert more.payload["metadata"]["contextBefore"] == "before"
+    assert "contextBefore" not in plain.payload["metadata"]
+    assert (more.id, more.payload["text"]) == (plain.id, plain.payload["text"])
+
+
+def test_the_title_is_searched_by_words_and_never_embedded() -> None:
+    [chunk] = chunks_of("a")
+
+    assert sparse_text(a_version(title="Title"), chunk) == "Title\na"
+    assert sparse_text(a_version(), chunk) == "a"
+
+
+def test_a_section_and_an_embedded_text_are_searched_by_words_beside_what_is_shown() -> None:
+    [chunk] = chunks_of("a")
+
+    more = msgspec.structs.replace(chunk, section="Tea > Green", embedding="b")
+
+    assert sparse_text(a_version(title="Title"), more) == "Title\nTea > Green\na\nb"
+
+
+def test_a_ready_made_chunks_own_metadata_go_before_the_documents_and_cover_nothing_of_ours() -> None:
+    [chunk] = chunks_of("a")
+    own = msgspec.structs.replace(chunk, embedding="b", tags=("x", "y"), metadata={"mood": "warm", "tenant": "victim"})
+    vector = [np.array([0, 1], np.float32)]
+
+    [point] = chunk_points(
+        a_version(metadata={"mood": "cool"}, tags=("x",)), [own], slice(0, 1), vector, [Sparse([1], [1.0])]
+    )
+
+    metadata = point.payload["metadata"]
+    assert (metadata["mood"], metadata["tenant"], metadata["tags"]) == ("warm", "t", ["x", "y"])
+    assert (point.payload["text"], point.payload["embeddingText"]) == ("a", "b")
+
+
+def test_a_deletions_head_says_so() -> None:
+    head = head_of(a_version(outcome="deleted"), 0)
+
+    assert (head.deleted, head.chunk_count, head.version) == (True, 0, 5)

@@ -1,0 +1,119 @@
+"""The second stage on parts in memory: which versions it makes chunks of."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from aiokafka import ConsumerRecord
+
+from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.parsers import ParserPool
+from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, LogPosition, encode, truth_key
+from shared.errors import Rejected
+from shared.ids import document_id
+from shared.log import Record
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.index import Head
+from shared.state.ledger import Entry, Ledger
+from shared.state.statuses import Statuses
+from shared.topics import EXTRACTED, chunks_topic
+from tests.entries import an_entry
+from tests.simulation.parts import GENERATION, Characters, MemoryBlobs, ledger_and_index
+from tests.simulation.store import MemoryStore
+from tests.unit.services.operator_cli.verify.builders import a_version
+
+NAME = document_id(DEFAULT_TENANT, "s", "p")
+CHUNKS = chunks_topic(GENERATION.id)
+
+
+def the_head(version: int) -> Head:
+    return Head(document_id=NAME, version=version, tenant=DEFAULT_TENANT, source="s", path="p")
+
+
+def the_entry(version: int, raw_hash: str) -> Entry:
+    place = LogPosition(partition=0, offset=version, time=version)
+    return an_entry(NAME, accepted=version, place=place, raw_hash=raw_hash)
+
+
+def of_version(number: int, *, deleted: bool = False) -> Record:
+    """Return a record of documents.extracted; the blob of its text is gone."""
+    version = a_version(document_id=NAME, tenant=DEFAULT_TENANT, version=number, text_sha256="0" * 64, text_size=1)
+    if deleted:
+        version = msgspec.structs.replace(version, outcome="deleted", text_sha256=None, raw_hash=ERASED)
+    value = encode(DocumentExtracted(document=version, text=None if deleted or number == 2 else "A lantern."))
+    key = truth_key(NAME, number)
+    return ConsumerRecord(EXTRACTED, 0, number, number, 1, key, value, None, len(key), len(value), ())
+
+
+class Stage(NamedTuple):
+    """The stage, and what it has sent: topic, key, and whether it is a null."""
+
+    chunking: Chunking
+    ledger: Ledger
+    sent: list[tuple[str, bytes, bool]]
+
+
+async def a_stage(head: int | None, entry: Entry | None) -> Stage:
+    store, sent = MemoryStore(), list[tuple[str, bytes, bool]]()
+    ledger, index = await ledger_and_index(store)
+    if head is not None:
+        await index.switch(the_head(head))
+    if entry is not None:
+        await ledger.update(NAME, lambda _: entry)
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **options: Any) -> Any:
+        sent.append((topic, key, value is None))
+
+    chunking = Chunking(
+        ledger=ledger,
+        index=index,
+        blobs=MemoryBlobs(),
+        parsers=ParserPool(1, tokens=Characters()),
+        publish=publish,
+        statuses=Statuses(ledger, publish),
+        room=MemoryBudget(),
+    )
+    return Stage(chunking, ledger, sent)
+
+
+@pytest.mark.parametrize(
+    ("head", "entry", "version", "chunked"),
+    [
+        pytest.param(None, None, 3, True, id="the first"),
+        pytest.param(2, None, 3, True, id="newer than what answers"),
+        pytest.param(3, None, 3, True, id="what answers: its points may be gone"),
+        pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
+        pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
+        pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
+        pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
+        pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),
+    ],
+)
+async def test_a_version_is_chunked_or_struck_from_the_truth(
+    head: int | None, entry: Entry | None, version: int, *, chunked: bool
+) -> None:
+    stage = await a_stage(head, entry)
+
+    await stage.chunking(of_version(version, deleted=version == 4))
+
+    assert stage.sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        pytest.param(None, "failed", id="it never answered"),
+        pytest.param(1, "failed", id="the one before it answers"),
+        pytest.param(2, "created", id="it answers: this was a replay"),
+    ],
+)
+async def test_a_version_whose_text_is_gone_has_failed_unless_it_answers(head: int | None, status: str) -> None:
+    stage = await a_stage(head, the_entry(2, "ab"))
+    with pytest.raises(Rejected) as caught:
+        await stage.chunking(of_version(2))
+
+    await stage.chunking.failed(of_version(2), caught.value.sentence, caught.value.code)
+
+    entry = await stage.ledger.get(NAME)
+    assert entry is not None
+    assert (entry.last.status, entry.last.code) == (status, "blob_missing" if status == "failed" else None)

@@ -1,0 +1,208 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import a_docx, a_docx_of, a_zip
+
+
+def _read(data: bytes) -> Extraction:
+    return extract(data, Hints(filename="report.docx"))
+
+
+def test_paragraphs_and_tables_come_as_markdown_with_what_the_file_says_of_itself() -> None:
+    cell = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>"
+    rows = "".join(f"<w:tr>{cell.format(a)}{cell.format(b)}</w:tr>" for a, b in (("Port", "Tide"), ("Bath", "12_m")))
+
+    read = _read(a_docx(f"<w:p><w:r><w:t>The sea rose.</w:t></w:r></w:p><w:tbl>{rows}</w:tbl>"))
+
+    assert read.text == "The sea rose.\n\n| Port | Tide |\n| --- | --- |\n| Bath | 12_m |"
+    assert (read.title, read.description, read.document_type) == ("The tide", "Of the harbour.", "docx")
+    assert (read.created, read.modified) == ("2024-05-01T10:00:00Z", "2024-06-01T10:00:00Z")
+
+
+def test_it_is_known_by_its_content() -> None:
+    assert detect(a_docx_of("x"), Hints(filename="a.txt", media_type="text/plain")).document_type == "docx"
+
+
+def test_entities_are_not_opened(tmp_path_factory: pytest.TempPathFactory) -> None:
+    secret = tmp_path_factory.mktemp("secret") / "canary"
+    secret.write_text("canary")
+    prolog = f'<!DOCTYPE a [<!ENTITY x SYSTEM "{secret.as_uri()}">]>'
+
+    read = _read(a_docx("<w:p><w:r><w:t>amber &x; lantern</w:t></w:r></w:p>", prolog=prolog))
+
+    assert "amber" in read.text
+    assert "canary" not in read.text
+
+
+@pytest.mark.parametrize(
+    "data", [b"no container", a_zip({"a.txt": "x"}), a_docx_of("x" * 999)[:-30], a_zip({"word/document.xml": "<a"})]
+)
+def test_a_broken_file_is_damaged(data: bytes) -> None:
+    with pytest.raises(Rejected, match=r"^report\.docx is damaged: ") as caught:
+        _read(data)
+
+    assert caught.value.code == "damaged"
+
+
+_STYLES = """<w:style w:type="paragraph" w:default="1" w:styleId="N"><w:name w:val="Normal"/></w:style>
+ <w:style w:type="paragraph" w:styleId="T"><w:name w:val="Title"/></w:style>
+ <w:style w:type="paragraph" w:styleId="H"><w:name w:val="heading 2"/></w:style>
+ <w:style w:type="paragraph" w:styleId="Own"><w:name w:val="Ours"/><w:basedOn w:val="H"/></w:style>
+ <w:style w:type="paragraph" w:styleId="Code"><w:name w:val="Source Code"/></w:style>"""
+_LISTS = """<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/></w:lvl></w:abstractNum>
+ <w:abstractNum w:abstractNumId="1">
+  <w:lvl w:ilvl="0"><w:start w:val="3"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>
+  <w:lvl w:ilvl="1"><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>
+ <w:num w:numId="7"><w:abstractNumId w:val="0"/></w:num><w:num w:numId="8"><w:abstractNumId w:val="1"/></w:num>"""
+
+
+def _p(text: str, style: str = "", *, of: int = 0, level: int = 0) -> str:
+    numbering = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{of}"/></w:numPr>' if of else ""
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/>{numbering}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+
+
+def test_headings_lists_and_code_are_marked_as_their_styles_say() -> None:
+    body = [
+        _p("The ebb", "T"),
+        _p("Of water", "Own"),
+        _p("One", of=7),
+        _p("Two", of=7),
+        _p("Three", of=8),
+        _p("Inner", of=8, level=1),
+        _p("Inner too", of=8, level=1),
+        _p("Four", of=8),
+        _p("a = 1", "Code"),
+        _p("b = 2", "Code"),
+        _p("The end.", "Unknown"),
+    ]
+
+    read = _read(a_docx("".join(body), styles=_STYLES, numbering=_LISTS))
+
+    assert read.text == (
+        "# The ebb\n\n## Of water\n\n- One\n- Two\nIII. Three\n  III.a) Inner\n  III.b) Inner too\nIV. Four"
+        "\n\n```\na = 1\nb = 2\n```\n\nThe end."
+    )
+
+
+def test_what_is_deleted_hidden_or_told_twice_is_left_out_and_words_stay_apart() -> None:
+    run = "<w:r>{}</w:r>".format
+    body = (
+        "<w:p>"
+        + run("<w:t>Name:</w:t><w:tab/><w:t>Ann</w:t><w:br/><w:t>Port: </w:t>")
+        + f"<w:ins>{run('<w:t>Hull</w:t>')}</w:ins><w:del>{run('<w:delText>Dover</w:delText>')}</w:del>"
+        + run("<w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t>")
+        + run("<w:rPr><w:vanish w:val='0'/></w:rPr><w:t> &lt;b&gt; 2*3</w:t>")
+        + "<w:x><w:AlternateContent><w:Choice><w:txbxContent><w:p><w:r><w:t>Box</w:t></w:r></w:p></w:txbxContent>"
+        + "</w:Choice><w:Fallback><w:r><w:t>Old</w:t></w:r></w:Fallback></w:AlternateContent></w:x></w:p>"
+    )
+
+    assert _read(a_docx(body)).text == "Name: Ann\nPort: Hull <b> 2*3\n\nBox"
+
+
+def test_a_note_follows_its_paragraph() -> None:
+    notes = '<w:footnote w:id="2"><w:p><w:r><w:t>At Hull.</w:t></w:r></w:p></w:footnote>'
+    body = '<w:p><w:r><w:t>It rose</w:t><w:footnoteReference w:id="2"/><w:t>.</w:t></w:r></w:p><w:p/>'
+
+    assert _read(a_docx(body, footnotes=notes)).text == "It rose.\n\nAt Hull."
+
+
+def test_a_frame_is_no_table_and_a_table_in_a_cell_is_its_words() -> None:
+    def rows(*cells: str) -> str:
+        return f"<w:tbl><w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr></w:tbl>"
+
+    assert _read(a_docx(rows(_p("Alone") + _p("framed")))).text == "Alone\n\nframed"
+    assert _read(a_docx(rows(_p("Port"), rows(_p("a|b"), _p("c"))))).text == "| Port | a\\|b c |\n| --- | --- |"
+
+
+def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter((False, False, True))
+    monkeypatch.setattr(limits, "spent", lambda: next(looks))
+
+    read = _read(a_docx_of(*["x"] * 2_500))
+
+    assert read.text.count("x") == 2_000
+    assert read.note == f"only the first 2000 paragraphs were read in {limits.seconds()}"
+
+
+def test_without_a_title_the_heading_it_begins_with_is_one() -> None:
+    untitled = a_docx(_p("Of tides", "T") + _p("Text."), styles=_STYLES, title="")
+
+    assert _read(untitled).title == "Of tides"
+    assert _read(a_docx(_p("Text."), title="Document1")).title == "report"
+
+
+def _run(text: str) -> str:
+    return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_what_stands_above_and_below_pages_comes_once_without_their_numbers() -> None:
+    page = "<w:r><w:fldChar w:fldCharType='begin'/><w:instrText> PAGE </w:instrText></w:r><w:r><w:t>7</w:t></w:r>"
+    page += "<w:r><w:fldChar w:fldCharType='end'/></w:r>"
+    cells = "".join(f"<w:tc>{_run(text)}</w:tc>" for text in ("Harbour Office", "Tides"))
+    footer = f"<w:p><w:r><w:t>Page </w:t></w:r>{page}<w:fldSimple w:instr='NUMPAGES'/></w:p>" + _run("It rose.")
+    footer += f"<w:p><w:r><w:t>No. 12, page </w:t></w:r>{page}</w:p>"
+    section = "".join(
+        f"<w:sectPr><w:headerReference w:type='{kind}' r:id='header'/><w:footerReference r:id='footer'/></w:sectPr>"
+        for kind in ("default", "default", "even")
+    )
+
+    read = _read(a_docx(_p("Of tides", "T") + _run("It rose.") + section, styles=_STYLES, title="", footer=footer,
+        header=f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"))  # fmt: skip
+
+    assert read.text == "Harbour Office\nTides\n\n# Of tides\n\nIt rose.\n\nNo. 12, page"
+    assert read.title == "Of tides"
+
+
+@pytest.mark.parametrize(("kind", "switch"), [("first", "<w:titlePg/>"), ("even", "")])
+def test_headers_that_no_page_shows_are_left_out(kind: str, switch: str) -> None:
+    even = "<w:evenAndOddHeaders/>" if kind == "even" else ""
+    reference = f"<w:headerReference w:type='{kind}' r:id='header'/>"
+
+    shown = a_docx(_run("It rose.") + f"<w:sectPr>{reference}{switch}</w:sectPr>", header=_run("Seen"), settings=even)
+    unseen = a_docx(_run("It rose.") + f"<w:sectPr>{reference}</w:sectPr>", header=_run("Seen"))
+
+    assert _read(shown).text == "Seen\n\nIt rose."
+    assert _read(unseen).text == "It rose."
+
+
+def test_charts_and_diagrams_are_told_where_they_stand() -> None:
+    def points(kind: str, *values: str) -> str:
+        listed = "".join(f"<w:pt idx='{at}'><w:v>{value}</w:v></w:pt>" for at, value in enumerate(values))
+        return f"<w:{kind}><w:strCache>{listed}</w:strCache></w:{kind}>"
+
+    line = "<w:p><w:t>{}</w:t></w:p>".format
+    series = "<w:ser><w:tx><w:v>{}</w:v></w:tx>{}{}</w:ser>".format
+    ports = points("cat", "Bath", "Hull")
+    drawn = series("High", ports, points("val", "4.2999999999999998", "7"))
+    chart = f"<w:title>{line('Tides')}</w:title>{drawn}{series('Low', ports, points('val', '1'))}"
+    diagram = f"<w:t>{line('First')}{line('Then')}</w:t>"
+
+    read = _read(
+        a_docx(
+            "<w:p><w:r><w:t>Before</w:t><w:chart r:id='chart'/><w:relIds r:dm='diagram'/></w:r></w:p>" + _run("After"),
+            chart=chart,
+            diagram=diagram,
+        )
+    )
+
+    table = "|  | High | Low |\n| --- | --- | --- |\n| Bath | 4.3 | 1 |\n| Hull | 7 |  |"
+    assert read.text == f"Before\n\nTides\n\n{table}\n\nFirst\nThen\n\nAfter"
+
+
+def test_a_document_within_is_read_and_signs_are_what_their_font_shows() -> None:
+    signs = "".join(
+        f"<w:sym w:font='{font}' w:char='{char}'/>"
+        for font, char in (
+            ("Symbol", "F061"),
+            ("Wingdings", "F0FE"),
+            ("Webdings", "F041"),
+            ("Arial", "00E9"),
+            ("", "x"),
+        )
+    )
+    within = "<html><body><p>Of the ebb.</p></body></html>"
+
+    read = _read(a_docx(f"<w:altChunk r:id='aFChunk'/><w:p><w:r>{signs}</w:r></w:p>", aFChunk=within))
+
+    assert read.text == "Of the ebb.\n\nα☑é"

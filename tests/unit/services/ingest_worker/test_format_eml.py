@@ -1,0 +1,109 @@
+from email.message import EmailMessage
+
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, detect, extract
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import a_pdf
+
+
+def a_mail(subject: str = "The tide") -> EmailMessage:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = subject, "Ann <ann@example.org>", "bob@example.org"
+    mail["Date"] = "Mon, 06 May 2024 10:00:00 +0200"
+    mail.set_content("It rose.")
+    return mail
+
+
+def _read(mail: EmailMessage) -> Extraction:
+    return extract(mail.as_bytes(), Hints(filename="m.eml"))
+
+
+def test_heads_and_message_are_the_text_and_the_subject_is_the_title() -> None:
+    read = _read(a_mail("Größe"))
+
+    assert (
+        read.text
+        == "From: Ann <ann@example.org>\nTo: bob@example.org\nDate: Mon, 06 May 2024 10:00:00 +0200\n\nIt rose."
+    )
+    assert (read.title, read.created, read.document_type) == ("Größe", "2024-05-06T10:00:00+02:00", "eml")
+    assert detect(a_mail().as_bytes(), Hints()).document_type == "eml"
+
+
+def test_plain_text_is_taken_before_html_and_html_is_read_where_there_is_no_other() -> None:
+    both, only = a_mail(), a_mail()
+    both.add_alternative("<p>Never</p>", subtype="html")
+    only.set_content("<h1>Low</h1><script>x()</script><p>It fell.</p>", subtype="html")
+
+    assert _read(both).text.endswith("\n\nIt rose.")
+    assert _read(only).text.endswith("\n\n# Low\n\nIt fell.")
+
+
+def test_a_charset_is_what_was_meant_or_what_it_looks_like() -> None:
+    french = "L'été dernier, nous avons passé nos vacances à la mer, où la forêt était pleine de cèpes."
+    silent = b"From: a@b\nTo: c@d\n\n" + french.encode("cp1252")
+    narrow = b"From: a@b\nTo: c@d\nContent-Type: text/plain; charset=gb2312\n\n" + "朱镕基".encode("gb18030")
+
+    assert extract(silent, Hints(filename="m.eml")).text.endswith(f"\n\n{french}")
+    assert extract(narrow, Hints(filename="m.eml")).text.endswith("\n\n朱镕基")
+
+
+def test_tables_are_tables_lines_are_lines_and_layout_is_neither() -> None:
+    mail = a_mail()
+    rows = "<tr><th>Port</th><th>Tide</th></tr><tr hidden><td>x</td><td>y</td></tr><tr><td>Hull</td><td>4 m</td></tr>"
+    frame = f"<table><tr><td><p>Dear Ann,<br>dear\nBob</p><table>{rows}</table></td><td>aside</td></tr></table>"
+    mail.set_content(frame, subtype="html")
+
+    text = _read(mail).text
+
+    assert "\n\nDear Ann,\ndear Bob\n\n| Port | Tide |\n| --- | --- |\n| Hull | 4 m |\n\n" in text
+    assert text.endswith("aside")
+
+
+def test_attachments_are_sections_and_what_cannot_be_read_is_said() -> None:
+    mail, inner = a_mail(), a_mail("Inner")
+    mail.add_attachment(a_pdf("High tide."), maintype="application", subtype="pdf", filename="tide.pdf")
+    mail.add_attachment(b"\0\1\2" * 99, maintype="application", subtype="octet-stream", filename="a.bin")
+    mail.add_attachment(inner)
+
+    read = _read(mail)
+
+    assert "\n\n# tide.pdf\n\nHigh tide." in read.text
+    assert read.text.count("It rose.") == 2
+    assert read.note == "a.bin is neither text nor in a format that can be read"
+
+
+def test_mails_in_mails_end_somewhere() -> None:
+    mail = a_mail()
+    for _ in range(6):
+        outer = a_mail()
+        outer.add_attachment(mail)
+        mail = outer
+
+    read = _read(mail)
+
+    assert read.text.count("It rose.") == 3
+    assert read.note is not None
+    assert "is nested in more than 3 files" in read.note
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        b"MIME-Version: 1.0\nContent-Type: text/plain; charset=nonsense\n\nstill here",
+        b"From: a\nTo: b\nContent-Transfer-Encoding: base64\n\n!!!still here",
+        b"From: =?utf-8?b?broken\nDate: never\nSubject: s\n\nstill here",
+        b"From: a\nContent-Type: multipart/mixed\n\nstill here",
+    ],
+)
+def test_a_broken_mail_is_no_bug_of_ours(mail: bytes) -> None:
+    try:
+        assert extract(mail, Hints(filename="m.eml")).text
+    except Rejected as error:
+        assert error.code == "empty"  # noqa: PT017 - either is honest
+
+
+def test_a_mail_that_was_saved_as_a_wide_text_is_read() -> None:
+    wide = extract(a_mail().as_string().encode("utf-16"), Hints(filename="m.eml"))
+
+    assert wide == _read(a_mail())

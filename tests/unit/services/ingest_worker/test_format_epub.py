@@ -1,0 +1,48 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import a_zip, an_epub
+
+
+def _read(data: bytes) -> Extraction:
+    return extract(data, Hints(filename="book.epub"))
+
+
+def test_chapters_come_in_the_order_of_reading() -> None:
+    read = _read(an_epub("<h1>One</h1><p>It rose.</p>", "<h1>Two</h1><p>It fell.</p>"))
+
+    assert read.text == "# One\n\nIt rose.\n\n# Two\n\nIt fell."
+    assert (read.title, read.language, read.document_type, read.note) == ("Tides", "en", "epub", None)
+
+
+def test_a_chapter_that_is_missing_is_said() -> None:
+    read = _read(an_epub("<p>It rose.</p>", "<p>It fell.</p>").replace(b"c 1.xhtml", b"c_1.xhtml"))
+
+    assert read.text == "It rose."
+    assert read.note == "book.epub is damaged: its part OEBPS/text/c 1.xhtml is missing or broken"
+
+
+@pytest.mark.parametrize("container", ["<container/>", "", "<rootfile full-path='../../etc/passwd'/>"])
+def test_a_book_without_a_table_of_its_parts_is_damaged(container: str) -> None:
+    with pytest.raises(Rejected, match=r"^book\.epub is damaged: ") as caught:
+        _read(a_zip({"META-INF/container.xml": container}))
+
+    assert caught.value.code == "damaged"
+
+
+def test_a_chapter_has_the_characters_that_it_says_it_has() -> None:
+    chapter = "<?xml version='1.0' encoding='iso-8859-1'?><html><body><p>L'été</p></body></html>".encode("latin-1")
+    book = an_epub("<p>x</p>", encoded=chapter)
+
+    assert _read(book).text == "L'été"
+
+
+def test_a_book_whose_text_is_encrypted_is_locked_and_one_whose_fonts_are_is_not() -> None:
+    says = '<encryption><CipherReference URI="OEBPS/{}"/></encryption>'
+
+    assert _read(an_epub("<p>It rose.</p>", encryption=says.format("font.otf"))).text == "It rose."
+    with pytest.raises(Rejected, match=r"^book\.epub is locked: ") as caught:
+        _read(an_epub("<p>It rose.</p>", encryption=says.format("text/c%200.xhtml")))
+
+    assert caught.value.code == "password"

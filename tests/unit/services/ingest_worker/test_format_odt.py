@@ -1,0 +1,57 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import an_opendocument
+
+
+def _read(body: str, kind: str = "text", *, locked: bool = False) -> Extraction:
+    return extract(an_opendocument(kind, body, locked=locked), Hints(filename="a"))
+
+
+def test_headings_paragraphs_lists_and_tables_come_as_markdown() -> None:
+    item = "<text:list-item><text:p>{}</text:p></text:list-item>".format
+    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>".format
+
+    read = _read(
+        '<text:h text:outline-level="2">Ebb</text:h>'
+        '<text:p>It <text:span>falls<text:s text:c="3"/>twice</text:span>.</text:p>'
+        f"<text:list>{item('One')}{item('Two')}</text:list>"
+        f"<table:table><table:table-row>{cell('Port')}{cell('Tide')}</table:table-row></table:table>"
+        "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
+    )
+
+    assert read.text == "## Ebb\n\nIt falls twice.\n\n- One\n- Two\n\n| Port | Tide |\n| --- | --- |"
+    assert (read.title, read.language, read.created) == ("The tide", "en-GB", "2024-05-01T10:00:00")
+    assert read.document_type == "odt"
+
+
+def test_notes_and_boxes_follow_their_paragraph() -> None:
+    body = "<text:note-body><text:p>Seen.</text:p></text:note-body>"
+    note = f"<text:note><text:note-citation>1</text:note-citation>{body}</text:note>"
+    box = "<draw:frame><draw:text-box><text:p>Box one</text:p><text:p>Box two</text:p></draw:text-box></draw:frame>"
+
+    assert _read(f"<text:p>It rose{note} twice{box}.</text:p>").text == "It rose twice.\n\nSeen.\n\nBox one\n\nBox two"
+
+
+def test_slides_are_pages_with_titles_and_notes() -> None:
+    box = "<draw:frame {}><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>".format
+    title = 'presentation:class="title"'
+    notes = f"<presentation:notes><draw:page-thumbnail/>{box('', 'Slowly.')}</presentation:notes>"
+
+    read = _read(
+        f'<draw:page draw:name="page1">{box(title, "Ebb")}{box("", "It falls.")}{notes}</draw:page>'
+        f'<draw:page draw:name="page2">{box(title, "Flow")}</draw:page>',
+        "presentation",
+    )
+
+    assert read.text == "# Ebb\n\nIt falls.\n\nNotes:\n\nSlowly.\n\n# Flow"
+    assert read.text[read.pages[1] :] == "# Flow"
+    assert read.document_type == "odp"
+
+
+def test_a_locked_file_is_refused_as_such() -> None:
+    with pytest.raises(Rejected, match=r"^a is locked by a password$") as caught:
+        _read("<text:p>x</text:p>", locked=True)
+
+    assert caught.value.code == "password"

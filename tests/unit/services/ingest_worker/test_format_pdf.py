@@ -1,0 +1,240 @@
+import importlib.util
+import io
+import itertools
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+from PIL import Image
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import (
+    ArrayObject,
+    DictionaryObject,
+    FloatObject,
+    NameObject,
+    NumberObject,
+    PdfObject,
+    StreamObject,
+    TextStringObject,
+)
+
+from services.ingest_worker.extract import Extraction, Hints, extract, limits
+from services.ingest_worker.extract.formats.pdf import _joined
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import a_pdf, locked
+
+
+def _read(data: bytes) -> Extraction:
+    return extract(data, Hints(filename="report.pdf", media_type="application/pdf"))
+
+
+def test_pages_are_kept_by_their_offsets() -> None:
+    read = _read(a_pdf("First page,\nsecond line.", "", "Third page.", title="Annual report"))
+
+    assert read.text == "First page,\nsecond line.\n\nThird page."
+    assert read.pages == (0, 26, 26)
+    assert (read.title, read.document_type, read.note) == ("Annual report", "pdf", None)
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Microsoft Word - Budget", "Budget"),
+        ("Microsoft Word - budget.docx", "report"),
+        ("untitled", "report"),
+        ("(anonymous)", "report"),
+    ],
+)
+def test_a_title_left_by_a_tool_is_none(title: str, expected: str) -> None:
+    assert _read(a_pdf("Text.", title=title)).title == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("a fundamen\ufffetal step", "a fundamental step"),
+        ("a fundamen\ufffe\r\ntal step", "a fundamental step"),
+        ("third touch\ufffeand-go", "third touch-and-go"),
+        ("Motors IO\ufffe470-E", "Motors IO-470-E"),
+        ("the 20\ufffeyear term", "the 20-year term"),
+        ("Anglo\ufffeSaxon", "Anglo-Saxon"),
+        ("at the end\ufffe", "at the end-"),
+        ("\ufb01nd the \ufb02oor, x² stays", "find the floor, x² stays"),
+    ],
+)
+def test_broken_words_are_joined_and_ligatures_opened(page: str, expected: str) -> None:
+    assert _joined(page) == expected
+
+
+def test_a_locked_pdf_is_refused_as_such() -> None:
+    with pytest.raises(Rejected, match=r"^report\.pdf is locked by a password$") as caught:
+        _read(locked(a_pdf("Secret."), "s3cret"))
+
+    assert caught.value.code == "password"
+
+
+def test_an_empty_password_locks_nothing() -> None:
+    assert _read(locked(a_pdf("Open."), "")).text == "Open."
+
+
+@pytest.mark.parametrize(("pages", "images"), [(1, "1 page image"), (12, "12 page images")])
+def test_a_scan_is_refused_with_the_number_of_its_pages(pages: int, images: str) -> None:
+    with pytest.raises(Rejected, match=rf"^report\.pdf holds no text, {images}$") as caught:
+        _read(a_pdf(*[""] * pages))
+
+    assert caught.value.code == "empty"
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.7\n%%EOF", b"%PDF-1.4\n" + bytes(range(256)) * 8, a_pdf("x" * 500)[:300]])
+def test_a_broken_pdf_is_damaged(data: bytes) -> None:
+    with pytest.raises(Rejected, match=r"^report\.pdf is damaged: ") as caught:
+        _read(data)
+
+    assert caught.value.code == "damaged"
+
+
+def test_what_pdfium_refuses_pypdf_may_read() -> None:
+    headless = a_pdf("Still readable.", title="Rescued").replace(b"%PDF-1.4", b"%XXX-1.4")
+
+    read = _read(headless)
+
+    assert (read.text, read.title, read.pages) == ("Still readable.", "Rescued", (0,))
+
+
+def test_what_the_outline_names_becomes_a_heading() -> None:
+    plain = a_pdf("1 Ebb\nIt falls.\nOf the\nspring tide\nIt is high.", "Nothing of that name.")
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain)))
+    first = writer.add_outline_item(title="1  Ebb", page_number=0)
+    writer.add_outline_item(title="Of the spring tide", page_number=0, parent=first)
+    writer.add_outline_item(title="Elsewhere", page_number=1)
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert read.text == ("# 1 Ebb\n\nIt falls.\n\n## Of the spring tide\n\nIt is high.\n\nNothing of that name.")
+    assert read.text[read.pages[1] :] == "Nothing of that name."
+
+
+def test_dates_and_subject_are_read() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("Text."))))
+    writer.add_metadata({"/Subject": "Of tides", "/CreationDate": "D:20240501103000+02'00'", "/ModDate": "D:2024"})
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert (read.description, read.created, read.modified) == ("Of tides", "2024-05-01T10:30:00", "2024")
+
+
+def test_a_subject_may_be_longer_than_a_title() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("Text."))))
+    writer.add_metadata({"/Subject": "tides " * 300, "/Title": "tides " * 300})
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert read.description == ("tides " * 300).strip()
+    assert len(read.title or "") <= 500
+
+
+@pytest.fixture
+def a_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A second passes at each look at the clock."""
+    monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
+    yield
+    limits.begin(math.inf, lambda *_: None)
+
+
+@pytest.mark.usefixtures("a_clock")
+def test_when_time_is_up_the_pages_so_far_are_kept() -> None:
+    limits.begin(3.5, lambda *_: None)  # and a tenth for each page
+
+    read = _read(a_pdf("One.", "Two.", "Three.", "Four.", "Five."))
+
+    assert (read.text, read.note) == ("One.\n\nTwo.\n\nThree.", "the last 2 of 5 pages were not read in 4 s")
+
+
+@pytest.mark.usefixtures("a_clock")
+def test_when_time_is_up_before_anything_was_read_it_is_a_timeout() -> None:
+    limits.begin(0.0, lambda *_: None)
+
+    with pytest.raises(Rejected, match=r"^report\.pdf took longer than 0\.1 s to read$") as caught:
+        _read(a_pdf("One."))
+
+    assert caught.value.code == "timeout"
+
+
+def _entries(**entries: PdfObject) -> dict[PdfObject, PdfObject]:
+    return {NameObject(f"/{name}"): entry for name, entry in entries.items()}
+
+
+def _box(*corners: int) -> ArrayObject:
+    return ArrayObject(map(FloatObject, corners))
+
+
+def test_the_language_is_what_the_catalogue_says() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("Ebbe."))))
+    writer.root_object.update(_entries(Lang=TextStringObject("de-AT")))
+    out = io.BytesIO()
+    writer.write(out)
+
+    assert _read(out.getvalue()).language == "de-AT"
+    assert _read(a_pdf("Ebbe.")).language is None
+
+
+def test_what_is_filled_into_a_form_is_text() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("Name:"))))
+    page = writer.pages[0]
+    shown = StreamObject()
+    shown.set_data(b"BT /F1 12 Tf 2 5 Td (Ann of Hull) Tj ET")
+    shown.update(_entries(Subtype=NameObject("/Form"), BBox=_box(0, 0, 200, 20), Resources=page["/Resources"]))
+    field = DictionaryObject(
+        _entries(
+            Subtype=NameObject("/Widget"),
+            FT=NameObject("/Tx"),
+            F=NumberObject(4),  # to be printed
+            T=TextStringObject("name"),
+            Rect=_box(72, 600, 272, 620),
+            AP=DictionaryObject(_entries(N=writer._add_object(shown))),
+        )
+    )
+    page[NameObject("/Annots")] = ArrayObject([field])
+    writer.root_object.update(_entries(AcroForm=DictionaryObject(_entries(Fields=ArrayObject([field])))))
+    out = io.BytesIO()
+    writer.write(out)
+
+    assert _read(out.getvalue()).text.split() == ["Name:", "Ann", "of", "Hull"]
+
+
+def test_a_scan_with_a_stamp_is_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    scan = io.BytesIO()
+    Image.new("RGB", (612, 792), "white").save(scan, "PDF")
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(scan.getvalue())))
+    writer.pages[0].merge_page(PdfReader(io.BytesIO(a_pdf("Exhibit 17"))).pages[0])
+    stamped = io.BytesIO()
+    writer.write(stamped)
+
+    read = _read(stamped.getvalue())
+
+    assert (read.text, read.note) == ("Exhibit 17", "1 of 1 pages are images, install the ocr extra: make extras")
+
+
+def test_without_the_extra_page_images_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = io.BytesIO()
+    Image.new("RGB", (40, 40), "white").save(scan, "PDF")
+    writer = PdfWriter()
+    for source in (scan.getvalue(), a_pdf("Text.")):
+        writer.append(PdfReader(io.BytesIO(source)))
+    both = io.BytesIO()
+    writer.write(both)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+    with pytest.raises(
+        Rejected, match=r"^report\.pdf holds no text, 1 page image, install the ocr extra: make extras$"
+    ):
+        _read(scan.getvalue())
+    assert _read(both.getvalue()).note == "1 of 2 pages are images, install the ocr extra: make extras"

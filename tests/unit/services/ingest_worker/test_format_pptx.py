@@ -1,0 +1,75 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import a_pptx, a_shape, a_zip
+
+
+def _read(data: bytes) -> Extraction:
+    return extract(data, Hints(filename="talk.pptx"))
+
+
+def test_slides_come_in_their_order_with_titles_and_notes() -> None:
+    read = _read(
+        a_pptx(
+            a_shape("Tides", place="title") + a_shape("They rise.", "They fall.") + a_shape("3", place="sldNum"),
+            a_shape("The end"),
+            notes={0: "Speak slowly."},
+        )
+    )
+
+    assert read.text == "# Tides\n\nThey rise.\nThey fall.\n\nNotes:\n\nSpeak slowly.\n\nThe end"
+    assert [read.text[start:][:7] for start in read.pages] == ["# Tides", "The end"]
+    assert (read.title, read.created, read.note) == ("The tide", "2024-05-01T10:00:00Z", None)
+
+
+def test_tables_are_tables_and_points_are_points() -> None:
+    cell = "<a:tc><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
+    table = f"<p:graphicFrame><a:tbl><a:tr>{cell.format('Port')}{cell.format('Tide')}</a:tr></a:tbl></p:graphicFrame>"
+    points = '<p:sp><p:txBody><a:p><a:t>One</a:t></a:p><a:p><a:pPr lvl="1"/><a:t>Inner</a:t></a:p></p:txBody></p:sp>'
+
+    assert _read(a_pptx(table + points)).text == "| Port | Tide |\n| --- | --- |\n\nOne\n  - Inner"
+
+
+def test_of_alternatives_one_is_read() -> None:
+    both = f"<p:x><p:Choice>{a_shape('new')}</p:Choice><p:Fallback>{a_shape('old')}</p:Fallback></p:x>"
+
+    assert _read(a_pptx(both)).text == "new"
+
+
+def test_a_file_without_its_list_of_slides_is_damaged() -> None:
+    with pytest.raises(Rejected, match=r"^talk\.pptx is damaged: its part ppt/presentation\.xml is missing") as caught:
+        _read(a_zip({"a": "b"}))
+
+    assert caught.value.code == "damaged"
+
+
+def test_a_slide_that_is_missing_is_said() -> None:
+    whole = a_pptx(a_shape("One"), a_shape("Two"))
+    read = _read(whole.replace(b"ppt/slides/slide2.xml", b"ppt/slides/slideX.xml"))
+
+    assert read.text == "Two"
+    assert read.note == "talk.pptx is damaged: its part ppt/slides/slide2.xml is missing or broken"
+
+
+def test_a_title_comes_first_and_what_stands_below_the_slides_once_at_the_end() -> None:
+    below = a_shape("Harbour Office", place="ftr")
+    read = _read(a_pptx(a_shape("Text") + below + a_shape("Tides", place="title"), a_shape("More") + below))
+
+    assert read.text == "# Tides\n\nText\n\nMore\n\nHarbour Office"
+    assert read.pages == (0, 15)
+
+
+def test_a_chart_stands_where_it_is_drawn() -> None:
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    place = f"<c:chart xmlns:c='c' xmlns:r='{relations}' r:id='{{}}'/>".format
+    title = "<c:title><c:p><c:t>High water</c:t></c:p></c:title>"
+
+    read = _read(
+        a_pptx(
+            a_shape("One") + place("chart") + place("lost") + a_shape("Two"),
+            chart=f"<c:chartSpace xmlns:c='c'>{title}</c:chartSpace>",
+        )
+    )
+
+    assert read.text == "One\n\nHigh water\n\nTwo"

@@ -1,0 +1,60 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, an_xlsx
+
+
+def _read(data: bytes, filename: str = "book.xlsx") -> Extraction:
+    return extract(data, Hints(filename=filename))
+
+
+def test_sheets_are_sections_and_rows_keep_their_headers() -> None:
+    read = _read(an_xlsx(Ducks=[["Year", "Count"], [2024, 7.5]], Empty=[], Geese=[["Grey"]]))
+
+    assert read.text == "# Ducks\n\nYear | Count\n\nYear: 2024; Count: 7.5\n\n# Geese\n\nGrey"
+    assert (read.title, read.document_type, read.modified) == ("The tide", "xlsx", "2024-06-01T10:00:00Z")
+
+
+def test_opendocument_sheets_are_read_alike() -> None:
+    row = "<table:table-row>{}</table:table-row>".format
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'.format
+    rows = row(cell("Year") + cell("Count")) + row(cell("2024") + cell("7"))
+
+    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{rows}</table:table>'), "book.ods")
+
+    assert read.text == "# Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
+    assert (read.title, read.document_type, read.language) == ("The tide", "ods", "en-GB")
+
+
+@pytest.mark.parametrize("filename", ["book.xlsx", "book.xls", "book.ods"])
+@pytest.mark.parametrize("data", [b"no book", a_zip({"a": "b"}), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)])
+def test_a_broken_book_is_damaged(filename: str, data: bytes) -> None:
+    with pytest.raises(Rejected, match=rf"^{filename.replace('.', '[.]')} is damaged: ") as caught:
+        _read(data, filename)
+
+    assert caught.value.code == "damaged"
+
+
+def test_a_header_of_two_rows_names_groups_and_a_merged_cell_counts_for_all_that_it_covers() -> None:
+    rows: list[list[str | float]] = [
+        ["", "Tides of the year", "", "", "", ""],
+        ["", "Coast", "Port", "High", "", "Low"],
+        ["", "", "", "Plan", "Seen", "Seen"],
+        ["", "West", "Bath", 4, 5, 0.1 + 0.2],
+        ["", "", "Barry", 6, "none", ""],
+    ]
+
+    read = _read(an_xlsx(Levels=rows, merged=["B1:F1", "B2:B3", "C2:C3", "D2:E2", "B4:B5", "E5:F5"]))
+
+    assert read.text.split("\n\n") == [
+        "# Levels",
+        "Tides of the year",
+        "Coast | Port | High Plan | High Seen | Low Seen",
+        "Coast: West; Port: Bath; High Plan: 4; High Seen: 5; Low Seen: 0.3",
+        "Coast: West; Port: Barry; High Plan: 6; High Seen: none; Low Seen: none",
+    ]
+
+
+def test_boxes_follow_the_rows_of_their_sheet() -> None:
+    assert _read(an_xlsx(One=[["Port"]], box="High water")).text == "# One\n\nPort\n\nHigh water"

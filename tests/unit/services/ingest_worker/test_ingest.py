@@ -1,0 +1,149 @@
+"""The first stage on parts in memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self
+
+import pytest
+from aiokafka import ConsumerRecord
+
+from services.ingest_worker.crawl import Bounds
+from services.ingest_worker.fetch import Busy, FetchedPage, Fetcher, FetchLimits
+from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.ingest import Ingest
+from services.ingest_worker.parsers import ParserPool
+from shared.blobs import CLAIM_CHECK_BYTES
+from shared.contracts import DEFAULT_TENANT, Crawl, DocumentSubmitted, Validators, encode, erasure
+from shared.errors import Rejected
+from shared.ids import document_id
+from shared.log import Record
+from shared.runtime.memory_budget import MemoryBudget
+from shared.state.statuses import Statuses
+from shared.topics import EXTRACTED, SUBMITTED
+from tests.simulation.parts import Characters, MemoryBlobs, ledger_and_index
+from tests.simulation.store import MemoryStore
+
+NAME = document_id(DEFAULT_TENANT, "s", "p")
+PARTITION = 1
+
+
+class Sent(NamedTuple):
+    """What the stage published."""
+
+    topic: str
+    value: bytes | None
+    options: dict[str, Any]
+
+
+class Desk:
+    """The stage on parts in memory, and what it sent."""
+
+    def __init__(self, fetch: Any = None, **options: Any) -> None:
+        self.blobs, self.sent = MemoryBlobs(), list[Sent]()
+        self._fetch, self._options = fetch or Fetcher(Guard(), FetchLimits()), options
+
+    async def begun(self) -> Self:
+        self.ledger, index = await ledger_and_index(MemoryStore())
+        self.ingest = Ingest(
+            ledger=self.ledger,
+            index=index,
+            blobs=self.blobs,
+            parsers=ParserPool(1, tokens=Characters()),
+            publish=self._publish,
+            statuses=Statuses(self.ledger, self._publish),
+            partition_of=self._partition_of,
+            room=MemoryBudget(),
+            fetch=self._fetch,
+            **self._options,
+        )
+        return self
+
+    async def _publish(self, topic: str, value: bytes | None, **options: Any) -> Any:
+        self.sent.append(Sent(topic, value, options))
+
+    async def _partition_of(self, key: bytes) -> int:
+        return PARTITION
+
+
+def record(offset: int, partition: int, document: DocumentSubmitted, key: bytes | None) -> Record:
+    """Return a record of documents.submitted; the later its offset, the later it came."""
+    value = encode(document)
+    return ConsumerRecord(SUBMITTED, partition, offset, 1000 * offset, 1, key, value, None, -1, len(value), ())
+
+
+async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() -> None:
+    desk = await Desk().begun()
+    secret = "a secret of many words " * (CLAIM_CHECK_BYTES // 20)
+    foreign = record(1, 0, DocumentSubmitted(source="s", path="p", text=secret), None)
+    await desk.ingest(foreign)
+    assert [each.topic for each in desk.sent] == [SUBMITTED], "this is how it gets to its own partition"
+    await desk.ingest(record(2, PARTITION, erasure(DEFAULT_TENANT, NAME), NAME.encode()))
+    await desk.blobs.delete(DEFAULT_TENANT, NAME)
+    desk.sent.clear()
+
+    await desk.ingest(foreign)
+
+    assert desk.sent == []
+    assert await desk.blobs.delete(DEFAULT_TENANT, NAME) == 0
+
+
+class OnePage:
+    """A fetch that gives the same page for every address."""
+
+    def __init__(self, page: FetchedPage) -> None:
+        self._page = page
+
+    @asynccontextmanager
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+        yield self._page
+
+    async def listed(self, page: FetchedPage, most: int) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("found", "robots", "welcome"), [(True, True, False), (False, True, True), (True, False, True)]
+)
+async def test_a_page_that_asks_not_to_be_indexed_is_left_out_if_a_crawl_found_it_and_robots_count(
+    found: bool, robots: bool, welcome: bool
+) -> None:
+    url = "http://herons.example/"
+    page = FetchedPage(
+        url=url, body=b"Herons nest here.", media_type="text/plain", validators=None, robots=("noindex",)
+    )
+    desk = await Desk(OnePage(page), bounds=Bounds(robots=robots)).begun()
+    crawl = Crawl(host="herons.example", pages=1) if found else None
+    document = DocumentSubmitted(source="s", path="p", url=url, crawl=crawl)
+    submission = record(1, PARTITION, document, NAME.encode())
+
+    if welcome:
+        await desk.ingest(submission)
+        assert [each.topic for each in desk.sent] == [EXTRACTED]
+    else:
+        with pytest.raises(Rejected, match="asks robots not to index it") as refused:
+            await desk.ingest(submission)
+        assert (refused.value.code, desk.sent, await desk.ledger.get(NAME)) == ("noindex", [], None)
+
+
+class BusyHosts:
+    """A fetch whose every host has others before us."""
+
+    @asynccontextmanager
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+        if url:
+            raise Busy
+        yield None
+
+    async def listed(self, page: FetchedPage, most: int) -> list[str]:
+        raise Busy
+
+
+async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_keeps_its_place() -> None:
+    desk = await Desk(BusyHosts()).begun()
+    page = DocumentSubmitted(source="s", path="p", url="http://slow.example/")
+
+    await desk.ingest(record(7, PARTITION, page, NAME.encode()))
+
+    headers = {"sluice-rekeyed": "1", "sluice-place": "1/7/7000"}
+    assert desk.sent == [Sent(SUBMITTED, encode(page), {"key": NAME.encode(), "headers": headers})]
+    assert await desk.ledger.get(NAME) is None

@@ -1,0 +1,106 @@
+"""The sizes that a version is chunked in, and chunks that need no chunker."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from services.ingest_worker.chunk import ready_made, ready_text, version_chunks
+from services.ingest_worker.chunk.score import semantic_score
+from shared.contracts import Chunk, PreparedChunk
+from shared.errors import Rejected
+from shared.ids import text_hash
+from shared.state.index import Generation
+from tests.simulation.parts import GENERATION
+from tests.unit.services.operator_cli.verify.builders import a_version
+
+TEXT = " ".join(f"Sentence {number} says as much as those before it." for number in range(100))
+
+
+class _Words:
+    max_tokens = 150
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+def _made(generation: Generation, **asked: int) -> tuple[Chunk, ...]:
+    return version_chunks(a_version(**asked), TEXT, (), generation=generation, tokens=_Words())
+
+
+def test_a_version_is_chunked_in_the_sizes_of_the_generation_unless_it_has_its_own() -> None:
+    generation = msgspec.structs.replace(GENERATION, chunk_size=800, chunk_overlap=100)
+
+    usual, small, bare = _made(generation), _made(generation, chunk_size=150), _made(generation, chunk_overlap=0)
+
+    assert 400 < max(len(chunk.text) for chunk in usual) <= 800
+    assert max(len(chunk.text) for chunk in small) <= 150
+    assert {chunk.context_before is None for chunk in usual[1:]} == {False}
+    assert max(len(chunk.context_before or "") for chunk in small) <= 75, "half of its own size is the most"
+    assert {chunk.context_before for chunk in bare} == {None}
+    assert [chunk.text for chunk in bare] == [chunk.text for chunk in usual]
+
+
+def test_a_size_in_tokens_is_kept_by_the_models_count() -> None:
+    generation = msgspec.structs.replace(GENERATION, chunk_size=120, chunk_unit="tokens")
+
+    found = _made(generation)
+
+    assert 40 < max(chunk.tokens for chunk in found) <= 120
+    assert max(len(chunk.text) for chunk in found) <= 480
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"chunk_size": 99}, "chunk size 99 must be in [100, 2000] characters"),
+        ({"chunk_size": 2001}, "chunk size 2001 must be in [100, 2000] characters"),
+        ({"chunk_size": 200, "chunk_overlap": 101}, "chunk overlap 101 must be in [0, 100] characters, half of the"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused(asked: dict[str, int], sentence: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        _made(GENERATION, **asked)
+
+    assert caught.value.code == "chunk_size"
+    assert str(caught.value).startswith(sentence)
+
+
+def test_ready_made_chunks_have_their_place_in_their_text_and_are_known_by_what_is_embedded() -> None:
+    ready = [
+        PreparedChunk(text="One."),
+        PreparedChunk(text="Two,\n\nand more.", embedding="second", page=4, section="S"),
+    ]
+
+    found = ready_made(ready, _Words())
+
+    assert [ready_text(ready)[chunk.start : chunk.end] for chunk in found] == ["One.", "Two,\n\nand more."]
+    assert [chunk.hash for chunk in found] == [text_hash("One."), text_hash("second")]
+    assert [chunk.tokens for chunk in found] == [1, 1]
+    assert (found[1].page, found[1].section, found[1].type) == (4, "S", "semantic")
+
+
+def test_a_ready_made_chunk_that_the_model_cannot_take_is_named() -> None:
+    ready = [PreparedChunk(text="a"), PreparedChunk(text="b", embedding="b " * 151, metadata={"chunk_id": "x7"})]
+
+    with pytest.raises(Rejected) as caught:
+        ready_made(ready, _Words())
+
+    assert caught.value.code == "chunk_too_long"
+    assert str(caught.value) == (
+        "chunk 1 (x7) has 151 tokens, the model takes 150: make it shorter, or give it a shorter embeddingText"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "score"),
+    [
+        # Nine words, all distinct, five terms; it begins and ends well, and is short.
+        ("The river rose two metres in the night again.", "paragraph", 0.3 * 8 / 9 + 0.4 * 5 / 9 + 0.3 * 2 / 3),
+        ("and so on and so on", "paragraph", 0.3 * 3 / 6 + 0 + 0),
+        ("?!", "paragraph", 0.0),
+        ("x = 1", "code", 0.3 + 0.4 / 2 + 0.2),
+    ],
+)
+def test_the_semantic_score_weighs_diversity_density_and_completeness(text: str, kind: str, score: float) -> None:
+    assert semantic_score(text, kind) == pytest.approx(score, abs=0.0006)

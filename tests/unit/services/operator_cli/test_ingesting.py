@@ -1,0 +1,292 @@
+"""`sluice ingest` against a server on the wire."""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.operator_cli.client import Client
+from services.operator_cli.commands.ingest import IngestOptions, ingest
+from shared.ids import bytes_hash
+from tests.unit.services.operator_cli.conftest import Sluice, Wire
+
+CHECK, UPLOAD, DOCUMENTS = "/rag/ingest/check", "/rag/ingest/upload", "/rag/documents"
+
+
+def knows(wire: Wire, *unchanged: bool) -> None:
+    """Let the server answer a comparison so."""
+    items = [{"documentId": f"d{number}", "unchanged": each} for number, each in enumerate(unchanged)]
+    wire.answers("POST", CHECK, {"items": items})
+
+
+def holds(wire: Wire, *paths: str) -> None:
+    items = [{"documentId": f"id-of-{path}", "path": path} for path in paths]
+    wire.answers("GET", DOCUMENTS, {"items": items, "nextCursor": None})
+    for path in paths:
+        wire.answers("DELETE", f"{DOCUMENTS}/id-of-{path}", {"status": "deleted", "documentId": f"id-of-{path}"})
+
+
+def asked(wire: Wire, method: str) -> list[str]:
+    return [each.path for each in wire.seen if each.method == method]
+
+
+def lines(out: str) -> list[Any]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_files_are_named_by_their_path_in_the_folder(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "ä.md").write_text("Text.")
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+
+    ran = sluice("ingest", str(tmp_path), "--source", "handbook", "--tags", "x")
+
+    assert (ran.code, ran.out) == (0, "1 document in handbook: 1 created\n")
+    compared, sent = wire.seen
+    assert json.loads(compared.body)["items"] == [
+        {
+            "source": "handbook",
+            "path": "sub/ä.md",
+            "hash": bytes_hash(b"Text."),
+            "filename": "ä.md",
+            "mediaType": "text/markdown",
+            "tags": ["x"],
+        }
+    ]
+    for part in (
+        'name="source"\r\n\r\nhandbook',
+        'name="path"\r\n\r\nsub/ä.md',
+        'name="tags"\r\n\r\nx',
+        "Content-Type: text/markdown",
+        "Text.",
+    ):
+        assert part in sent.body.decode()
+    assert sent.headers["prefer"] == "wait=300"
+
+
+def test_what_the_server_has_is_not_sent(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(name)
+    knows(wire, True, True)
+
+    ran = sluice("ingest", str(tmp_path))
+
+    assert (ran.code, ran.out) == (0, "2 documents in files: 2 unchanged\n")
+    assert asked(wire, "POST") == [CHECK]
+
+
+def test_one_file_that_fails_fails_the_command_and_is_named(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    knows(wire, False)
+    wire.refuses("POST", UPLOAD, 422, "the PDF can't be read", "UNREADABLE")
+
+    ran, as_json = sluice("ingest", str(tmp_path)), sluice("ingest", str(tmp_path), "--json")
+
+    assert (ran.code, ran.out) == (1, "1 document in files: 1 failed\n")
+    assert ran.err == "a.pdf: the PDF can't be read\n"
+    assert as_json.code == 1
+    assert lines(as_json.out) == [
+        {"path": "a.pdf", "status": "failed", "error": "the PDF can't be read"},
+        {"source": "files", "dryRun": False, "counts": {"failed": 1}},
+    ]
+
+
+def test_nothing_to_load_is_said(sluice: Sluice, tmp_path: Path) -> None:
+    ran = sluice("ingest", str(tmp_path))
+
+    assert (ran.code, ran.err) == (1, f"sluice: nothing to load in {tmp_path}\n")
+
+
+def test_a_path_that_is_not_there_is_named(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    ran = sluice("ingest", str(tmp_path / "nowhere"))
+
+    assert (ran.code, ran.err) == (2, f"sluice: {tmp_path / 'nowhere'} does not exist\n")
+    assert wire.seen == []
+
+
+def test_an_address_is_fetched_by_the_server(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", "/rag/ingest/url", {"status": "created", "documentId": "d1", "chunkCount": 2})
+
+    ran = sluice("ingest", "https://example.org/a", "--tags", "x")
+
+    assert (ran.code, ran.out) == (0, "1 document: 1 created\n")
+    assert json.loads(wire.seen[0].body) == {"url": "https://example.org/a", "tags": ["x"]}
+
+
+def test_an_address_that_is_refused_fails_with_the_reason(sluice: Sluice, wire: Wire) -> None:
+    wire.refuses("POST", "/rag/ingest/url", 404, "there is no /rag/ingest/url here", "NOT_FOUND")
+
+    ran = sluice("ingest", "http://example.org/a", "--source", "web")
+
+    assert (ran.code, ran.out) == (1, "1 document in web: 1 failed\n")
+    assert ran.err == "http://example.org/a: there is no /rag/ingest/url here\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "query"),
+    [
+        ((), b""),
+        (("--path", "notes/ä.md", "--source", "piped", "--tags", "a", "--tags", "b"), b"notes"),
+    ],
+)
+def test_what_is_piped_in_is_sent(
+    sluice: Sluice, wire: Wire, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], query: bytes
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"From a pipe.")))
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+
+    ran = sluice("ingest", "-", *options)
+
+    assert ran.code == 0
+    assert wire.seen[0].body == b"From a pipe."
+    asked_for = dict(zip(("source", "path"), ("piped", "notes/ä.md"), strict=True)) if query else {}
+    assert {name: wire.seen[0].query.get(name) for name in asked_for} == {k: [v] for k, v in asked_for.items()}
+    assert wire.seen[0].query.get("tags") == (["a", "b"] if query else None)
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(name)
+    knows(wire, True, False)
+    holds(wire, "a.md", "gone.md")
+
+    ran = sluice("ingest", str(tmp_path), "--source", "s", "--delete-missing", "--dry-run")
+
+    assert (ran.code, ran.out) == (0, "3 documents in s: 1 to load, 1 to remove, 1 unchanged\n")
+    assert asked(wire, "POST") == [CHECK]
+    assert asked(wire, "DELETE") == []
+
+
+def test_missing_documents_are_removed_only_when_that_is_confirmed(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    knows(wire, True)
+    holds(wire, "a.md", "gone.md", "other.txt")
+    command = ("ingest", str(tmp_path), "--source", "s", "--include", "*.md", "--delete-missing")
+
+    unconfirmed, confirmed = sluice(*command), sluice(*command, "--yes", "--json")
+
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1 should be removed\n")
+    assert confirmed.code == 0
+    assert lines(confirmed.out) == [
+        {"path": "a.md", "status": "unchanged"},
+        {"path": "gone.md", "status": "deleted", "documentId": "id-of-gone.md"},
+        {"source": "s", "dryRun": False, "counts": {"deleted": 1, "unchanged": 1}},
+    ]
+    assert asked(wire, "DELETE") == [f"{DOCUMENTS}/id-of-gone.md"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("-", "more"), "- stands for what is piped in, and for nothing beside it"),
+        ((".", "--path", "x"), "--path x names what is piped in: give - to read it"),
+        (("-", "--watch"), "--watch is for files and folders, and not for a --dry-run"),
+        ((".", "--watch", "--dry-run"), "--watch is for files and folders, and not for a --dry-run"),
+        (("http://a/b", "--source", "s", "--delete-missing"), "--delete-missing compares a source with folders"),
+        ((__file__, "--source", "s", "--delete-missing"), "--delete-missing compares a source with folders"),
+        ((".", "--delete-missing"), "--delete-missing removes from a source what the folders haven't"),
+        ((".", "--source", "s", "--watch", "--delete-missing"), "confirm by --yes that --watch may remove documents"),
+    ],
+)
+def test_what_can_not_be_meant_is_said(sluice: Sluice, wire: Wire, options: tuple[str, ...], sentence: str) -> None:
+    ran = sluice("ingest", *options)
+
+    assert ran.code == 2
+    assert ran.err.startswith(f"sluice: {sentence}")
+    assert wire.seen == []
+
+
+# Watching: what happens to the files between the looks is laid out, and the last look is interrupted.
+
+
+class Between:
+    """Does one thing between each two looks, then presses Ctrl-C."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        self._steps: Iterator[Callable[[], object]] = iter(steps)
+
+    def __call__(self, seconds: float) -> None:
+        assert seconds > 0
+        step = next(self._steps, None)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+
+def nothing() -> None:
+    """Let time go by."""
+
+
+def watch(folder: Path, between: Between, **wish: Any) -> int:
+    with Client() as client:
+        return ingest(client, IngestOptions(what=(str(folder),), source="s", watch=True, **wish), between)
+
+
+def test_what_changes_is_loaded_once_it_is_written(
+    wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.md").write_text("a")
+    knows(wire, True)
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+    new = tmp_path / "new.md"
+
+    code = watch(
+        tmp_path, Between(nothing, lambda: new.write_text("half"), lambda: new.write_text("whole"), nothing, nothing)
+    )
+
+    assert code == 0
+    assert capsys.readouterr().out.splitlines() == ["1 document in s: 1 unchanged", "new.md: created"]
+    assert asked(wire, "POST") == [CHECK, CHECK, UPLOAD]
+    assert b"whole" in wire.seen[-1].body
+
+
+def test_what_goes_is_removed_where_that_was_asked_for(
+    wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(name)
+    knows(wire, True, True)
+    holds(wire, "a.md", "b.md")
+
+    watch(tmp_path, Between((tmp_path / "a.md").unlink, nothing), delete_missing=True, yes=True)
+
+    assert capsys.readouterr().out.splitlines() == ["2 documents in s: 2 unchanged", "a.md: deleted"]
+    assert asked(wire, "DELETE") == [f"{DOCUMENTS}/id-of-a.md"]
+
+
+def test_a_folder_that_goes_as_a_whole_removes_nothing(
+    wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    (folder / "a.md").write_text("a")
+    knows(wire, True)
+    holds(wire, "a.md")
+
+    watch(folder, Between(lambda: folder.rename(tmp_path / "away"), nothing), delete_missing=True, yes=True)
+
+    assert asked(wire, "DELETE") == []
+    assert capsys.readouterr().err == f"{folder} does not exist; looking again\n"
+
+
+def test_a_server_that_is_away_for_a_while_gets_it_later(
+    wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.md").write_text("a")
+    knows(wire, True)
+    wire.answers("POST", CHECK, b"<h1>Bad Gateway</h1>", 200, {"content-type": "text/html"})
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "updated", "documentId": "d1", "chunkCount": 1})
+
+    watch(tmp_path, Between(lambda: (tmp_path / "a.md").write_text("b, longer"), nothing, nothing, nothing))
+
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["1 document in s: 1 unchanged", "a.md: updated"]
+    assert captured.err.endswith("looking again\n")
+    assert captured.err.count("\n") == 1

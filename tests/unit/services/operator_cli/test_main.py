@@ -1,0 +1,199 @@
+"""The commands against a server on the wire: what is asked, what is printed, how it exits."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from shared.version import VERSION
+from tests.unit.services.operator_cli.conftest import Sluice, Wire, free_port
+
+HIT = {"text": "Open from ten.\nClosed on Mondays.", "score": 0.876, "metadata": {"path": "a.md", "pageNumber": 2}}
+DOCUMENT = {"documentId": "d1", "status": "created", "chunkCount": 3, "source": "s", "path": "a.md", "title": None}
+
+
+def test_no_server_is_one_line_that_says_how_to_start_one(sluice: Sluice, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setenv("SLUICE_PORT", str(port))
+
+    ran = sluice("search", "anything")
+
+    assert ran.code == 2
+    assert ran.out == ""
+    assert (
+        ran.err == f"sluice: no Sluice answers at http://127.0.0.1:{port}; start it by `make run` or `sluice serve`\n"
+    )
+
+
+def test_a_refusal_is_its_sentence_and_exit_1(sluice: Sluice, wire: Wire) -> None:
+    wire.refuses("POST", "/rag/search", 422, "filters: there is no operator $near")
+
+    ran = sluice("search", "x")
+
+    assert (ran.code, ran.err) == (1, "sluice: filters: there is no operator $near\n")
+
+
+def test_a_missing_key_says_where_the_command_takes_it_from(sluice: Sluice, wire: Wire) -> None:
+    wire.refuses("POST", "/chat", 401, "a key is needed", "UNAUTHENTICATED")
+
+    assert "a key is needed (the command takes its key from SLUICE_API_KEY)" in sluice("ask", "x").err
+
+
+def test_an_error_page_of_something_else_is_told_as_such(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", "/rag/search", b"<h1>Bad Gateway</h1>", 502, {"content-type": "text/html"})
+    wire.answers("POST", "/chat", b"<h1>Hello</h1>", 200, {"content-type": "text/html"})
+
+    refused, strange = sluice("search", "x"), sluice("ask", "x")
+
+    assert (refused.code, refused.err) == (1, "sluice: POST /rag/search was answered 502 Bad Gateway\n")
+    assert strange.code == 2
+    assert "is no Sluice" in strange.err
+
+
+@pytest.mark.parametrize(("status", "code"), [(503, "UNAVAILABLE"), (429, "TOO_MANY_REQUESTS")])
+def test_a_server_that_can_not_now_is_asked_again(sluice: Sluice, wire: Wire, status: int, code: str) -> None:
+    wire.refuses("POST", "/rag/search", status, "not now", code, retry_after="0")
+    wire.answers("POST", "/rag/search", {"results": []})
+
+    ran = sluice("search", "x")
+
+    assert (ran.code, ran.out) == (0, "nothing found\n")
+    assert len(wire.seen) == 2
+
+
+def test_a_503_that_no_waiting_mends_is_told_at_once(sluice: Sluice, wire: Wire) -> None:
+    wire.refuses("POST", "/chat", 503, "no model: set SLUICE_CHAT", "NO_MODEL", retry_after="0")
+
+    ran = sluice("ask", "x")
+
+    assert (ran.code, ran.err) == (1, "sluice: no model: set SLUICE_CHAT\n")
+    assert len(wire.seen) == 1
+
+
+def test_search_sends_what_was_asked_and_prints_places_and_passages(
+    sluice: Sluice, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_API_KEY", "key-of-mine")
+    wire.answers("POST", "/rag/search", {"results": [HIT]})
+
+    ran = sluice("search", "opening hours", "-k", "7", "--source", "s", "--tags", "a", "--tags", "b")
+
+    assert ran.out.splitlines() == [" 1. a.md, page 2  score 0.88", "    Open from ten. Closed on Mondays."]
+    assert json.loads(wire.seen[0].body) == {
+        "query": "opening hours",
+        "topK": 7,
+        "filters": {"source": "s", "tags": ["a", "b"]},
+        "explain": False,
+    }
+    assert wire.seen[0].headers["authorization"] == "Bearer key-of-mine"
+
+
+def test_json_is_the_reply_itself(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", "/rag/search", {"results": [HIT]})
+
+    assert json.loads(sluice("search", "x", "--json").out) == {"results": [HIT]}
+
+
+def test_an_answer_comes_with_its_sources_and_is_printed_as_it_is(sluice: Sluice, wire: Wire) -> None:
+    reply = {"response": "At [bold]ten[/bold] [1].", "ragSources": [{"metadata": {"path": "a.md"}}], "data": {}}
+    wire.answers("POST", "/chat", reply)
+
+    ran = sluice("ask", "when?")
+
+    assert ran.out.splitlines() == ["At [bold]ten[/bold] [1].", "  [1] a.md"]
+    assert json.loads(wire.seen[0].body)["useRag"] is True
+
+
+def test_a_list_goes_over_pages_and_is_tab_separated_in_a_pipe(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/rag/documents", {"items": [DOCUMENT], "nextCursor": "more"})
+    wire.answers("GET", "/rag/documents", {"items": [{**DOCUMENT, "documentId": "d2"}], "nextCursor": None})
+
+    ran = sluice("documents", "ls")
+
+    assert ran.out.splitlines() == ["d1\tcreated\t3\ts\ta.md", "d2\tcreated\t3\ts\ta.md"]
+
+
+def test_a_list_cut_short_says_so(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/rag/documents", {"items": [DOCUMENT], "nextCursor": "more"})
+
+    assert sluice("documents", "ls", "--limit", "1").err == "there are more than 1: raise --limit\n"
+
+
+def test_a_document_is_shown_field_by_field_or_as_its_text(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/rag/documents/d1", DOCUMENT)
+    wire.answers("GET", "/rag/documents/d1/text", b"# Read\n", 200, {"content-type": "text/markdown"})
+
+    assert sluice("documents", "show", "d1").out.splitlines()[:2] == ["documentId\td1", "status\tcreated"]
+    assert sluice("documents", "show", "d1", "--text").out.startswith("# Read\n")
+
+
+def test_an_id_can_not_lead_to_another_route(sluice: Sluice, wire: Wire) -> None:
+    wire.refuses("GET", "/rag/documents/../../chat", 404, "there is no such document", "NOT_FOUND")
+
+    assert sluice("documents", "show", "../../chat").err == "sluice: there is no such document\n"
+    assert wire.seen[0].path == "/rag/documents/../../chat"
+
+
+def test_removing_asks_and_dry_run_only_tells(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/rag/documents/d1", DOCUMENT)
+
+    unconfirmed = sluice("documents", "rm", "d1")
+    dry = sluice("documents", "rm", "d1", "--dry-run")
+
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1 should be removed\n")
+    assert (dry.code, dry.out) == (0, "d1\ts\ta.md\n")
+    assert {each.method for each in wire.seen} == {"GET"}
+
+
+def test_removing_removes_all_it_can_and_fails_where_one_fails(sluice: Sluice, wire: Wire) -> None:
+    for name in ("d1", "d2"):
+        wire.answers("GET", f"/rag/documents/{name}", {**DOCUMENT, "documentId": name})
+    wire.refuses("DELETE", "/rag/documents/d1", 422, "it won't go")
+    wire.answers("DELETE", "/rag/documents/d2", {"status": "deleted", "documentId": "d2"})
+
+    ran = sluice("documents", "rm", "d1", "d2", "--yes", "--json")
+
+    assert ran.code == 1
+    assert json.loads(ran.out)["items"] == [
+        {"status": "failed", "documentId": "d1", "error": "it won't go"},
+        {"status": "deleted", "documentId": "d2"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("URL", "localhost:3000", "SLUICE_URL=localhost:3000 must be http://host:port or https://host"),
+        ("PORT", "0", "SLUICE_PORT=0 is any free port; say which by SLUICE_URL=http://host:port"),
+        ("PORT", "many", "SLUICE_PORT=many: "),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_names_it(
+    sluice: Sluice, monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str
+) -> None:
+    monkeypatch.setenv(f"SLUICE_{name}", value)
+
+    ran = sluice("search", "x")
+
+    assert ran.code == 2
+    assert ran.err.startswith(f"sluice: {sentence}")
+    assert ran.err.count("\n") == 1
+
+
+def test_the_version_is_the_product_s(sluice: Sluice) -> None:
+    assert sluice("--version").out == f"sluice {VERSION}\n"
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = (
+        "import sys\nfrom services.operator_cli.main import main\n"
+        "try:\n    main(['--help'])\nfinally:\n"
+        "    slow = {'httpx', 'numpy', 'litestar', 'faststream', 'onnxruntime', 'qdrant_client'} & set(sys.modules)\n"
+        "    print(sorted(slow), file=sys.stderr)\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert "serve" in ran.stdout
+    assert ran.stderr == "[]\n"

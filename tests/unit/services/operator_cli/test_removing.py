@@ -1,0 +1,192 @@
+"""`sluice documents rm` by filter and `sluice erase` against a server on the wire: counted, confirmed, then done."""
+
+import json
+from typing import Any
+
+import pytest
+
+from services.operator_cli.client import Misuse
+from services.operator_cli.commands.remove import metadata_filters
+from tests.unit.services.operator_cli.conftest import Ran, Sluice, Wire
+
+DOCUMENTS, ERASE, FORGET = "/rag/documents", "/ops/erase", "/ops/forget"
+PARTS = [{"name": "log", "forgotten": True, "sentence": "the log's file was written anew"}]
+
+
+def page(*items: dict[str, Any], matched: int, cursor: str | None = None) -> dict[str, Any]:
+    return {"matched": matched, "items": list(items), "nextCursor": cursor, "message": "m"}
+
+
+def removed(name: str, status: str = "deleted", **more: str) -> dict[str, Any]:
+    return {"documentId": name, "status": status, **more}
+
+
+def erased(name: str, outcome: str = "erased", **more: Any) -> dict[str, Any]:
+    return {"documentId": name, "outcome": outcome, **more}
+
+
+def searched(*found: dict[str, Any], parts: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    return {"parts": parts or [], "files": 30, "found": list(found)}
+
+
+def bodies(wire: Wire) -> list[Any]:
+    return [json.loads(each.body) for each in wire.seen]
+
+
+def test_what_fits_is_counted_and_removed_by_that_count_page_by_page(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("DELETE", DOCUMENTS, page(matched=3))
+    wire.answers("DELETE", DOCUMENTS, page(removed("d1"), removed("d2"), matched=3, cursor="d2"))
+    wire.answers("DELETE", DOCUMENTS, page(removed("d3"), matched=3))
+
+    ran = sluice("documents", "rm", "--source", "s", "--tags", "old", "--filter", "year=2020", "--yes")
+
+    assert (ran.code, ran.out) == (0, "3 of 3 removed\n")
+    chosen = {"filters": {"source": "s", "tags": ["old"], "year": [2020]}}
+    assert bodies(wire) == [chosen, {**chosen, "confirm": 3}, {**chosen, "confirm": 3, "cursor": "d2"}]
+
+
+def test_what_was_not_removed_is_named_and_fails_the_command(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("DELETE", DOCUMENTS, page(matched=3))
+    items = removed("d1"), removed("d2", "failed", error="it won't go"), removed("d3", "accepted")
+    wire.answers("DELETE", DOCUMENTS, page(*items, matched=3))
+
+    ran, as_json = (sluice("documents", "rm", "--all", "--yes", *more) for more in ((), ("--json",)))
+
+    assert (ran.code, ran.out, ran.err) == (1, "1 of 3 removed\n", "d2: it won't go\nd3: accepted\n")
+    assert as_json.code == 1
+
+
+def test_all_are_removed_only_when_that_is_confirmed(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("DELETE", DOCUMENTS, page(matched=1000))
+
+    unconfirmed, dry = sluice("documents", "rm", "--all"), sluice("documents", "rm", "--all", "--dry-run")
+
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1000 should be removed\n")
+    assert (dry.code, dry.out) == (0, "1000 documents would be removed\n")
+    assert bodies(wire) == [{"all": True}, {"all": True}]
+
+
+def test_where_nothing_fits_there_is_nothing_to_confirm(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("DELETE", DOCUMENTS, page(matched=0))
+    wire.answers("POST", ERASE, page(matched=0))
+
+    assert sluice("documents", "rm", "--source", "s").out == "no document fits\n"
+    assert sluice("erase", "--source", "s").out == "no document fits\n"
+
+
+def test_a_count_that_changed_meanwhile_stops_it(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("DELETE", DOCUMENTS, page(matched=2))
+    wire.refuses("DELETE", DOCUMENTS, 409, "confirm=2, but 3 documents fit now; nothing was done", "COUNT_CHANGED")
+
+    ran = sluice("documents", "rm", "--source", "s", "--yes")
+
+    assert (ran.code, ran.err) == (1, "sluice: confirm=2, but 3 documents fit now; nothing was done\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "filters"),
+    [
+        (["year=2020", "year=-1"], {"year": [2020, -1]}),
+        (['code="007"', "draft=true"], {"code": ["007"], "draft": [True]}),
+        (["formula=a=b", "size=1.5", "note="], {"formula": ["a=b"], "size": ["1.5"], "note": [""]}),
+    ],
+)
+def test_a_filter_is_a_name_and_a_value_of_its_kind(given: list[str], filters: dict[str, Any]) -> None:
+    assert metadata_filters(given) == filters
+
+
+@pytest.mark.parametrize("pair", ["year", "=2020"])
+def test_what_is_no_filter_is_refused(pair: str) -> None:
+    with pytest.raises(Misuse, match=f"--filter {pair} must look like name=value"):
+        metadata_filters([pair])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("documents", "rm"),
+        ("documents", "rm", "d1", "--source", "s"),
+        ("documents", "rm", "--all", "--filter", "year=2020"),
+        ("documents", "rm", "--filter", "year"),
+        ("erase",),
+        ("erase", "d1", "--source", "s"),
+    ],
+)
+def test_what_is_meant_has_to_be_said_in_one_way(sluice: Sluice, wire: Wire, arguments: tuple[str, ...]) -> None:
+    assert (sluice(*arguments).code, wire.seen) == (2, [])
+
+
+def test_erasing_is_confirmed_and_tells_of_files_that_forget_later(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", ERASE, page(erased("d1", "standing"), matched=1))
+    wire.answers("POST", ERASE, page(erased("d1", "standing"), matched=1))
+    wire.answers("POST", ERASE, page(erased("d1", "standing"), matched=1))
+    wire.answers("POST", ERASE, page(erased("d1"), matched=1))
+
+    unconfirmed, dry, ran = (sluice("erase", "d1", *more) for more in ((), ("--dry-run",), ("--yes",)))
+
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1 should be erased for good\n")
+    assert (dry.code, dry.out) == (0, "1 document would be erased\n")
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "1 of 1 erased"
+    assert "--wait" in ran.out.splitlines()[1]
+    assert [body["dryRun"] for body in bodies(wire)] == [True, True, True, False]
+
+
+def test_many_ids_go_in_requests_of_a_hundred_and_each_once(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", ERASE, page(erased("d0"), matched=1))
+
+    sluice("erase", "--yes", *(f"d{number}" for number in range(150)), "d0")
+
+    assert [len(body["documentIds"]) for body in bodies(wire)] == [100, 50, 100, 50]
+
+
+def test_an_unknown_document_is_named_and_the_others_are_erased(sluice: Sluice, wire: Wire) -> None:
+    unknown = erased("d2", "unknown", error="there is no such document")
+    wire.answers("POST", ERASE, page(erased("d1", "standing"), unknown, matched=1))
+    wire.answers("POST", ERASE, page(erased("d1"), unknown, matched=1))
+
+    ran = sluice("erase", "d1", "d2", "--yes")
+
+    assert (ran.code, ran.err) == (1, "d2: there is no such document\n")
+    assert ran.out.startswith("1 of 2 erased\n")
+
+
+def waited(sluice: Sluice, wire: Wire, *found: dict[str, Any]) -> Ran:
+    """Return how `erase --wait` of a source of two pages ended, where words were found again."""
+    for outcome in ("standing", "erased"):
+        words = [{"canaries": ["words of one"]}, {"canaries": ["words of two"]}] if outcome == "standing" else [{}, {}]
+        wire.answers("POST", ERASE, page(erased("d1", outcome, **words[0]), matched=2, cursor="d1"))
+        wire.answers("POST", ERASE, page(erased("d2", outcome, **words[1]), matched=2))
+    wire.answers("POST", FORGET, searched({"file": "log.db", "canaries": 2}, {"file": "store/wal", "canaries": 1}))
+    wire.answers("POST", FORGET, searched(*found, parts=PARTS))
+    return sluice("erase", "--source", "s", "--wait", "--yes")
+
+
+def test_waiting_proves_it_by_words_that_were_there_before(sluice: Sluice, wire: Wire) -> None:
+    ran = waited(sluice, wire)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "2 of 2 erased",
+        "log: the log's file was written anew",
+        "2 of its phrases were in 2 files, and are in 0 of 30",
+    ]
+    words = ["words of one", "words of two"]
+    assert bodies(wire) == [
+        {"source": "s", "dryRun": True},
+        {"source": "s", "dryRun": True, "cursor": "d1"},
+        {"canaries": words, "dryRun": True},
+        {"source": "s", "confirm": 2, "dryRun": False},
+        {"source": "s", "confirm": 2, "dryRun": False, "cursor": "d1"},
+        {"canaries": words, "dryRun": False},
+    ]
+
+
+def test_a_word_that_is_found_again_fails_it_and_says_where(sluice: Sluice, wire: Wire) -> None:
+    ran = waited(sluice, wire, {"file": "store/wal", "canaries": 1})
+
+    assert ran.code == 1
+    assert ran.out.splitlines()[-2:] == [
+        "2 of its phrases were in 2 files, and are in 1 of 30",
+        "still there: store/wal (1)",
+    ]

@@ -1,0 +1,247 @@
+"""What is let in, by an application whose requests are held by hand."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from litestar import Litestar, Request, get, post
+from litestar.middleware import DefineMiddleware
+
+from services.query_api.http import admission
+from services.query_api.http.admission import HOLDS, Admission, AdmissionLimits
+from services.query_api.http.problems import HANDLERS
+from shared.runtime.probes import OPEN
+from shared.settings import Settings
+from tests.contract.logs import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+HANG_S = 30.0  # a guard: nothing here takes that long
+
+
+class Api:
+    """An application with a door for documents, one that streams, a question and a probe."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.held = asyncio.Event()  # what its answers wait for
+        self.limits = AdmissionLimits(Settings(**settings))
+
+        @post("/rag/ingest", status_code=200)
+        async def ingest(request: Request[Any, Any, Any]) -> int:
+            size = len(await request.body())
+            await self.held.wait()
+            return size
+
+        @post("/rag/ingest/upload", status_code=200, opt={HOLDS: 100})
+        async def upload(request: Request[Any, Any, Any]) -> int:
+            return sum([len(piece) async for piece in request.stream()])
+
+        @get("/rag/documents")
+        async def documents() -> str:
+            await self.held.wait()
+            return "[]"
+
+        @get("/livez", opt={OPEN: True})
+        async def livez() -> str:
+            return "alive"
+
+        self.app = Litestar(
+            [ingest, upload, documents, livez],
+            middleware=[DefineMiddleware(Admission, limits=self.limits)],
+            exception_handlers=HANDLERS,
+            openapi_config=None,
+            logging_config=None,
+        )
+
+    def call(self, path: str, size: int | None = None) -> "Call":
+        """Return a request under way; with a size, a POST of so many bytes that are still to be sent."""
+        return Call(self.app, path, size)
+
+    @property
+    def taken(self) -> list[int]:
+        limits = self.limits
+        return [lane.taken for lane in (limits.bring, limits.ask, limits.watch, limits.slow, limits.bodies)]
+
+
+class Call:
+    """A request whose body is sent by hand."""
+
+    def __init__(self, app: Litestar, path: str, size: int | None) -> None:
+        self._body: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._told: list[dict[str, Any]] = []
+        headers = [] if size is None else [(b"content-length", str(size).encode())]
+        if size is None:
+            self._body.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET" if size is None else "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 3000),
+        }
+
+        async def send(message: dict[str, Any]) -> None:
+            self._told.append(message)
+
+        called = cast("Callable[..., Awaitable[None]]", app)
+        self._running = asyncio.ensure_future(called(scope, self._body.get, send))
+
+    def send(self, data: bytes, *, last: bool = False) -> None:
+        self._body.put_nowait({"type": "http.request", "body": data, "more_body": not last})
+
+    def leave(self) -> None:
+        self._body.put_nowait({"type": "http.disconnect"})
+
+    async def answer(self) -> tuple[int, dict[str, str], Any]:
+        """Return status, headers and body once the answer has gone out."""
+        async with asyncio.timeout(HANG_S):
+            await self._running
+        start, *pieces = self._told
+        headers = {key.decode(): value.decode() for key, value in start["headers"]}
+        text = b"".join(piece.get("body", b"") for piece in pieces).decode()
+        return start["status"], headers, json.loads(text) if "json" in headers["content-type"] else text
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call a body slow that isn't here at once."""
+    monkeypatch.setattr(admission, "MOMENT_S", 0.01)
+    monkeypatch.setattr(admission, "LINGER_S", 0.01)
+
+
+async def test_those_above_the_limit_are_told_to_come_again_and_nobody_else() -> None:
+    api = Api(max_requests=2)
+    inside = [api.call("/rag/ingest", 2) for _ in range(2)]
+    for call in inside:
+        call.send(b"{}", last=True)
+    await until(lambda: api.limits.bring.taken == 2)
+
+    refused = api.call("/rag/ingest", 2)
+    refused.send(b"{}", last=True)
+    status, headers, body = await refused.answer()
+    asked = api.call("/rag/documents")
+    probed, *_ = await api.call("/livez").answer()
+    api.held.set()
+
+    assert (status, body["code"], headers["retry-after"]) == (429, "TOO_MANY_REQUESTS", "2")
+    assert "SLUICE_MAX_REQUESTS" in body["detail"]
+    assert probed == 200
+    assert [(await call.answer())[0] for call in (*inside, asked)] == [200] * 3
+    assert api.taken == [0] * 5
+
+
+async def test_a_body_on_its_way_holds_no_place() -> None:
+    api = Api(max_requests=1)
+    coming = [api.call("/rag/ingest", 2) for _ in range(3)]
+    for call in coming:
+        call.send(b"{")
+    await until(lambda: api.limits.bodies.taken == 3)
+
+    whole = api.call("/rag/ingest", 2)
+    whole.send(b"{}", last=True)
+    await until(lambda: api.limits.bring.taken == 1)
+    for call in coming:
+        call.send(b"}", last=True)
+    refused = [(await call.answer())[0] for call in coming]
+    api.held.set()
+
+    assert (await whole.answer())[0] == 200
+    assert refused == [429] * 3  # their bodies came while the place was taken
+    assert api.taken == [0] * 5
+
+
+@pytest.mark.usefixtures("brief")
+async def test_only_so_many_may_be_slow() -> None:
+    api = Api(max_slow=2, body_timeout=HANG_S)
+    slow = [api.call("/rag/ingest", 2) for _ in range(2)]
+    await until(lambda: api.limits.slow.taken == 2)
+
+    status, headers, body = await api.call("/rag/ingest", 2).answer()
+    for call in slow:
+        call.send(b"{}", last=True)
+    api.held.set()
+
+    assert (status, headers["connection"]) == (429, "close")
+    assert "SLUICE_MAX_SLOW" in body["detail"]
+    assert [(await call.answer())[0] for call in slow] == [200] * 2
+    assert api.taken == [0] * 5
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_body_that_does_not_come_is_a_408() -> None:
+    api = Api(body_timeout=0.05)
+    call = api.call("/rag/ingest", 10)
+    call.send(b"12345")
+
+    status, headers, body = await call.answer()
+
+    assert (status, headers["connection"], body["code"]) == (408, "close", "TOO_SLOW")
+    assert body["detail"].startswith("the body came too slowly: 5 bytes in ")
+    assert api.taken == [0] * 5
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_body_that_does_not_come_to_a_door_that_streams_is_a_408_too() -> None:
+    assert (await Api(body_timeout=0.05).call("/rag/ingest/upload", 10).answer())[0] == 408
+
+
+async def test_bodies_in_memory_have_one_limit_together() -> None:
+    api = Api(max_body=1024)
+    inside = [api.call("/rag/ingest", 1000) for _ in range(8)]
+    for call in inside:
+        call.send(b"x" * 1000, last=True)
+    await until(lambda: api.limits.bring.taken == 8)
+
+    above = api.call("/rag/ingest", 200)
+    above.send(b"x" * 200, last=True)
+    refused = await above.answer()
+    streamed = api.call("/rag/ingest/upload", 1024)
+    streamed.send(b"x" * 1024, last=True)
+    passed = await streamed.answer()
+    api.held.set()
+
+    assert (refused[0], "bytes of requests" in refused[2]["detail"]) == (429, True)
+    assert (passed[0], passed[2]) == (200, 1024)
+    assert [(await call.answer())[0] for call in inside] == [200] * 8
+    assert api.taken == [0] * 5
+
+
+async def test_a_sender_who_leaves_gives_all_back() -> None:
+    api = Api()
+    call = api.call("/rag/ingest", 10)
+    call.send(b"12345")
+    await until(lambda: api.limits.bodies.taken == 5)
+
+    call.leave()
+    await call.answer()
+
+    assert api.taken == [0] * 5
+
+
+async def test_a_refused_body_is_taken_in_before_the_connection_ends() -> None:
+    api = Api(max_requests=1)
+    inside = api.call("/rag/documents")
+    other = api.call("/rag/ingest", 2)
+    other.send(b"{}", last=True)
+    await until(lambda: api.limits.bring.taken == 1)
+
+    refused = api.call("/rag/ingest", 3000)
+    for _ in range(2):
+        refused.send(b"x" * 1000)
+    await until(lambda: len(refused._told) == 2)
+    assert not refused._running.done()  # the answer is out, the rest is awaited
+    refused.send(b"x" * 1000, last=True)
+    status, headers, _ = await refused.answer()
+    api.held.set()
+
+    assert (status, headers["connection"]) == (429, "close")
+    assert [(await call.answer())[0] for call in (inside, other)] == [200] * 2

@@ -1,0 +1,104 @@
+"""Reading a document that is edited, deleted or damaged between the look at its head and the look at its points."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from services.query_api.documents.views import ChunkCursor, DocumentViews
+from services.query_api.http.problems import Problem
+from shared.contracts import DEFAULT_TENANT
+from shared.ids import point_id
+from shared.state.index import Generation, Head, Index
+from shared.state.ledger import Ledger
+from shared.store import Point
+from tests.entries import an_entry
+from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, vector_of
+from tests.simulation.store import MemoryStore
+
+NAME = "11ca04b3-12ec-5b35-8f4b-4ab297c91387"
+GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")
+Happens = Callable[[], Awaitable[None]]
+OLD, NEW = ("old one", "old two"), ("new one", "new two", "new three")
+
+
+class Edited(MemoryStore):
+    """A store in which something happens just before points are read, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: list[Happens] = []
+
+    async def ordered(self, *what: Any, **how: Any) -> list[Point]:
+        if self.meanwhile:
+            await self.meanwhile.pop()()
+        return await super().ordered(*what, **how)
+
+
+class Shelf:
+    """A library with one document, at version 1."""
+
+    def __init__(self) -> None:
+        self.store = Edited()
+        self.index = Index(self.store, GENERATION)
+        self.library = DocumentViews(Ledger(self.store), self.index, MemoryBlobs())
+
+    async def apply(self, version: int, texts: tuple[str, ...]) -> None:
+        """Put, switch, delete: as the embed worker does; without texts the version deletes the document."""
+        for order, text in enumerate(texts):
+            metadata = {"documentId": NAME, "version": version, "chunkOrder": order}
+            payload = {"text": text, "metadata": metadata}
+            await self.index.put([Point(id=point_id(NAME, version, order), payload=payload, dense=vector_of(text))])
+        head = Head(
+            document_id=NAME,
+            version=version,
+            tenant=DEFAULT_TENANT,
+            source="s",
+            path="p",
+            deleted=not texts,
+            chunk_count=len(texts),
+        )
+        await self.index.switch(head)
+        await self.index.delete_below(NAME, version)
+
+    async def texts(self, limit: int = 10, cursor: ChunkCursor | None = None) -> tuple[str, ...]:
+        page = await self.library.chunks(DEFAULT_TENANT, NAME, limit=limit, cursor=cursor)
+        return tuple(item.text for item in page.items)
+
+
+@pytest.fixture
+async def selector() -> Shelf:
+    selector = Shelf()
+    ledger = Ledger(selector.store)
+    await ledger.create()
+    await selector.index.create()
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=1, status="created"))
+    await selector.apply(1, OLD)
+    return selector
+
+
+async def test_given_an_edit_between_head_and_points_when_read_then_the_new_version_is_shown_whole(
+    selector: Shelf,
+) -> None:
+    selector.store.meanwhile.append(lambda: selector.apply(2, NEW))
+
+    assert await selector.texts() == NEW
+
+
+async def test_given_a_deletion_between_head_and_points_when_read_then_nothing_is_shown(selector: Shelf) -> None:
+    selector.store.meanwhile.append(lambda: selector.apply(2, ()))
+
+    assert await selector.texts() == ()
+
+
+async def test_given_an_edit_between_head_and_points_when_read_on_then_the_cursor_is_refused(selector: Shelf) -> None:
+    selector.store.meanwhile.append(lambda: selector.apply(2, NEW))
+
+    with pytest.raises(Problem, match="the document has changed since this cursor was given"):
+        await selector.texts(1, ChunkCursor(selector.index.generation.id, 1, 1))
+
+
+async def test_given_a_lost_point_when_read_then_what_is_left_is_shown(selector: Shelf) -> None:
+    await selector.index.delete_points([point_id(NAME, 1, 0)])
+
+    assert await selector.texts() == OLD[1:]

@@ -1,0 +1,81 @@
+"""Words by which a text is found again, and the search for them."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.query_api.ops import file_scan
+from services.query_api.ops.purge import FileMatch, canary, seen
+from shared.errors import Unavailable
+from shared.log.sqlite import SqliteLog
+from shared.topics import pipeline_topics
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Open from ten.\nClosed on Mondays.", "Closed on Mondays."),
+        ('He said "the heron waits" and left.', "the heron waits"),  # JSON would escape the quotes
+        ("short\nlines\nonly", None),
+        ("", None),
+    ],
+)
+def test_a_canary_is_the_longest_run_that_every_file_holds_as_it_is(text: str, words: str | None) -> None:
+    assert canary(text) == words
+
+
+def test_a_canary_of_a_long_text_is_cut_between_words() -> None:
+    text = "wonderful " * 30
+
+    words = canary(text)
+
+    assert words is not None
+    assert 12 <= len(words) <= 40
+    assert set(words.split()) == {"wonderful"}
+
+
+async def test_words_are_found_in_every_file_wherever_they_stand(tmp_path: Path) -> None:
+    block = 1 << 20
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "across").write_bytes(b"." * (block - 5) + b"the heron waits" + b"." * block)
+    (tmp_path / "both").write_bytes(b"the heron waits, closed on Mondays")
+    (tmp_path / "none").write_bytes(b"the heron is waiting")
+    (tmp_path / "link").symlink_to("both")
+
+    count, found = await seen(tmp_path, ["the heron waits", "closed on Mondays"])
+
+    assert count == 3
+    assert found == [FileMatch("both", 2), FileMatch(str(Path("deep", "across")), 1)]
+
+
+async def test_a_search_leaves_the_locks_of_a_log_in_the_folder(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.sqlite")
+    await log.start()
+    try:
+        await log.ensure_topics(pipeline_topics("g", partitions=1, replication=None))
+        await seen(tmp_path, ["secret"])
+
+        # Another process comes and goes: without our locks, it takes itself for the last one, and tidies up.
+        read = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM topic').fetchone()"
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", read, str(tmp_path / "log.sqlite"))
+        assert await other.wait() == 0
+
+        assert (tmp_path / "log.sqlite-wal").exists()
+    finally:
+        await log.stop()
+
+
+async def test_a_file_whose_name_is_no_utf_8_is_shown_nevertheless(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9")).write_bytes(b"secret")
+
+    assert await seen(tmp_path, ["secret"]) == (1, [FileMatch("caf\N{REPLACEMENT CHARACTER}", 1)])
+
+
+async def test_a_search_that_breaks_off_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_scan, "__file__", str(tmp_path / "gone.py"))
+
+    with pytest.raises(Unavailable, match=r"can't be searched: .*gone\.py"):
+        await seen(tmp_path, ["secret"])

@@ -1,0 +1,130 @@
+"""What a batch read before a rebalance may not do, step by step: no real log can be stopped in between."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError
+from faststream.kafka import KafkaBroker
+
+from shared.log import Record
+from shared.log.consume import Consumption, consume
+from shared.log.failure import Failure
+from tests.unit.shared.log.test_lane import a_record
+
+TP = TopicPartition("events", 0)
+
+
+class FakeConsumer:
+    """A consumer that stands where it is told."""
+
+    def __init__(self) -> None:
+        self.at = {TP: 3}
+        self.committed: dict[TopicPartition, int] = {}
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self.at)
+
+    async def position(self, tp: TopicPartition) -> int:
+        if tp not in self.at:
+            raise IllegalStateError(f"{tp} is not assigned")
+        return self.at[tp]
+
+    def pause(self, *tps: TopicPartition) -> None: ...
+
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset()
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self.committed |= offsets
+
+
+@pytest.fixture
+def handled() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def consumer() -> FakeConsumer:
+    return FakeConsumer()
+
+
+@pytest.fixture
+async def consumption(handled: list[int], consumer: FakeConsumer) -> AsyncIterator[Consumption]:
+    async def handle(record: Record) -> None:
+        handled.append(record.offset)
+
+    async def on_dead(record: Record, failure: Failure) -> None:
+        raise AssertionError(failure)
+
+    consumption = consume(KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test")
+    consumption.consumer = lambda: consumer
+    yield consumption
+    await consumption.stop()
+
+
+BATCH = [a_record(offset, b"k%d" % offset) for offset in (0, 1, 2)]
+
+
+async def test_a_batch_of_the_present_assignment_is_handled_and_committed(
+    consumption: Consumption, consumer: FakeConsumer, handled: list[int]
+) -> None:
+    await consumption.dispatch(consumer, BATCH)
+    await consumption.stop()
+
+    assert handled == [0, 1, 2]
+    assert consumer.committed == {TP: 3}
+
+
+@pytest.mark.parametrize("position", [0, 2])
+async def test_a_batch_read_before_the_partition_came_back_is_dropped(
+    consumption: Consumption, consumer: FakeConsumer, handled: list[int], position: int
+) -> None:
+    consumer.at[TP] = position  # set back to the commit since the batch was read
+
+    await consumption.dispatch(consumer, BATCH)
+    await consumption.stop()
+
+    assert handled == []
+    assert consumer.committed == {}
+
+
+async def test_a_batch_of_a_partition_that_is_going_is_dropped_until_it_is_ours_again(
+    consumption: Consumption, consumer: FakeConsumer, handled: list[int]
+) -> None:
+    await consumption.revoked({TP})
+    await consumption.dispatch(consumer, BATCH)
+    assert consumption.in_flight == 0
+
+    await consumption.assigned({TP})
+    await consumption.dispatch(consumer, BATCH)
+    await asyncio.sleep(0)
+    await consumption.stop()
+
+    assert handled == [0, 1, 2]
+
+
+async def test_a_batch_of_somebody_elses_partition_is_dropped(
+    consumption: Consumption, consumer: FakeConsumer, handled: list[int]
+) -> None:
+    consumer.at = {TopicPartition("events", 1): 9}
+
+    await consumption.dispatch(consumer, BATCH)
+    await consumption.stop()
+
+    assert handled == []
+
+
+async def test_a_batch_that_can_not_be_taken_over_stops_the_consumption(
+    consumption: Consumption, consumer: FakeConsumer, handled: list[int]
+) -> None:
+    broken = [*BATCH, a_record(3, b"k", value=7)]  # type: ignore[arg-type]  # a bug of ours, whatever it is
+
+    await consumption.dispatch(consumer, broken)
+    consumer.at[TP] = 5
+    await consumption.dispatch(consumer, broken)
+    await consumption.stop()
+
+    assert "failed by itself at events/0/0" in str(consumption.broken)
+    assert consumer.committed == {}

@@ -1,0 +1,53 @@
+from collections import defaultdict
+
+from aiokafka import ConsumerRecord
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.log import Record
+from shared.log.partition_lane import PartitionLane, size
+
+
+def a_record(offset: int, key: bytes | None = b"k", value: bytes | None = b"v") -> Record:
+    return ConsumerRecord("events", 0, offset, 0, 1, key, value, None, 0, 0, (("h", b"12"), ("null", None)))
+
+
+@given(
+    keys=st.lists(st.sampled_from([None, b"a", b"b", b"c"]), max_size=30),
+    gaps=st.lists(st.integers(1, 3), min_size=30, max_size=30),
+    choose=st.randoms(use_true_random=False),
+)
+def test_order_per_key_and_the_low_mark_hold_whatever_finishes_first(
+    keys: list[bytes | None], gaps: list[int], choose: object
+) -> None:
+    offsets = [sum(gaps[: number + 1]) for number in range(len(keys))]
+    records = [a_record(offset, key) for offset, key in zip(offsets, keys, strict=True)]
+    lane = PartitionLane()
+    lane.take(records[:10])
+    lane.take(records[10:])
+    running: list[Record] = []
+    finished: dict[bytes | None, list[int]] = defaultdict(list)
+    done: set[int] = set()
+
+    while True:
+        while (record := lane.start()) is not None:
+            running.append(record)
+        assert len({record.key for record in running}) == len(running)
+        unfinished = [offset for offset in offsets if offset not in done]
+        assert lane.low == (unfinished[0] if unfinished else offsets[-1] + 1 if offsets else None)
+        assert len(lane) == len(unfinished)
+        assert lane.bytes == sum(size(record) for record in records if record.offset not in done)
+        if not running:
+            break
+        record = running.pop(choose.randrange(len(running)))  # type: ignore[attr-defined]
+        lane.finish(record)
+        done.add(record.offset)
+        finished[record.key].append(record.offset)
+
+    assert done == set(offsets)
+    assert all(order == sorted(order) for order in finished.values())
+
+
+def test_a_record_weighs_its_key_its_value_and_its_headers() -> None:
+    assert size(a_record(0, b"abc", b"12345")) == 3 + 5 + (1 + 2) + 4
+    assert size(a_record(0, None, None)) == 7

@@ -1,0 +1,62 @@
+import pytest
+
+from shared.errors import Unavailable
+from shared.model_server.http import BadAnswer, TooLong, refusal
+
+OLLAMA = "the input length exceeds the context length"
+OLDER_OLLAMA = "input length exceeds maximum context length"
+OPENAI = "This model's maximum context length is 8192 tokens, however you requested 10010 tokens"
+OPENAI_BATCH = "Invalid 'input': maximum request size is 300000 tokens per request. Requested 301234, max 300000 tokens"
+LLAMA_CPP = "input is too large to process. increase the physical batch size"
+LLAMA_CPP_CHAT = "the request exceeds the available context size, try increasing it"
+TEI = "Input validation error: `inputs` must have less than 512 tokens. Given: 1205"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (400, OLLAMA),
+        (400, OLDER_OLLAMA),
+        (400, OPENAI),
+        (400, OPENAI_BATCH),
+        (400, LLAMA_CPP_CHAT),
+        (500, LLAMA_CPP),
+        (422, TEI),
+        (413, TEI),
+        (413, "<html>413 Request Entity Too Large</html>"),
+    ],
+)
+def test_every_server_s_too_long_is_understood(status: int, reason: str) -> None:
+    assert isinstance(refusal("it", status, reason), TooLong)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (400, "embedding contains NaN or Inf values"),
+        (400, "invalid input type"),
+        (400, "'input' is required"),
+        (401, "Incorrect API key provided"),
+        (404, "model not found"),
+        (500, "model requires more system memory (9.1 GiB) than is available (2.2 GiB)"),
+        (500, "failed to allocate the context window"),
+        (500, 'do embedding request: Post "http://127.0.0.1:1/embedding": EOF'),
+    ],
+)
+def test_any_other_refusal_is_a_bad_answer_with_its_status(status: int, reason: str) -> None:
+    error = refusal("the server", status, reason)
+
+    assert isinstance(error, BadAnswer)
+    assert (error.status, error.sentence) == (status, f"the server answered {status}: {reason}")
+
+
+@pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
+def test_a_busy_server_is_no_text_s_fault(status: int) -> None:
+    error = refusal("the server", status, OLLAMA)
+
+    assert type(error) is Unavailable
+
+
+def test_a_page_for_a_reason_is_shortened_and_none_is_named() -> None:
+    assert str(refusal("it", 500, "\n ")) == "it answered 500: no reason given"
+    assert len(str(refusal("it", 500, "word\n" * 1000))) < 250

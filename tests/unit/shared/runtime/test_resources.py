@@ -1,0 +1,74 @@
+"""What a worker's readiness says of the parts that it stands on."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.contracts import truth_key
+from shared.embedder.ollama import ollama_embedder
+from shared.log.publish import publish
+from shared.log.sqlite import SqliteLog
+from shared.model_server.ollama import OllamaAddress
+from shared.runtime.resources import embedder_troubles, log_troubles, make_missing, store_troubles
+from shared.settings import Settings
+from shared.state import verdict
+from shared.state.index import serving
+from shared.topics import EXTRACTED
+from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
+from tests.simulation.parts import GENERATION
+from tests.simulation.store import MemoryStore
+
+
+async def test_a_log_is_named_when_it_is_silent(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log")
+    broker = log.broker("probed")
+    await log.start()
+    await broker.start()
+
+    well = await log_troubles(broker)
+    await broker.stop()
+    await log.stop()
+    ill = await log_troubles(broker)
+
+    assert well == {"log": None}
+    assert ill == {"log": "the log gave no answer in 2 s"}
+
+
+async def test_a_model_is_named_when_its_server_is_gone() -> None:
+    async with fake_ollama() as server:
+        embedder = ollama_embedder(OllamaAddress(server.url, EMBEDDING_MODEL))
+        await embedder.start()
+        well = await embedder_troubles(embedder)
+    ill = await embedder_troubles(embedder)
+    await embedder.close()
+
+    assert well == {"embedder": None}
+    assert f"Ollama at {server.url} can't be reached" in (ill["embedder"] or "")
+
+
+@pytest.mark.parametrize("lost", ["everything", GENERATION.chunks])
+async def test_an_index_is_not_ready_when_it_was_lost_beside_the_log(tmp_path: Path, lost: str) -> None:
+    settings, log, store = Settings(data=tmp_path), SqliteLog(tmp_path / "log"), MemoryStore()
+    await log.start()
+
+    async def started() -> str | None:
+        await make_missing(settings, log, store, await serving(store, GENERATION))
+        return (await store_troubles(store))["index"]
+
+    told = [await started(), await started()]
+    broker = log.broker("worker")
+    await broker.start()
+    await publish(broker, EXTRACTED, b"{}", key=truth_key("d", 1), route=b"d")
+    told.append(await started())
+    if lost == "everything":
+        store = MemoryStore()
+    else:
+        await store.drop_collection(lost)
+    red = [await started(), await started()]
+    await verdict.write(store, verdict.Verdict(differences=0, at=1))  # as `sluice verify --repair` does
+    told.append(await started())
+    await broker.stop()
+    await log.stop()
+
+    assert told == [None] * 4
+    assert all(sentence and GENERATION.chunks in sentence and "verify --repair" in sentence for sentence in red)

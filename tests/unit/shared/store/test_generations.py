@@ -1,0 +1,107 @@
+"""Which generation a process works on, as the registry in the store has it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.embedder import Model
+from shared.errors import Unavailable
+from shared.settings import ConfigurationError
+from shared.state.index import Generation, followed, serving
+from shared.store.edge import EdgeStore
+
+MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
+FIRST = Generation(chunker="c1", chunk_size=800, chunk_overlap=0, model=MODEL, bm25="b")
+
+
+# As releases have made them. An id that changes is another index: what was built under the old one answers no more.
+KNOWN: dict[str, dict[str, Any]] = {
+    "3d01a313999a": {},
+    "89eb06038c9b": {"chunk_unit": "tokens", "chunk_size": 200, "chunk_overlap": 20},
+}
+RELEASED = Generation(
+    chunker="soft-2",
+    chunk_size=800,
+    chunk_overlap=0,
+    model=Model(name="all-MiniLM-L6-v2", digest="0" * 64, dimension=384, max_tokens=254),
+    bm25="b",
+)
+
+
+class LaterModel(Model, frozen=True):
+    """One of a release to come."""
+
+    pooling: str = "mean"
+
+
+class LaterGeneration(Generation, frozen=True):
+    """One of a release to come."""
+
+    languages: tuple[str, ...] = ()
+    stemmer: str = "none"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EdgeStore]:
+    made = EdgeStore(tmp_path / "store")
+    await made.start()
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_a_generation_has_the_id_that_it_was_built_under(known: str) -> None:
+    assert msgspec.structs.replace(RELEASED, **KNOWN[known]).id == known
+
+
+def test_a_field_that_comes_later_leaves_ids_as_they_are_until_it_says_something() -> None:
+    of = msgspec.structs.asdict(RELEASED) | {"model": LaterModel(**msgspec.structs.asdict(RELEASED.model))}
+    later = LaterGeneration(**of)
+
+    assert later.id == RELEASED.id
+    assert len({RELEASED.id, msgspec.structs.replace(later, stemmer="porter").id}) == 2
+    other = msgspec.structs.replace(later.model, pooling="cls")
+    assert msgspec.structs.replace(later, model=other).id != RELEASED.id
+
+
+async def test_whoever_has_a_chunker_begins_the_generation_and_all_others_follow(store: EdgeStore) -> None:
+    with pytest.raises(Unavailable, match="no generation yet"):
+        await followed(store, MODEL, "b")
+
+    assert await serving(store, FIRST) == FIRST
+    assert await serving(store, FIRST) == FIRST
+    assert await followed(store, MODEL, "b") == FIRST
+
+
+async def test_two_that_begin_at_the_same_moment_agree(store: EdgeStore) -> None:
+    assert await asyncio.gather(*(serving(store, FIRST) for _ in range(4))) == [FIRST] * 4
+
+
+async def test_another_setting_is_refused_by_name(store: EdgeStore) -> None:
+    await serving(store, FIRST)
+
+    with pytest.raises(ConfigurationError, match="chunk_unit was 'characters' and is 'tokens'"):
+        await serving(store, msgspec.structs.replace(FIRST, chunk_unit="tokens"))
+    with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
+        await serving(store, msgspec.structs.replace(FIRST, chunk_size=400))
+    with pytest.raises(ConfigurationError, match="digest='e'"):
+        await followed(store, msgspec.structs.replace(MODEL, digest="e"), "b")
+    with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'x'"):
+        await followed(store, MODEL, "x")
+
+
+async def test_what_an_older_chunker_began_goes_on(store: EdgeStore) -> None:
+    await serving(store, FIRST)
+
+    assert await serving(store, msgspec.structs.replace(FIRST, chunker="c2")) == FIRST
+    assert await followed(store, MODEL, "b") == FIRST
+
+
+def test_the_unit_changes_no_fingerprint_that_is_there() -> None:
+    assert msgspec.json.encode(FIRST) == msgspec.json.encode(msgspec.structs.replace(FIRST, chunk_unit="characters"))
+    assert b"chunkUnit" not in msgspec.json.encode(FIRST)
+    assert msgspec.structs.replace(FIRST, chunk_unit="tokens").id != FIRST.id

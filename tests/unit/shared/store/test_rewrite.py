@@ -1,0 +1,136 @@
+"""A collection's files made anew: nothing of what was deleted is left in them, and all else is as it was."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shared.state.index import vector_hash
+from shared.store import EVERYTHING, Filter, Match, Payload, Point, Sparse, wire
+from shared.store.engine import Engine, Unserved
+
+CANARY = b"Quetzalcoatlus"
+ERASED = Filter(must=(Match("doc", ("erased",)),))
+RANDOM = np.random.default_rng(7)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = opened(tmp_path)
+    engine.answer(wire.Create("c", 8, True, {"doc": "keyword", "order": "integer", "tenant": "tenant"}))
+    yield engine
+    engine.close()
+
+
+def opened(folder: Path) -> Engine:
+    engine = Engine(folder)
+    engine.load(lambda _name, _seconds: None)
+    return engine
+
+
+def a_point(number: int, doc: str = "kept", **payload: object) -> Point:
+    vector = RANDOM.normal(size=8).astype("f4")
+    return Point(
+        id=f"00000000-0000-4000-8000-{number:012d}",
+        payload={"doc": doc, "order": number, **payload},
+        dense=vector / np.linalg.norm(vector),
+        sparse=Sparse([number], [1.0]),
+    )
+
+
+def put(engine: Engine, *points: Point) -> None:
+    engine.answer(wire.Upsert("c", list(points)))
+
+
+def everything(engine: Engine) -> dict[str, tuple[Payload, str, Sparse | None]]:
+    page = engine.answer(wire.Scroll("c", EVERYTHING, 1000, None, vectors=True, fields=None))
+    return {point.id: (point.payload, vector_hash(point.dense), point.sparse) for point in page.points}
+
+
+def rewritten(engine: Engine, limit: int = 1000) -> None:
+    after = engine.answer(wire.Rewrite("c", None, limit))
+    while after is not None:
+        after = engine.answer(wire.Rewrite("c", after, limit))
+
+
+def holding(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file() and CANARY in path.read_bytes()]
+
+
+def test_what_was_deleted_is_in_no_file_and_all_else_is_bit_equal(engine: Engine, tmp_path: Path) -> None:
+    put(engine, *(a_point(number) for number in range(40)))
+    put(engine, *(a_point(number, "erased", text=CANARY.decode()) for number in range(40, 50)))
+    engine.answer(wire.Delete("c", ERASED))
+    engine.flush()
+    before = everything(engine)
+    assert holding(tmp_path)  # or this test would show nothing: neither delete nor flush takes the bytes
+
+    rewritten(engine, limit=7)
+
+    assert holding(tmp_path) == []
+    assert everything(engine) == before
+    assert engine.answer(wire.Facet("c", "doc", EVERYTHING, 10)) == {"kept": 40}
+    ordered = engine.answer(wire.Ordered("c", EVERYTHING, "order", descending=True, limit=1, start=None))
+    assert [point.payload["order"] for point in ordered] == [39]
+
+
+def test_what_is_written_while_it_is_copied_is_neither_lost_nor_old(engine: Engine) -> None:
+    put(engine, *(a_point(number) for number in range(0, 40, 2)))
+    after = engine.answer(wire.Rewrite("c", None, 5))
+
+    put(engine, a_point(1), a_point(0, "changed"), a_point(39), a_point(38, "changed"))
+    engine.answer(wire.SetPayload("c", {"mark": 1}, Filter(must=(Match("order", (2, 36)),))))
+    engine.answer(wire.Delete("c", Filter(must=(Match("order", (4, 34)),))))
+    expected = everything(engine)
+    while after is not None:
+        after = engine.answer(wire.Rewrite("c", after, 5))
+
+    assert everything(engine) == expected
+    assert len(expected) == 20
+
+
+def test_a_rewrite_that_ends_halfway_changes_nothing_and_the_next_opening_clears_it_up(
+    engine: Engine, tmp_path: Path
+) -> None:
+    put(engine, *(a_point(number) for number in range(20)))
+    before = everything(engine)
+    after = engine.answer(wire.Rewrite("c", None, 5))
+
+    engine.close()
+    again = opened(tmp_path)
+
+    assert everything(again) == before
+    assert len([path for path in (tmp_path / "collections" / "c").iterdir() if path.is_dir()]) == 1
+    with pytest.raises(Unserved, match="the rewrite of 'c' was given up"):
+        again.answer(wire.Rewrite("c", after, 5))
+    again.close()
+
+
+def test_of_two_rewrites_at_once_one_is_given_up_and_nothing_is_lost(engine: Engine) -> None:
+    put(engine, *(a_point(number) for number in range(20)))
+    before = everything(engine)
+    first = engine.answer(wire.Rewrite("c", None, 15))
+    second = engine.answer(wire.Rewrite("c", None, 5))
+
+    with pytest.raises(Unserved, match="the rewrite of 'c' was given up"):
+        engine.answer(wire.Rewrite("c", first, 15))
+    while second is not None:
+        second = engine.answer(wire.Rewrite("c", second, 5))
+
+    assert everything(engine) == before
+
+
+def test_a_rewritten_collection_is_itself_after_the_next_opening(engine: Engine, tmp_path: Path) -> None:
+    put(engine, *(a_point(number) for number in range(20)))
+    rewritten(engine)
+    rewritten(engine, limit=3)
+    put(engine, a_point(20))
+    expected = everything(engine)
+
+    engine.close()
+    again = opened(tmp_path)
+    again.answer(wire.Create("c", 8, True, {"doc": "keyword", "order": "integer", "tenant": "tenant"}))
+
+    assert everything(again) == expected
+    again.close()

@@ -1,0 +1,123 @@
+import itertools
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.store import Filter, Heads, Ids, Leg, Match, Point, Range, Sparse, wire
+
+VECTOR = np.array([0.25, -1.5, 3e-38], np.float32)
+
+
+@given(bodies=st.lists(st.binary(max_size=40)), cuts=st.lists(st.integers(0, 400)))
+def test_frames_come_out_whole_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(len(body).to_bytes(4, "little") + body for body in bodies)
+    borders = [0, *sorted(cut for cut in cuts if cut <= len(stream)), len(stream)]
+    frames = wire.Frames()
+
+    out = [frame for start, end in itertools.pairwise(borders) for frame in frames.feed(stream[start:end])]
+
+    assert out == bodies
+
+
+def test_an_absurd_length_is_refused_before_it_is_waited_for() -> None:
+    with pytest.raises(ValueError, match=str(2**32 - 1)):
+        wire.Frames().feed(b"\xff\xff\xff\xff")
+
+
+WHERE = Filter(
+    must=(Match("a", ("x", 1, True)), Range("b", gt=1, lte=2**53)),
+    must_not=(Ids(("i",)), Match("c", ())),
+)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        wire.Create("n", 3, True, {"a": "tenant"}),
+        wire.Collections(),
+        wire.SetPayload("n", {"a": [None, {"ü": 1.5}]}, WHERE),
+        wire.Scroll("n", WHERE, 5, None, True, ["a.b"]),
+        wire.Ordered("n", WHERE, "v", True, 3, None),
+        wire.Flush(),
+    ],
+)
+def test_a_request_arrives_as_it_was_sent(request_: wire.AnyRequest) -> None:
+    (frame,) = wire.Frames().feed(wire.call_frame(7, request_))
+
+    call = wire.read_call(frame)
+
+    assert call.number == 7
+    assert wire.read_request(call) == request_
+
+
+def test_vectors_arrive_to_the_bit() -> None:
+    point = Point(id="i", payload={}, dense=VECTOR, sparse=Sparse([2**31], [0.1]))
+    upsert = wire.Upsert("n", [point])
+    search = wire.Search("n", [Leg(dense=VECTOR), Leg(sparse=point.sparse)], WHERE, 5, Heads("h"))
+
+    arrived = [
+        wire.read_request(wire.read_call(frame))
+        for frame in wire.Frames().feed(wire.call_frame(0, upsert) + wire.call_frame(1, search))
+    ]
+
+    assert isinstance(arrived[0], wire.Upsert)
+    assert isinstance(arrived[1], wire.Search)
+    for dense in (arrived[0].points[0].dense, arrived[1].legs[0].dense):
+        assert dense is not None
+        assert dense.tobytes() == VECTOR.tobytes()
+    assert arrived[0].points[0].sparse == arrived[1].legs[1].sparse == point.sparse
+
+
+def test_answers_and_refusals_arrive() -> None:
+    done, failed = wire.Frames().feed(
+        wire.done_frame(3, [Point(id="i", payload={"a": 2**63 - 1}, dense=VECTOR)])
+        + wire.failed_frame(4, "missing", "no such thing")
+    )
+
+    reply = wire.read_reply(done)
+    assert isinstance(reply, wire.CallDone)
+    (point,) = wire.body_decoder(list[Point]).decode(reply.body)
+    assert point.payload == {"a": 2**63 - 1}
+    assert point.dense.tobytes() == VECTOR.tobytes()
+    assert wire.read_reply(failed) == wire.CallFailed(4, "missing", "no such thing")
+
+
+def test_an_unknown_request_is_known_by_its_number() -> None:
+    call = wire.read_call(msgspec.msgpack.encode([9, {"type": "Sing"}]))
+
+    assert call.number == 9
+    with pytest.raises(msgspec.DecodeError, match="Sing"):
+        wire.read_request(call)
+
+
+@given(parts=st.lists(st.sampled_from(["a", "ü" * 60, "d" * 200, " "]), max_size=12))
+def test_a_socket_is_found_from_any_folder(parts: list[str]) -> None:
+    folder = Path("/data", *parts)
+
+    assert len(os.fsencode(wire.socket_path(folder))) < 104
+    assert wire.socket_path(folder) == wire.socket_path(folder / "x" / "..")
+    assert wire.socket_path(folder) != wire.socket_path(folder / "x")
+
+
+def test_a_socket_is_found_below_a_long_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/" + "t" * 150)
+
+    assert len(os.fsencode(wire.socket_path(Path("/data")))) < 104
+
+
+@pytest.mark.parametrize(("mode", "private"), [(0o700, True), (0o750, False), (0o701, False), (0o777, False)])
+def test_only_a_folder_of_ours_alone_is_private(tmp_path: Path, mode: int, private: bool) -> None:
+    folder = tmp_path / "sockets"
+    folder.mkdir()
+    folder.chmod(mode)
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+
+    assert wire.is_private(folder) is private
+    assert not wire.is_private(link)
