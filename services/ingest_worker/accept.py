@@ -7,7 +7,7 @@ write, so it must give the same answer for the same state, however often it is a
 import msgspec
 
 from shared.contracts import ERASED, TERMINAL, LogPosition, Status, Validators, VersionOutcome
-from shared.state.ledger import NOWHERE, Accepted, Entry, Last, noted, older
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -48,6 +48,7 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool
     whole: bool  # as many points as the head says
     chunk_count: int = 0
+    updated_at: int = 0  # ms since 1970
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -97,7 +98,14 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
             # If it is marked failed, a worker that was overtaken wrote that.
             status = accepted.outcome if own.status in ("accepted", "failed") else own.status
         count = answering.chunk_count if answering and not answering.deleted else None
-        last = Last(version=accepted.version, place=place, status=status, at=place.time, chunk_count=count)
+        last = Last(
+            version=accepted.version,
+            place=place,
+            status=status,
+            at=place.time,
+            chunk_count=count,
+            replaced=stands.replaced if stands is not None else None,
+        )
         return Unchanged(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
         last = Last(version=0, place=place, status="deleted", at=place.time)
@@ -169,7 +177,9 @@ def _answers(answering: Answering | None, accepted: Accepted) -> bool:
 
 
 def _under_way(entry: Entry, version: int, place: LogPosition) -> Last:
-    return Last(version=version, place=place, status="accepted", at=entry.last.at)
+    stands = entry.standing(version)
+    replaced = stands.replaced if stands is not None else None
+    return Last(version=version, place=place, status="accepted", at=entry.last.at, replaced=replaced)
 
 
 def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
@@ -211,7 +221,8 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
     )
-    taken = noted(taken, Last(version=version, place=place, status="accepted", at=place.time))
+    replaced = _replaced(entry, answering) if outcome == "updated" else None
+    taken = noted(taken, Last(version=version, place=place, status="accepted", at=place.time, replaced=replaced))
     # An erasure can't fail, so nothing before it answers any more, and no sentence about that may name it.
     return msgspec.structs.replace(taken, earlier=()) if submission.erases else taken
 
@@ -223,6 +234,17 @@ def _lives(entry: Entry, answering: Answering | None) -> bool:
     stands = entry.standing(entry.accepted.version)
     failed = stands is not None and stands.status == "failed"
     return entry.accepted.version > 0 and entry.accepted.outcome != "deleted" and not failed
+
+
+def _replaced(entry: Entry, answering: Answering | None) -> Replaced | None:
+    """Return the version that the next one follows: the accepted one, unless that failed and an older one answers."""
+    accepted, stands = entry.accepted, entry.standing(entry.accepted.version)
+    answers = answering is not None and not answering.deleted
+    failed = stands is not None and stands.status == "failed"
+    if answering is not None and answers and (failed or answering.version == accepted.version):
+        return Replaced(version=answering.version, updated_at=answering.updated_at)
+    under_way = accepted.version > 0 and accepted.outcome != "deleted"
+    return Replaced(version=accepted.version, updated_at=accepted.place.time) if under_way else None
 
 
 def _bare(entry: Entry) -> Entry:

@@ -275,7 +275,13 @@ class Ingest:
         if head is None:
             return None
         whole = head.deleted or await self._index.points(name) == head.chunk_count
-        return Answering(version=head.version, deleted=head.deleted, whole=whole, chunk_count=head.chunk_count)
+        return Answering(
+            version=head.version,
+            deleted=head.deleted,
+            whole=whole,
+            chunk_count=head.chunk_count,
+            updated_at=head.updated_at,
+        )
 
     def _asked(self, page: FetchedPage, extraction: Extraction | None) -> frozenset[str]:
         """Return what the page asks of robots, as far as we know it."""

@@ -27,7 +27,7 @@ INDEXES: dict[str, IndexKind] = {
 _PROCESS = uuid4().hex
 _writes = itertools.count()  # a random name for each write would cost a system call each
 NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # earlier than every place
-REMEMBERED_MS = 600_000  # how long the end of an earlier submission is kept, as long as others follow
+REMEMBERED_MS = 600_000  # when another one comes, ends of submissions that came so long before it are forgotten
 MOST_ENDED = 8  # ends of earlier submissions that are kept
 MOST_WAITING = 64  # earlier submissions that have not ended
 _WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
@@ -45,6 +45,13 @@ class Accepted(Message, frozen=True):
     validators: Validators | None = None
 
 
+class Replaced(Message, frozen=True):
+    """The version that a submission took the place of."""
+
+    version: int
+    updated_at: int  # ms since 1970
+
+
 class Last(Message, frozen=True):
     """How the newest submission stands; a failed one has a version here that was never accepted."""
 
@@ -55,6 +62,7 @@ class Last(Message, frozen=True):
     error: str | None = None
     code: str | None = None
     chunk_count: int | None = None
+    replaced: Replaced | None = None  # what its version follows, where the document was there before
 
     @property
     def entered_by_door(self) -> bool:
@@ -123,24 +131,28 @@ def older(a: LogPosition, b: LogPosition) -> bool:
 
 def noted(entry: Entry, said: Last) -> Entry:
     """Return the entry with how the submission at `said.place` stands; it is `last` where no newer one is known."""
-    newest = entry.last if not entry.last.entered_by_door and older(said.place, entry.last.place) else said
+    newest = entry.last if older(said.place, entry.last.place) else said
     earlier = [each for each in (*entry.earlier, entry.last) if each.place != said.place and not each.entered_by_door]
-    others = tuple(each for each in (*earlier, said) if each.place != newest.place)
-    return _settled(msgspec.structs.replace(entry, last=newest, earlier=others), said)
+    others = [each for each in (*earlier, said) if each.place != newest.place]
+    waiting = [each for each in others if each.status == "accepted"]
+    # By the log's times: a process' clock may be wrong by days.
+    recent = newest.place.time - REMEMBERED_MS
+    ended = [each for each in others if each.status != "accepted" and (each is said or each.place.time >= recent)]
+    kept = (*ended[-MOST_ENDED:], *waiting[-MOST_WAITING:])
+    return _overtaken(msgspec.structs.replace(entry, last=newest, earlier=kept), said)
 
 
-def _settled(entry: Entry, said: Last) -> Entry:
-    """Return the entry without ends that nobody asks for any more; what `said` has overtaken is superseded."""
+def _overtaken(entry: Entry, said: Last) -> Entry:
+    """Return the entry with those versions superseded that `said`, which answers, has overtaken."""
+    if said.status not in _WELL:
+        return entry
 
-    def overtaken(each: Last) -> Last:
-        if said.status not in _WELL or each.status != "accepted" or each.version >= said.version:
+    def settled(each: Last) -> Last:
+        if each.status != "accepted" or each.version >= said.version:
             return each
         return msgspec.structs.replace(each, status="superseded", at=said.at)
 
-    earlier = [overtaken(each) for each in entry.earlier]
-    waiting = [each for each in earlier if each.status == "accepted"]
-    ended = [each for each in earlier if each.status != "accepted" and each.at >= said.at - REMEMBERED_MS]
-    return msgspec.structs.replace(entry, earlier=(*ended[-MOST_ENDED:], *waiting[-MOST_WAITING:]))
+    return msgspec.structs.replace(entry, earlier=tuple(map(settled, entry.earlier)))
 
 
 def finished(
@@ -164,10 +176,12 @@ def finished(
 
     def ends(each: Last) -> Last:
         # Submissions of the same content may have joined: this is their end too.
-        return msgspec.structs.replace(end, place=each.place) if each.version == version else each
+        if each.version != version:
+            return each
+        return msgspec.structs.replace(end, place=each.place, replaced=each.replaced)
 
     earlier = tuple(ends(each) if each.status in ("accepted", "failed") else each for each in entry.earlier)
-    ended = _settled(msgspec.structs.replace(entry, last=ends(entry.last), earlier=earlier), end)
+    ended = _overtaken(msgspec.structs.replace(entry, last=ends(entry.last), earlier=earlier), end)
     if described is not None and version in (entry.last.version, entry.accepted.version):
         ended = msgspec.structs.replace(ended, title=described.title, url=described.url, tags=described.tags)
     return None if ended == entry else ended

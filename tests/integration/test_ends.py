@@ -110,6 +110,78 @@ async def test_a_submission_that_no_worker_has_come_to_is_accepted(
     assert (shown["status"], shown["state"], shown["version"]) == ("accepted", "accepted", 0)
 
 
+# Two of one name in one request
+
+
+async def test_two_files_of_one_name_are_refused_and_nothing_is_taken(client: httpx.AsyncClient) -> None:
+    for number in range(rounds(5, 3)):
+        files = [
+            ("a", (f"{number}.txt", f"{HERONS} First.".encode())),
+            ("b", ("other.txt", HERONS.encode())),
+            ("c", (f"{number}.txt", f"{HERONS} Second.".encode())),
+        ]
+        sentence = problem(await client.post(UPLOAD, files=files), 400, "INVALID")
+        assert f"'{number}.txt' (2 times)" in sentence
+        assert "other.txt" not in sentence
+
+    assert (await client.get("/rag/documents")).json()["items"] == []
+
+
+async def test_a_path_for_each_file_tells_files_of_one_name_apart(client: httpx.AsyncClient) -> None:
+    files = [("file", ("notes.txt", f"{HERONS} {where}.".encode())) for where in "ab"]
+
+    taken = await client.post(UPLOAD, files=files, data={"path": ["a/notes.txt", "b/notes.txt"]}, headers=PATIENT)
+    too_few = await client.post(UPLOAD, files=files, data={"path": ["a/notes.txt"]})
+    equal = await client.post(UPLOAD, files=files, data={"path": ["a", "a"]})
+
+    assert [item["status"] for item in taken.json()["items"]] == ["created", "created"]
+    listed = (await client.get("/rag/documents")).json()["items"]
+    assert sorted(item["path"] for item in listed) == ["a/notes.txt", "b/notes.txt"]
+    assert problem(too_few, 400) == "path: 1 were sent for 2 files; send one for each of them, or none"
+    assert problem(equal, 400).startswith("path: several files would be one document: 'a' (2 times)")
+
+
+async def test_an_earlier_item_of_the_same_document_says_which_one_has_taken_its_place(
+    client: httpx.AsyncClient,
+) -> None:
+    texts = ["One.", "Two.", "Three."]
+    items = [{"source": "b", "path": "same", "text": f"{HERONS} {text}"} for text in texts]
+    items.insert(1, {"source": "b", "path": "other", "text": HERONS})
+
+    for headers in (ASYNC, PATIENT):
+        reply = await client.post("/rag/ingest/batch", json=items, headers=headers)
+        told = [(item["status"], item.get("supersededBy")) for item in reply.json()["items"]]
+        assert told[0] == told[2] == ("superseded", 3)
+        assert told[1][1] is told[3][1] is None
+        assert "superseded" not in {told[1][0], told[3][0]}
+
+
+# The same name in two requests
+
+
+async def test_an_update_says_which_version_it_has_replaced(client: httpx.AsyncClient) -> None:
+    first = (await sent(client, "r.txt", HERONS.encode(), **PATIENT)).json()
+    before = (await client.get(f"/rag/documents/{first['documentId']}")).json()
+    second = (await sent(client, "r.txt", f"{HERONS} Again.".encode(), **PATIENT)).json()
+    equal = (await sent(client, "r.txt", f"{HERONS} Again.".encode(), **PATIENT)).json()
+
+    assert "replaced" not in first
+    assert second["replaced"] == {"version": before["version"], "updatedAt": before["updatedAt"]}
+    assert (equal["status"], "replaced" in equal) == ("unchanged", False)
+
+
+async def test_of_two_uploads_of_one_name_none_is_lost_without_a_word(client: httpx.AsyncClient) -> None:
+    for number in range(rounds(5, 3)):
+        path = f"twice-{number}.txt"
+        bodies = [f"{HERONS} {number}, {who}.".encode() for who in "AB"]
+
+        replies = await asyncio.gather(*(sent(client, path, body, **PATIENT) for body in bodies))
+
+        told = sorted((reply.json() for reply in replies), key=lambda body: str(body["status"]))
+        assert [each["status"] for each in told] == ["created", "updated"]
+        assert told[1]["replaced"]["version"] > 0
+
+
 @CI_ONLY
 async def test_twenty_versions_at_once_are_each_told_an_end_of_their_own(client: httpx.AsyncClient) -> None:
     texts = [f"{HERONS} Copy {number}.".encode() for number in range(20)]

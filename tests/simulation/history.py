@@ -177,6 +177,7 @@ def _ends_differ(store: MemoryStore, submissions: Mapping[str, Sequence[Sent]], 
     for id_, all_ in submissions.items():
         point = store.points(LEDGER).get(id_)
         entry = None if point is None else msgspec.convert(point.payload, Entry)
+        answers = [each for each in all_ if not each.fails(mended=mended)][-1:]
         for each in all_ if entry is not None else ():
             time, partition, offset = each.place
             end = entry.end_of(LogPosition(partition=partition, offset=offset, time=time)) if entry else None
@@ -184,6 +185,8 @@ def _ends_differ(store: MemoryStore, submissions: Mapping[str, Sequence[Sent]], 
                 found.append(f"I3: the submission of {id_} at {each.place} has not ended")
             elif end.status == "failed" and not each.fails(mended=False):
                 found.append(f"I3: the submission of {id_} at {each.place} is told of another's failure: {end}")
+            elif end.status == "superseded" and each in (*answers, all_[-1]) and not mended:
+                found.append(f"I3: the submission of {id_} at {each.place} is superseded by nothing")
             elif end.status in DONE and each.fails(mended=mended):
                 found.append(f"I3: the submission of {id_} at {each.place} can't be taken, and is told: {end}")
     return found

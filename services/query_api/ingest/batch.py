@@ -1,7 +1,7 @@
 """The door for many documents at once: a JSON array, or NDJSON, taken in as it arrives."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -43,6 +43,7 @@ class BatchItem(IngestReply, frozen=True, kw_only=True, rename="camel", omit_def
     """How one item stands; `index` counts from 0."""
 
     index: int
+    superseded_by: int | None = None  # the index of a later item of the same document, which has taken its place
 
 
 class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -115,6 +116,7 @@ class _Batch:
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # item's number and document, by document id
         self._size = 0
         self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # ready-made chunks of an item that were left out
+        self._newest: dict[str, int] = {}  # by document id, the number of the last item that the log has
 
     async def add(self, item: bytes | Problem) -> None:
         """Take the next item; what is wrong with it is its result.
@@ -160,6 +162,8 @@ class _Batch:
             elif isinstance(result, BaseException) and not isinstance(result, Rejected):
                 raise result  # a bug
             self._results[number] = result if isinstance(result, SubmissionReceipt) else _failed(result)
+            if isinstance(result, SubmissionReceipt):
+                self._newest[result.document_id] = number
         if down is not None:
             raise down
 
@@ -186,10 +190,17 @@ class _Batch:
         for start in range(0, len(self._results), WINDOW):
             part = self._results[start : start + WINDOW]
             found += await asyncio.gather(*(self._reply(result, deadline) for result in part))
-        return [
-            BatchItem(**msgspec.structs.asdict(reply) | {"index": index, "skipped": self._skipped.get(index, ())})
-            for index, reply in enumerate(found)
-        ]
+        return [self._item(index, found) for index in range(len(found))]
+
+    def _item(self, index: int, found: Sequence[IngestReply]) -> BatchItem:
+        reply, skipped = found[index], self._skipped.get(index, ())
+        later = self._newest.get(reply.document_id or "", index)
+        # Where the later one could not be processed, this one answers.
+        if later > index and reply.status != "failed" and found[later].status != "failed":
+            return BatchItem(
+                status="superseded", document_id=reply.document_id, skipped=skipped, index=index, superseded_by=later
+            )
+        return BatchItem(**msgspec.structs.asdict(reply) | {"index": index, "skipped": skipped})
 
     async def _reply(self, result: SubmissionReceipt | IngestReply | None, deadline: float) -> IngestReply:
         assert result is not None, "it was flushed"

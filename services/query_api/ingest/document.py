@@ -21,6 +21,7 @@ from shared.inputs.chunk_sizes import LARGEST, checked_sizes
 from shared.inputs.prepared_chunks import SkippedChunk
 from shared.inputs.urls import canonical
 from shared.log.headers import position_header
+from shared.times import iso
 
 LOOK_BACK_S = 1  # when to ask again about a document that isn't done
 
@@ -51,6 +52,13 @@ class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] | str | None = None
 
 
+class ReplacedVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """The version that was there before."""
+
+    version: int
+    updated_at: str
+
+
 class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How the submission stands: accepted, created, updated, unchanged, deleted, failed, superseded."""
 
@@ -58,6 +66,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     document_id: str | None = None
     submission: str | None = None  # of one that is `accepted`: by it /rag/documents/{id}?submission= tells its own end
     chunk_count: int | None = None
+    replaced: ReplacedVersion | None = None  # beside `updated`
     message: str | None = None
     source_id: str | None = None
     chunks_created: int | None = None
@@ -193,6 +202,8 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -
     reply = IngestReply(status=last.status, document_id=receipt.document_id, chunk_count=count)
     if last.status == "failed":
         return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())
+    if last.status == "updated" and (before := last.replaced) is not None:
+        reply = msgspec.structs.replace(reply, replaced=ReplacedVersion(before.version, iso(before.updated_at)))
     if not wordy:
         return reply
     message = f"document {last.status}, {count} chunk{'' if count == 1 else 's'}"

@@ -1,9 +1,10 @@
 """The doors for files: multipart under any field name, or a raw body. What is large waits on the disk."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 from urllib.parse import unquote
@@ -76,6 +77,7 @@ class File:
     media_type: str | None
     body: IO[bytes]
     size: int
+    path: str | None = None  # under which it is kept, where that isn't its name
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,26 @@ class Upload:
 
     files: Sequence[File]
     fields: Mapping[str, list[str]]
+
+    def named(self) -> "Upload":
+        """Return the upload with a path of its own for each file: its `path` field, in their order, else its name.
+
+        Raises:
+            Problem: 400, there are other than none or as many `path` fields as files, or two files are one document.
+        """
+        paths, files = self.fields.get("path", []), list(self.files)
+        if paths and len(paths) != len(files):
+            raise invalid("path", f"{len(paths)} were sent for {len(files)} files; send one for each of them, or none")
+        if paths:
+            files = [replace(file, path=path.strip() or None) for file, path in zip(files, paths, strict=True)]
+        names = Counter(file.path or file.name for file in files)
+        twice = [f"{name!r} ({count} times)" for name, count in names.items() if name and count > 1]
+        if twice:
+            raise invalid(
+                "path" if paths else "file",
+                f"several files would be one document: {', '.join(twice)}; none was taken, send a path for each file",
+            )
+        return Upload(files, {name: values for name, values in self.fields.items() if name != "path"})
 
     def alone(self) -> File:
         """Return the only file.
@@ -137,9 +159,7 @@ async def rag_ingest_upload(
         if len(upload.files) == 1:
             receipt, _ = await _submitted(request, submissions, upload.files[0], upload.fields)
             return await replied(request, submissions, receipt, wordy=True)
-        if upload.fields.get("path"):
-            raise invalid("path", f"names one document, but {len(upload.files)} files were sent")
-        return await _taken_all(request, submissions, upload)
+        return await _taken_all(request, submissions, upload.named())
 
 
 @post(
@@ -211,7 +231,7 @@ async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Uplo
 def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list[str]]) -> DocumentSubmitted:
     if not content:
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
-    path = _last(fields, "path") or file.name or content_name(content)
+    path = file.path or _last(fields, "path") or file.name or content_name(content)
     tags = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
     return DocumentSubmitted(
         tenant=tenant,
