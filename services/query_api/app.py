@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from services.query_api.answer import chat, query
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import openai, vector_stores
+from services.query_api.clients import ollama, openai, vector_stores
 from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
@@ -153,6 +153,7 @@ def make_api(parts: ApiParts) -> Litestar:
         readyz,
         metrics_route,
         index_page.landing,
+        index_page.alive,
         openai.models,
         openai.model,
         openai.chat_completions,
@@ -161,10 +162,22 @@ def make_api(parts: ApiParts) -> Litestar:
         vector_stores.shown,
         vector_stores.search,
     ]
+    # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
+    under_api = [
+        *(route for route in routes if route is not chat.chat),
+        ollama.api_chat,
+        ollama.version,
+        ollama.tags,
+        ollama.ps,
+        ollama.show,
+        ollama.generate,
+        ollama.embed,
+        ollama.embeddings,
+    ]
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=routes),
-            Router("/api", route_handlers=[*routes, index_page.openapi], include_in_schema=False),
+            Router("/api", route_handlers=[*under_api, index_page.openapi], include_in_schema=False),
         ],
         dependencies={
             **{name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},

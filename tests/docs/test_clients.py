@@ -1,11 +1,10 @@
 """The pages of the clients are true: their snippets and commands work when pasted."""
 
-import io
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -27,23 +26,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def ran(page: Path, server: Server) -> list[str]:
-    """Return what the page's snippets print."""
-    printed = []
-    for snippet in SNIPPET.findall(page.read_text(encoding="utf-8")):
-        out = io.StringIO()
-        with redirect_stdout(out):
-            exec(compile(snippet.replace(SHOWN_URL, server.url), page.name, "exec"), {})
-        printed.append(out.getvalue())
-    return printed
+def ran(page: Path, server: Server) -> str:
+    """Return what the page's snippets print, one after the other in one process."""
+    program = "\n".join(SNIPPET.findall(page.read_text(encoding="utf-8"))).replace(SHOWN_URL, server.url)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_snippets_work_when_pasted(page: Path, server: Server) -> None:
-    printed = ran(page, server)
+    if SNIPPET.search(page.read_text(encoding="utf-8")):
+        printed = ran(page, server)
 
-    assert all("weekends only" in each or "prices.md" in each for each in printed), printed
+        assert "weekends only" in printed or "prices.md" in printed, printed
 
 
 @pytest.mark.slow

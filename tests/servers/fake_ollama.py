@@ -48,6 +48,7 @@ class FakeOllama(LoopbackServer):
         self.poison: str | None = None  # a word for which the runner fails
         self.weights = "first"
         self.reply = "According to [1]: it is so."
+        self.calls: list[dict[str, Any]] = []  # of tools, that end each answer
 
     async def answer(self, path: str, body: dict[str, Any], connection: Connection) -> bool:
         if path == "/api/chat" and self._has(body["model"]):
@@ -91,7 +92,7 @@ class FakeOllama(LoopbackServer):
         for number, piece in enumerate(pieces(self.reply)):
             if number and self.fault in {"stall", "half", "error"}:
                 break
-            await _line(connection, body, piece)
+            await _line(connection, body, {"content": piece})
         match self.fault:
             case "stall":
                 await connection.until_left()
@@ -103,13 +104,14 @@ class FakeOllama(LoopbackServer):
             case "undone":
                 pass
             case fault:
-                await _line(connection, body, "", done=True, done_reason="length" if fault == "length" else "stop")
+                end = {"content": "", "tool_calls": self.calls} if self.calls else {"content": ""}
+                await _line(connection, body, end, done=True, done_reason="length" if fault == "length" else "stop")
         await connection.end()
         return True
 
 
-async def _line(connection: Connection, body: dict[str, Any], piece: str, **more: object) -> None:
-    line = {"model": body["model"], "message": {"role": "assistant", "content": piece}, "done": False, **more}
+async def _line(connection: Connection, body: dict[str, Any], said: dict[str, Any], **more: object) -> None:
+    line = {"model": body["model"], "message": {"role": "assistant", **said}, "done": False, **more}
     await connection.chunk(json.dumps(line).encode() + b"\n")
 
 

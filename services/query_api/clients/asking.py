@@ -1,132 +1,58 @@
-"""A question that came by another protocol: its turns, its passages, its answer."""
+"""A question that came by another protocol, put to the one answering service."""
 
 import asyncio
 import math
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
+import structlog
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
-from services.query_api.clients.links import Citation, Links, source_list
 from services.query_api.clients.models import Choice
-from services.query_api.http.problems import invalid
+from services.query_api.http.problems import Problem, invalid, of_pipeline
 from services.query_api.search.search import question_of
-from shared.answers import Turn
-from shared.store import Filter
+from shared.answers import Conversation, Sampling, Turn
+from shared.errors import PipelineError
 
 KEEP_ALIVE_S: Final = 15.0
 _HOUSEKEEPING: Final = "### Task:"  # Open WebUI asks so for titles, tags and follow-ups
 _BYTES_OF_A_TOKEN: Final = 4  # in any script, as prompt.py reckons
 
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer cost. Tokens are estimated from bytes where the model does not count them."""
+    """What an answer cost: the model's own figures, else tokens estimated from bytes, and 0 ns."""
 
     prompt_tokens: int
     answer_tokens: int
-    first_ns: int  # until the first piece, retrieval included
     total_ns: int
-
-
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that has ended."""
-
-    text: str  # without what `tail` adds
-    tail: str  # what follows the pieces: the list of sources where the model's name asks for one
-    citations: list[Citation]
-    sources: list[dict[str, Any]]  # as /chat's ragSources
-    figures: Figures
-
-
-class Asked:
-    """One question under way: iterate `pieces`, then take `finished`."""
-
-    def __init__(
-        self, answering: Answering, prepared: Prepared | None, turns: Sequence[Turn], links: Links, *, inline: bool
-    ) -> None:
-        """Take what was prepared; None is a chore that nobody here can do, and its answer is empty."""
-        self._answering = answering
-        self._prepared = prepared
-        self._turns = turns
-        self._links = links
-        self._inline = inline
-        self._began = time.monotonic_ns()
-        self._first: int | None = None
-        self._answer = Answer(text="", model="", passages=(), citations=())
-
-    async def pieces(self) -> AsyncGenerator[str, None]:
-        """Yield the answer piece by piece; closing the generator stops the model.
-
-        Raises:
-            Unavailable: the model is away. Rejected: it doesn't take so much.
-        """
-        if self._prepared is None:
-            return
-        async with aclosing(self._answering.stream(self._prepared)) as progress:
-            async for step in progress:
-                if isinstance(step, Answer):
-                    self._answer = step
-                elif isinstance(step, str):
-                    if self._first is None:
-                        self._first = time.monotonic_ns()
-                    yield step
-
-    async def whole(self) -> Finished:
-        """Return the whole answer. Raises as `pieces`."""
-        async for _ in self.pieces():
-            pass
-        return self.finished()
-
-    def finished(self) -> Finished:
-        """Return the answer, once its pieces have ended."""
-        answer = self._answer
-        citations = self._links.citations(answer.text, answer.passages)
-        now = time.monotonic_ns()
-        asked = [turn.content for turn in self._turns] + [passage.text for passage in answer.passages]
-        told = answer.usage
-        return Finished(
-            text=answer.text,
-            tail=source_list(citations) if self._inline else "",
-            citations=citations,
-            sources=[
-                {
-                    "documentId": passage.metadata["documentId"],
-                    "chunkId": passage.metadata["chunkId"],
-                    "score": passage.score,
-                    "metadata": {**passage.metadata, "title": passage.title},
-                }
-                for passage in answer.passages
-            ],
-            figures=Figures(
-                prompt_tokens=sum(map(tokens, asked)) if told.prompt_tokens is None else told.prompt_tokens,
-                answer_tokens=tokens(answer.text) if told.answer_tokens is None else told.answer_tokens,
-                first_ns=(self._first or now) - self._began,
-                total_ns=now - self._began,
-            ),
-        )
+    load_ns: int
+    prompt_ns: int
+    answer_ns: int
 
 
 class Asking:
-    """Answers what clients of other protocols ask."""
+    """Asks the answering service what clients of other protocols ask."""
 
     def __init__(self, answering: Answering) -> None:
-        self._answering = answering
+        self.answering = answering
 
-    async def ask(
+    async def prepare(
         self,
         tenant: str,
         turns: Sequence[Turn],
         choice: Choice,
-        links: Links,
         *,
-        top_k: int = 5,
-        where: Filter | None = None,
+        retrieval: Retrieval,
+        sampling: Sampling,
+        tools: Sequence[Mapping[str, Any]] = (),
+        tool_choice: str | dict[str, object] | None = None,
         field: str = "messages",
-    ) -> Asked:
-        """Return the question under way, its passages found.
+    ) -> Prepared:
+        """Return the request, its passages found, ready to be streamed.
 
         Raises:
             Problem: 400, nobody asks anything; 503, plain chat needs a model. Unavailable: the store is away.
@@ -137,17 +63,35 @@ class Asking:
         question = question_of(asked[-1].content, field)
         # A client's own chores: nothing in the documents bears on them, and quotations would be no answer.
         chore = question.lstrip().startswith(_HOUSEKEEPING)
-        if chore and self._answering.models.chosen(choice.model)[0].answers.needs_passages:
-            return Asked(self._answering, None, turns, links, inline=choice.inline)
-        prepared = await self._answering.prepare(
+        if chore and choice.only_quotes:
+            models = self.answering.models.chosen(choice.model)
+            return Prepared(conversation=Conversation(turns=tuple(turns)), models=models, refusal="")
+        return await self.answering.prepare(
             AnswerRequest(
                 tenant=tenant,
                 turns=tuple(turns),
-                retrieval=Retrieval(top_k=top_k, where=where or Filter()) if choice.rag and not chore else None,
+                retrieval=retrieval if choice.rag and not chore else None,
                 model=choice.model,
+                sampling=sampling,
+                tools=tuple(dict(tool) for tool in tools),
+                tool_choice=tool_choice,
             )
         )
-        return Asked(self._answering, prepared, turns, links, inline=choice.inline)
+
+
+def figures(prepared: Prepared, answer: Answer) -> Figures:
+    """Return what the answer cost."""
+    usage = answer.usage
+    asked = [turn.content for turn in prepared.conversation.turns]
+    asked += [passage.text for passage in answer.passages]
+    return Figures(
+        prompt_tokens=sum(map(tokens, asked)) if usage.prompt_tokens is None else usage.prompt_tokens,
+        answer_tokens=tokens(answer.text) if usage.answer_tokens is None else usage.answer_tokens,
+        total_ns=usage.total_ns or 0,
+        load_ns=usage.load_ns or 0,
+        prompt_ns=usage.prompt_ns or 0,
+        answer_ns=usage.answer_ns or 0,
+    )
 
 
 def tokens(text: str) -> int:
@@ -155,20 +99,59 @@ def tokens(text: str) -> int:
     return math.ceil(len(text.encode(errors="replace")) / _BYTES_OF_A_TOKEN)
 
 
-async def with_pauses(pieces: AsyncGenerator[str, None], every_s: float) -> AsyncIterator[str | None]:
-    """Yield the pieces, and None whenever none has come for `every_s`; closing the iterator closes the pieces."""
-    waiting: asyncio.Task[str | None] | None = None
+def sampling(
+    temperature: float | None, top_p: float | None, max_tokens: int | None, stop: Any, seed: int | None
+) -> Sampling:
+    """Return how the model is to pick words; -1 and other nonsense that clients send for 'no limit' is none.
+
+    Raises:
+        Problem: 400, `stop` isn't a string or a list of strings.
+    """
+    stops = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(stops, list) or not all(isinstance(each, str) for each in stops):
+        raise invalid("stop", "must be a string or a list of strings")
+    return Sampling(
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_tokens if max_tokens is not None and max_tokens > 0 else None,
+        stop=tuple(each for each in stops if each),
+        seed=seed,
+    )
+
+
+def objects(value: Any, field: str) -> list[dict[str, Any]]:
+    """Return a list of objects, empty for null; raise the 400 of anything else."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise invalid(field, "must be a list of objects")
+    return value
+
+
+async def with_pauses(progress: AsyncGenerator[T, None], every_s: float) -> AsyncGenerator[T | None, None]:
+    """Yield what comes, and None whenever nothing has come for `every_s`; closing the generator closes `progress`."""
+    waiting: asyncio.Task[T | None] | None = None
     try:
         while True:
-            waiting = asyncio.ensure_future(anext(pieces, None))
+            waiting = asyncio.ensure_future(anext(progress, None))
             while not (await asyncio.wait({waiting}, timeout=every_s))[0]:
                 yield None
-            piece, waiting = waiting.result(), None
-            if piece is None:
+            step, waiting = waiting.result(), None
+            if step is None:
                 return
-            yield piece
+            yield step
     finally:
         if waiting is not None:
             waiting.cancel()
             await asyncio.wait({waiting})
-        await pieces.aclose()
+        await progress.aclose()
+
+
+def broken(error: Exception) -> Problem:
+    """Return the problem of an answer that broke off after its first byte."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, PipelineError):
+        return of_pipeline(error)
+    log.error("answer_stream_failed", exc_info=error)
+    return Problem(500, "the answer broke off", code="BUG")

@@ -6,15 +6,15 @@ from urllib.parse import quote
 
 import msgspec
 
+from services.query_api.answer.answering import Answer
 from shared.answers import Passage
-from shared.answers.citations import marks
 
 _WORDS: Final = 6  # of a passage's beginning, by which a browser finds it in a page
 _NO_TEXT: Final = frozenset("#|`>*-_=~[]<")  # a line that begins so reads otherwise in a page
 
 
-class Citation(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage as clients of other protocols cite it; start == end where the answer doesn't mention it."""
+class SourceLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage as a source that a reader can open; start == end where the answer doesn't mention it."""
 
     number: int  # the n of [n]
     url: str
@@ -48,29 +48,27 @@ class Links:
             return f"{page}#page={number}&chunk={order}"
         return f"{page}#{fragment}:~:text={quote(_beginning(text), safe='')}"
 
-    def citations(self, answer: str, passages: Sequence[Passage]) -> list[Citation]:
-        """Return a citation for each passage, in the order of their numbers."""
-        first: dict[int, tuple[int, int]] = {}
-        for start, end, numbers in marks(answer):
-            for number in numbers:
-                first.setdefault(number, (start, end))
-        nowhere = (len(answer), len(answer))
+    def sources(self, answer: Answer) -> list[SourceLink]:
+        """Return a link for each passage that the answer may cite, in the order of their numbers."""
+        spans = {citation.number: citation.spans[0] for citation in answer.citations}
+        nowhere = (len(answer.text), len(answer.text))
         return [
-            Citation(
+            SourceLink(
                 number=passage.number,
                 url=self.passage(passage.metadata, passage.text),
                 title=passage.title,
-                start=first.get(passage.number, nowhere)[0],
-                end=first.get(passage.number, nowhere)[1],
+                start=spans.get(passage.number, nowhere)[0],
+                end=spans.get(passage.number, nowhere)[1],
             )
-            for passage in passages
+            for passage in answer.passages
         ]
 
 
-def source_list(citations: Sequence[Citation]) -> str:
+def source_list(links: Sequence[SourceLink]) -> str:
     """Return the cited sources as Markdown for the end of an answer, empty where it cites none."""
-    cited = [each for each in citations if each.start < each.end]
-    lines = [f"{each.number}. [{each.title.translate(_BRACKETS)}]({each.url})" for each in cited]
+    lines = [
+        f"{each.number}. [{each.title.translate(_BRACKETS)}]({each.url})" for each in links if each.start < each.end
+    ]
     return "\n\n**Sources**\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -81,3 +79,16 @@ def _beginning(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     plain = next((line for line in lines if line and line[0] not in _NO_TEXT), text)
     return " ".join(plain.split()[:_WORDS])
+
+
+def rag_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+    """Return passages as `/chat` shows them."""
+    return [
+        {
+            "documentId": passage.metadata["documentId"],
+            "chunkId": passage.metadata["chunkId"],
+            "score": passage.score,
+            "metadata": {**passage.metadata, "title": passage.title},
+        }
+        for passage in passages
+    ]

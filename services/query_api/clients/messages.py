@@ -1,20 +1,23 @@
 """Messages as OpenAI's clients send them, turned into the turns of a conversation. Pure."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
+from services.query_api.clients.asking import objects
 from services.query_api.http.problems import invalid
-from shared.answers import Turn
+from services.query_api.http.request import parse_json
+from shared.answers import Role, ToolCall, Turn
 
-_ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
+_ROLES: Final[dict[str, Role]] = {
     "system": "system",
     "developer": "system",  # OpenAI's newer word for it
     "user": "user",
     "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",  # its older word
 }
-_FROM_TOOLS: Final = frozenset({"tool", "function"})  # what a client's own tool found; no model here asked for it
 
 
 class ClientMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,23 +25,57 @@ class ClientMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     role: str
     content: Any = None
+    tool_calls: Any = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    tool_name: str | None = None  # Ollama's word for a tool's name
 
 
 def turns_of(messages: Sequence[ClientMessage], field: str = "messages") -> list[Turn]:
-    """Return the turns that have a text.
+    """Return the turns that say something or call a tool.
 
     Raises:
         Problem: 400, a message has an unknown role, or content that is no text.
     """
     turns = []
     for number, message in enumerate(messages):
-        if message.role in _FROM_TOOLS:
-            continue
         if message.role not in _ROLES:
-            raise invalid(f"{field}[{number}].role", f"{message.role!r} is none of {', '.join(_ROLES)}, tool, function")
-        if text := text_of(message.content, f"{field}[{number}].content"):
-            turns.append(Turn(role=_ROLES[message.role], content=text))
+            raise invalid(f"{field}[{number}].role", f"{message.role!r} is none of {', '.join(_ROLES)}")
+        role = _ROLES[message.role]
+        text = text_of(message.content, f"{field}[{number}].content")
+        calls = _calls(message.tool_calls, f"{field}[{number}].tool_calls") if role == "assistant" else ()
+        if text or calls or role == "tool":
+            turns.append(
+                Turn(
+                    role=role,
+                    content=text,
+                    tool_calls=calls,
+                    tool_call_id=message.tool_call_id if role == "tool" else None,
+                    name=(message.tool_name or message.name) if role == "tool" else None,
+                )
+            )
     return turns
+
+
+def _calls(given: Any, field: str) -> tuple[ToolCall, ...]:
+    calls = []
+    for number, call in enumerate(objects(given, field)):
+        function = call.get("function")
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise invalid(f"{field}[{number}]", "must name a function")
+        arguments = function.get("arguments") or {}
+        if isinstance(arguments, str):  # OpenAI's; Ollama's is an object
+            arguments = parse_json(arguments, f"{field}[{number}].function.arguments")
+        if not isinstance(arguments, dict):
+            raise invalid(f"{field}[{number}].function.arguments", "must be a JSON object")
+        calls.append(
+            ToolCall(
+                id=str(call.get("id") or f"call_{number}"),
+                name=function["name"],
+                arguments=msgspec.json.encode(arguments).decode(),
+            )
+        )
+    return tuple(calls)
 
 
 def text_of(content: Any, field: str) -> str:

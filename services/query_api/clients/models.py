@@ -20,8 +20,9 @@ _LATEST: Final = ":latest"  # what Ollama adds to a name without a tag
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What a model name asks for."""
 
-    model: str  # of those that answer
+    model: str  # a configured name
     rag: bool
+    only_quotes: bool  # it answers nothing that no document says
     inline: bool = False
 
 
@@ -38,13 +39,13 @@ class Models:
         return self._embedder.model.name
 
     def chatting(self) -> list[str]:
-        """Return the names that can be asked, the best choice first; a model that only quotes chats with nobody."""
-        names: list[str] = []
+        """Return the names that can be asked, the best choice first; a model that only quotes can't chat alone."""
+        names: dict[str, None] = {}
         for model in self._models.all:
-            names += [RAG + model.name, RAG + model.name + INLINE]
+            names |= dict.fromkeys((RAG + model.name, RAG + model.name + INLINE))
             if not model.answers.needs_passages:
-                names.append(model.name)
-        return names
+                names[model.name] = None
+        return list(names)
 
     def listed(self) -> list[str]:
         """Return every name."""
@@ -60,19 +61,23 @@ class Models:
         plain = name.removesuffix(_LATEST).removesuffix(INLINE) if inline else name
         rag = plain.startswith(RAG)
         try:
-            [model] = self._models.chosen(plain.removeprefix(RAG) or name)
+            [model] = self._models.chosen(plain.removeprefix(RAG) or " ")
         except UnknownModel:
             raise unknown(name, self.chatting()) from None
-        return Choice(model=model.name, rag=rag, inline=inline)
+        return Choice(model=model.name, rag=rag, inline=inline, only_quotes=model.answers.needs_passages)
 
     def check_embedding(self, name: str) -> None:
         """Raise the 404 of a name that isn't the embedding model's."""
-        if not _same(name, self.embedding):
+        if not self.embeds(name):
             raise unknown(name, [self.embedding])
+
+    def embeds(self, name: str) -> bool:
+        """Return whether the name is the embedding model's."""
+        return _same(name, self.embedding)
 
     def check(self, name: str) -> None:
         """Raise the 404 of a name that nothing here has."""
-        if not _same(name, self.embedding):
+        if not self.embeds(name):
             self.choice(name)
 
 

@@ -5,35 +5,32 @@ Fields that nothing here can act on (temperature, user, penalties …) are ignor
 
 import base64
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Literal
 from uuid import uuid4
 
 import msgspec
 import numpy as np
-import structlog
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.clients.asking import KEEP_ALIVE_S, Asked, Asking, Figures, Finished, with_pauses
+from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
 from services.query_api.clients.embedding import Embedding
-from services.query_api.clients.links import Citation, Links
+from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
 from services.query_api.http.auth import needs
-from services.query_api.http.problems import Problem, invalid, of_pipeline, openai_error
+from services.query_api.http.problems import invalid, openai_error
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.search import TopK, filters_of
 from shared.embedder import Vector
-from shared.errors import PipelineError
 
 STREAM_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
-
-log = structlog.get_logger(__name__)
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +47,14 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None
-    tool_choice: Any = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: Any = None
+    seed: int | None = None
+    tools: Any = None
+    tool_choice: str | dict[str, Any] | None = None
     use_rag: bool | None = msgspec.field(default=None, name="useRag")
     rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
     rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
@@ -102,113 +106,133 @@ async def chat_completions(
     """Answer a conversation, whole or as a stream."""
     if data.n is not None and data.n != 1:
         raise invalid("n", f"is {data.n}; there is one answer to a question")
-    if data.tool_choice not in (None, "none", "auto"):
-        raise invalid("tool_choice", "no model here calls tools; leave it out, or send auto or none")
     choice = models.choice(data.model)
     if data.use_rag is not None:
         choice = msgspec.structs.replace(choice, rag=data.use_rag)
-    asked = await asking.ask(
+    prepared = await asking.prepare(
         request.user.tenant,
         turns_of(data.messages),
         choice,
-        links,
-        top_k=data.rag_top_k or 5,
-        where=filters_of(data.rag_filters, "ragFilters"),
+        retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),
+        sampling=sampling(
+            data.temperature, data.top_p, data.max_completion_tokens or data.max_tokens, data.stop, data.seed
+        ),
+        tools=[] if data.tool_choice == "none" else objects(data.tools, "tools"),
+        tool_choice=data.tool_choice,
     )
-    completion = _Completion(data.model)
+    completion = _Completion(data.model, prepared, links, inline=choice.inline)
     if data.stream:
         with_usage = bool(data.stream_options and data.stream_options.include_usage)
-        events = completion.events(asked, with_usage=with_usage)
+        events = completion.events(asking.answering, with_usage=with_usage)
         return Stream(events, media_type="text/event-stream", headers=STREAM_HEADERS)
-    return Response(completion.whole(await asked.whole()))
+    return Response(completion.whole(await asking.answering.finish(prepared)))
 
 
 class _Completion:
     """One completion as it goes out."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, prepared: Prepared, links: Links, *, inline: bool) -> None:
         self._id = f"chatcmpl-{uuid4().hex}"
         self._created = int(time.time())
         self._model = model
+        self._prepared = prepared
+        self._links = links
+        self._inline = inline
 
-    def whole(self, finished: Finished) -> dict[str, Any]:
-        message = {
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        """Return the completion."""
+        sources = self._links.sources(answer)
+        message: dict[str, Any] = {
             "role": "assistant",
-            "content": finished.text + finished.tail,
+            "content": (answer.text + self._tail(sources)) or (None if answer.tool_calls else ""),
             "refusal": None,
-            "annotations": annotations(finished.citations),
+            "annotations": annotations(sources),
         }
-        choice = {"index": 0, "finish_reason": "stop", "logprobs": None, "message": message}
+        if answer.tool_calls:
+            message["tool_calls"] = _tool_calls(answer)
+        choice = {"index": 0, "finish_reason": answer.finish_reason, "logprobs": None, "message": message}
         return {
             **self._head("chat.completion"),
             "choices": [choice],
-            "usage": usage(finished.figures),
-            **_sources(finished),
+            "usage": self._usage(answer),
+            **_sources(answer, sources),
         }
 
-    async def events(self, asked: Asked, *, with_usage: bool) -> AsyncIterator[bytes]:
+    async def events(self, answering: Answering, *, with_usage: bool) -> AsyncIterator[bytes]:
         """Yield the chunks; annotations come with the finish reason, where both Open WebUI and LobeChat read them."""
         unused = {"usage": None} if with_usage else {}
         yield self._chunk({"role": "assistant", "content": ""}, **unused)
         try:
-            async with aclosing(with_pauses(asked.pieces(), KEEP_ALIVE_S)) as pieces:  # type: ignore[type-var]  # it is a generator
-                async for piece in pieces:
-                    yield _KEEP_ALIVE if piece is None else self._chunk({"content": piece}, **unused)
-        except Exception as error:  # noqa: BLE001 - the status line is long gone: an event is all there is to tell it by
-            yield _event(openai_error(_broken(error)))
-        else:
-            finished = asked.finished()
-            if finished.tail:
-                yield self._chunk({"content": finished.tail}, **unused)
-            last = {"annotations": annotations(finished.citations)} if finished.citations else {}
-            yield self._chunk(last, "stop", **unused, **_sources(finished))
-            if with_usage:
-                yield _event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(finished.figures)})
+            async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
+                async for step in progress:
+                    if step is None:
+                        yield _KEEP_ALIVE
+                    elif isinstance(step, str):
+                        yield self._chunk({"content": step}, **unused)
+                    elif isinstance(step, Answer):
+                        for event in self._end(step, **unused):
+                            yield event
+                        if with_usage:
+                            yield self._event({"choices": [], "usage": self._usage(step)})
+        except Exception as error:  # noqa: BLE001 - the status is sent: an event is all there is to tell it by
+            yield _event(openai_error(broken(error)))
         yield b"data: [DONE]\n\n"
+
+    def _end(self, answer: Answer, **more: Any) -> Iterator[bytes]:
+        sources = self._links.sources(answer)
+        if tail := self._tail(sources):
+            yield self._chunk({"content": tail}, **more)
+        if answer.tool_calls:
+            calls = [{"index": number, **call} for number, call in enumerate(_tool_calls(answer))]
+            yield self._chunk({"tool_calls": calls}, **more)
+        last = {"annotations": annotations(sources)} if sources else {}
+        yield self._chunk(last, answer.finish_reason, **more, **_sources(answer, sources))
+
+    def _tail(self, sources: Sequence[SourceLink]) -> str:
+        return source_list(sources) if self._inline else ""
+
+    def _usage(self, answer: Answer) -> dict[str, int]:
+        cost = figures(self._prepared, answer)
+        return {
+            "prompt_tokens": cost.prompt_tokens,
+            "completion_tokens": cost.answer_tokens,
+            "total_tokens": cost.prompt_tokens + cost.answer_tokens,
+        }
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
+    def _event(self, data: Mapping[str, Any]) -> bytes:
+        return _event({**self._head("chat.completion.chunk"), **data})
+
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _event({**self._head("chat.completion.chunk"), "choices": [choice], **more})
+        return self._event({"choices": [choice], **more})
 
 
-def _broken(error: Exception) -> Problem:
-    """Return the problem of a stream that broke off."""
-    if isinstance(error, PipelineError):
-        return of_pipeline(error)
-    if isinstance(error, Problem):
-        return error
-    log.error("chat_stream_failed", exc_info=error)
-    return Problem(500, "the answer broke off", code="BUG")
+def _tool_calls(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in answer.tool_calls
+    ]
 
 
-def annotations(citations: Sequence[Citation]) -> list[dict[str, Any]]:
-    """Return the citations as OpenAI's annotations, in the order of their numbers: `[n]` is the n-th."""
+def annotations(sources: Sequence[SourceLink]) -> list[dict[str, Any]]:
+    """Return the sources as OpenAI's annotations, in the order of their numbers: `[n]` is the n-th."""
     return [
         {
             "type": "url_citation",
             "url_citation": {"url": each.url, "title": each.title, "start_index": each.start, "end_index": each.end},
         }
-        for each in citations
+        for each in sources
     ]
 
 
-def usage(figures: Figures) -> dict[str, int]:
-    """Return what the answer cost, in about so many tokens."""
+def _sources(answer: Answer, sources: Sequence[SourceLink]) -> dict[str, Any]:
     return {
-        "prompt_tokens": figures.prompt_tokens,
-        "completion_tokens": figures.answer_tokens,
-        "total_tokens": figures.prompt_tokens + figures.answer_tokens,
-    }
-
-
-def _sources(finished: Finished) -> dict[str, Any]:
-    return {
-        "citations": [each.url for each in finished.citations],
-        "ragUsed": bool(finished.sources),
-        "ragSources": finished.sources,
+        "citations": [each.url for each in sources],
+        "ragUsed": answer.rag_used,
+        "ragSources": rag_sources(answer.passages),
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from litestar import get
+from litestar import get, head
 from litestar.di import NamedDependency
 
 from services.query_api.http.problems import AnyRequest
@@ -43,3 +43,8 @@ async def openapi(request: AnyRequest) -> dict[str, Any]:
 async def landing(version: NamedDependency[Version]) -> dict[str, Any]:
     """Say what this is and where things are."""
     return {"name": "Sluice", "version": version.version, "routes": ROUTES}
+
+
+@head("/", include_in_schema=False, opt={OPEN: True})
+async def alive() -> None:
+    """Say that somebody is here, as Ollama's command line asks before anything else."""

@@ -159,7 +159,6 @@ async def test_messages_are_read_as_every_client_writes_them(chatter: openai.Asy
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": None, "tool_calls": []},
-        {"role": "tool", "tool_call_id": "1", "content": "42"},
         {"role": "assistant", "content": "Good evening"},
         {
             "role": "user",
@@ -207,7 +206,11 @@ async def test_fields_nothing_here_can_act_on_are_ignored(chatter: openai.AsyncO
     ("wrong", "param"),
     [
         ({"n": 2}, "n"),
-        ({"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f"}}]}, "tool_choice"),
+        ({"tools": "none"}, "tools"),
+        (
+            {"messages": [*WHEN, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "["}}]}]},
+            None,
+        ),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
@@ -218,7 +221,7 @@ async def test_fields_nothing_here_can_act_on_are_ignored(chatter: openai.AsyncO
     ],
 )
 async def test_what_cannot_be_done_is_a_400_that_names_it(
-    chatter: openai.AsyncOpenAI, wrong: dict[str, Any], param: str
+    chatter: openai.AsyncOpenAI, wrong: dict[str, Any], param: str | None
 ) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         await chatter.chat.completions.create(**({"model": RAG, "messages": WHEN} | wrong))
@@ -237,6 +240,36 @@ async def test_open_webui_s_own_prompts_search_nothing(
     assert (told.model_extra or {})["ragUsed"] is False
     assert "[CONTEXT START]" not in model.bodies("/api/chat")[0]["messages"][-1]["content"]
     assert quoted.choices[0].message.content == ""
+
+
+@pytest.mark.feature(180)
+async def test_a_client_s_own_tools_reach_the_model_and_its_calls_come_back(
+    chatter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    tool: Any = {"type": "function", "function": {"name": "tide", "parameters": {"type": "object", "properties": {}}}}
+    model.calls = [{"function": {"name": "tide", "arguments": {"port": "Skerrow"}}}]
+    model.reply = ""
+
+    asked = await chatter.chat.completions.create(model=CHAT_MODEL, messages=WHEN, tools=[tool])
+    stream = await chatter.chat.completions.create(model=CHAT_MODEL, messages=WHEN, tools=[tool], stream=True)
+    *_, called, last = [chunk async for chunk in stream]
+    [call] = asked.choices[0].message.tool_calls or []
+    followed: Any = [
+        *WHEN,
+        asked.choices[0].message.model_dump(exclude_none=True),
+        {"role": "tool", "tool_call_id": call.id, "content": "High at noon."},
+    ]
+    model.calls = []
+    await chatter.chat.completions.create(model=CHAT_MODEL, messages=followed, tools=[tool])
+
+    assert call.type == "function"
+    assert (call.function.name, json.loads(call.function.arguments)) == ("tide", {"port": "Skerrow"})
+    assert (asked.choices[0].finish_reason, asked.choices[0].message.content) == ("tool_calls", None)
+    [streamed] = called.choices[0].delta.tool_calls or []
+    assert (streamed.index, streamed.function and streamed.function.name) == (0, "tide")
+    assert last.choices[0].finish_reason == "tool_calls"
+    assert model.bodies("/api/chat")[0]["tools"] == [tool]
+    assert [each["role"] for each in model.bodies("/api/chat")[-1]["messages"]] == ["user", "assistant", "tool"]
 
 
 # Failures

@@ -1,0 +1,357 @@
+"""Ollama's API, as far as its clients need it; served under /api alone, where they look for it.
+
+`/api/chat` is also AgentX's: a body with any of AgentX's own fields is AgentX's, one with a model and only Ollama's
+fields is Ollama's (`speaks_ollama`).
+"""
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+from litestar.response import ServerSentEvent, Stream
+
+from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.answer.chat import ChatBody, chat
+from services.query_api.clients.asking import Asking, broken, figures, objects, sampling
+from services.query_api.clients.embedding import Embedding
+from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
+from services.query_api.clients.messages import ClientMessage, turns_of
+from services.query_api.clients.models import Choice, Models
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest, body_of
+from shared.answers import Sampling, Turn
+
+API_VERSION: Final = "0.17.4"  # of Ollama, whose API this is; clients ask for it to know what they may send
+NDJSON: Final = "application/x-ndjson"
+_WINDOW: Final = 8192  # tokens, as the answers' adapters ask for
+_AGENTX: Final = frozenset({"message", "useRag", "target", "system", "conversationId", "conversationHistory"})
+
+
+def speaks_ollama(body: Any) -> bool:
+    """Return whether a body sent to /api/chat is Ollama's. DESIGN 7; a null field counts as not given."""
+    if not isinstance(body, Mapping) or body.get("model") is None:
+        return False
+    given = {name for name, value in body.items() if value is not None}
+    return not given & _AGENTX and not any(name.startswith("rag") for name in given)
+
+
+def _now() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).isoformat().replace("+00:00", "Z")
+
+
+_STARTED: Final = _now()  # no model here has a date of its own
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Ollama's options that reach the model."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    num_predict: int | None = None
+    stop: Any = None
+    seed: int | None = None
+
+
+class OllamaChatBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat; without messages it only loads the model."""
+
+    model: str
+    messages: list[ClientMessage] | None = None
+    stream: bool | None = None
+    options: Options | None = None
+    tools: Any = None
+
+
+class GenerateBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt; without one it only loads the model."""
+
+    model: str
+    prompt: str | None = None
+    system: str | None = None
+    stream: bool | None = None
+    options: Options | None = None
+
+
+class ModelBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's name; `name` is the older field."""
+
+    model: str | None = None
+    name: str | None = None
+
+
+class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts to embed; `prompt` is the older field, of one text."""
+
+    model: str
+    input: Any = None
+    prompt: str | None = None
+    dimensions: int | None = None
+
+
+@get("/version", operation_id="ollama_version", guards=[needs("query")], include_in_schema=False)
+async def version() -> dict[str, str]:
+    """Say which Ollama this speaks as."""
+    return {"version": API_VERSION}
+
+
+@get("/tags", operation_id="ollama_tags", guards=[needs("query")], include_in_schema=False)
+async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
+    """List the models."""
+    return {"models": [_listed(name) for name in models.listed()]}
+
+
+@get("/ps", operation_id="ollama_ps", guards=[needs("query")], include_in_schema=False)
+async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
+    """List the models that are loaded: all of them, as far as a client can tell."""
+    loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # as Ollama says never
+    return {"models": [{**_listed(name), **loaded} for name in models.listed()]}
+
+
+def _listed(name: str) -> dict[str, Any]:
+    tagged = name if ":" in name else f"{name}:latest"
+    return {
+        "name": tagged,
+        "model": tagged,
+        "modified_at": _STARTED,
+        "size": 0,
+        "digest": hashlib.sha256(name.encode()).hexdigest(),
+        "details": _details(),
+    }
+
+
+def _details() -> dict[str, Any]:
+    return {
+        "parent_model": "",
+        "format": "gguf",
+        "family": "sluice",
+        "families": ["sluice"],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+
+
+@post("/show", operation_id="ollama_show", guards=[needs("query")], status_code=200, include_in_schema=False)
+async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> dict[str, Any]:
+    """Show a model."""
+    name = data.model or data.name
+    if not name:
+        raise invalid("model", "is required")
+    models.check(name)
+    if models.embeds(name):
+        can = ["embedding"]
+    else:
+        can = ["completion"] if models.choice(name).only_quotes else ["completion", "tools"]
+    return {
+        "license": "",
+        "modelfile": f"FROM {name}\n",
+        "parameters": "",
+        "template": "{{ .Prompt }}",
+        "modified_at": _STARTED,
+        "details": _details(),
+        "model_info": {"general.architecture": "sluice", "sluice.context_length": _WINDOW},
+        "capabilities": can,
+    }
+
+
+@post("/chat", operation_id="api_chat", guards=[needs("query")], status_code=200, include_in_schema=False)
+async def api_chat(
+    data: JSONBody[Any],
+    request: ApiRequest,
+    asking: NamedDependency[Asking],
+    models: NamedDependency[Models],
+    links: NamedDependency[Links],
+) -> Response[dict[str, Any]] | Stream | ServerSentEvent:
+    """Answer a chat in the contract that its body is written in."""
+    if not speaks_ollama(data):
+        agentx: Response[dict[str, Any]] | ServerSentEvent = await chat.fn(
+            body_of(data, ChatBody), request, asking.answering
+        )
+        return agentx
+    asked = body_of(data, OllamaChatBody)
+    choice = models.choice(asked.model)
+    if not asked.messages:
+        return _loaded(asked.model, data, {"message": {"role": "assistant", "content": ""}})
+    prepared = await asking.prepare(
+        request.user.tenant,
+        turns_of(asked.messages),
+        choice,
+        retrieval=Retrieval(),
+        sampling=_sampling(asked.options),
+        tools=objects(asked.tools, "tools"),
+    )
+    reply = _ChatReply(asked.model, prepared, links, choice)
+    return await _replied(reply, asking.answering, prepared, stream=asked.stream)
+
+
+@post("/generate", operation_id="ollama_generate", guards=[needs("query")], status_code=200, include_in_schema=False)
+async def generate(
+    data: JSONBody[GenerateBody],
+    request: ApiRequest,
+    asking: NamedDependency[Asking],
+    models: NamedDependency[Models],
+    links: NamedDependency[Links],
+) -> Response[dict[str, Any]] | Stream:
+    """Answer a prompt."""
+    choice = models.choice(data.model)
+    if not data.prompt:
+        return _loaded(data.model, msgspec.to_builtins(data), {"response": ""})
+    turns = [Turn(role="user", content=data.prompt)]
+    if data.system:
+        turns.insert(0, Turn(role="system", content=data.system))
+    prepared = await asking.prepare(
+        request.user.tenant,
+        turns,
+        choice,
+        retrieval=Retrieval(),
+        sampling=_sampling(data.options),
+        field="prompt",
+    )
+    return await _replied(
+        _GenerateReply(data.model, prepared, links, choice), asking.answering, prepared, stream=data.stream
+    )
+
+
+def _sampling(options: Options | None) -> Sampling:
+    given = options or Options()
+    return sampling(given.temperature, given.top_p, given.num_predict, given.stop, given.seed)
+
+
+def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
+    """Return what a request without a question gets: the CLI asks so to load a model, and with 0 to unload it."""
+    reason = "unload" if body.get("keep_alive") in (0, "0") else "load"
+    return Response({"model": model, "created_at": _now(), **empty, "done": True, "done_reason": reason})
+
+
+class _ChatReply:
+    """One answer as /api/chat gives it."""
+
+    def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
+        self._model = model
+        self._prepared = prepared
+        self._links = links
+        self._inline = choice.inline
+
+    def piece(self, text: str) -> dict[str, Any]:
+        """Return the object of a piece of the text."""
+        return {"message": {"role": "assistant", "content": text}}
+
+    def calls(self, answer: Answer) -> list[dict[str, Any]]:
+        """Return the calls of tools, their arguments parsed."""
+        return [
+            {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments or "{}")}}
+            for call in answer.tool_calls
+        ]
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        """Return the answer in one object."""
+        sources = self._links.sources(answer)
+        return self._last(answer, sources, answer.text + self._tail(sources))
+
+    def lines(self, answer: Answer) -> Iterator[dict[str, Any]]:
+        """Yield the objects that follow the pieces; the last one has the figures."""
+        sources = self._links.sources(answer)
+        if tail := self._tail(sources):
+            yield self.line(self.piece(tail))
+        yield self._last(answer, sources, "")
+
+    def line(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an object of the stream before its last."""
+        return {"model": self._model, "created_at": _now(), **content, "done": False}
+
+    def _tail(self, sources: list[SourceLink]) -> str:
+        return source_list(sources) if self._inline else ""
+
+    def _last(self, answer: Answer, sources: list[SourceLink], text: str) -> dict[str, Any]:
+        cost = figures(self._prepared, answer)
+        content = self.piece(text)
+        if answer.tool_calls and "message" in content:
+            content["message"]["tool_calls"] = self.calls(answer)
+        return {
+            "model": self._model,
+            "created_at": _now(),
+            **content,
+            "done": True,
+            "done_reason": "length" if answer.finish_reason == "length" else "stop",
+            "total_duration": cost.total_ns,
+            "load_duration": cost.load_ns,
+            "prompt_eval_count": cost.prompt_tokens,
+            "prompt_eval_duration": cost.prompt_ns,
+            "eval_count": cost.answer_tokens,
+            "eval_duration": cost.answer_ns,
+            "citations": [each.url for each in sources],
+            "ragUsed": answer.rag_used,
+            "ragSources": rag_sources(answer.passages),
+        }
+
+
+class _GenerateReply(_ChatReply):
+    """One answer as /api/generate gives it."""
+
+    def piece(self, text: str) -> dict[str, Any]:
+        """Return the object of a piece of the text."""
+        return {"response": text}
+
+
+async def _replied(
+    reply: _ChatReply, answering: Answering, prepared: Prepared, *, stream: bool | None
+) -> Response[dict[str, Any]] | Stream:
+    """Return the answer as a stream, unless the client wants it whole."""
+    if stream is False:
+        return Response(reply.whole(await answering.finish(prepared)))
+    return Stream(_lines(reply, answering, prepared), media_type=NDJSON, headers={"X-Accel-Buffering": "no"})
+
+
+async def _lines(reply: _ChatReply, answering: Answering, prepared: Prepared) -> AsyncIterator[bytes]:
+    try:
+        async with aclosing(answering.stream(prepared)) as progress:
+            async for step in progress:
+                if isinstance(step, str):
+                    yield _encoded(reply.line(reply.piece(step)))
+                elif isinstance(step, Answer):
+                    for line in reply.lines(step):
+                        yield _encoded(line)
+    except Exception as error:  # noqa: BLE001 - the status is sent: a line is all there is to tell it by
+        yield _encoded({"error": broken(error).sentence})
+
+
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+@post("/embed", operation_id="ollama_embed", guards=[needs("query")], status_code=200, include_in_schema=False)
+async def embed(
+    data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
+) -> dict[str, Any]:
+    """Embed texts with the model of the index."""
+    began = time.perf_counter_ns()
+    models.check_embedding(data.model)
+    embedding.check_dimension(data.dimensions)
+    texts = embedding.texts(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
+    vectors = await embedding.vectors(texts) if texts else []
+    return {
+        "model": data.model,
+        "embeddings": [vector.tolist() for vector in vectors],
+        "total_duration": time.perf_counter_ns() - began,
+        "load_duration": 0,
+        "prompt_eval_count": await embedding.count(texts) if texts else 0,
+    }
+
+
+@post(
+    "/embeddings", operation_id="ollama_embeddings", guards=[needs("query")], status_code=200, include_in_schema=False
+)
+async def embeddings(
+    data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
+) -> dict[str, Any]:
+    """Embed one text, as older clients ask."""
+    models.check_embedding(data.model)
+    [vector] = await embedding.vectors(embedding.texts(data.prompt, "prompt")[:1])
+    return {"embedding": vector.tolist()}
