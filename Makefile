@@ -23,7 +23,7 @@ PYTEST ?= -n $(if $(CI),2,3) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo test unit lint types servers chaos mutants bench eval lock clean
+.PHONY: help run extras demo test unit fmt docs lint types servers chaos mutants bench eval lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -42,6 +42,12 @@ test: lint types ## the one check: lint, types, import contracts, all tests
 
 unit: $(DEV) ## the fast part of the tests
 	@exec $(PY) -m pytest -m "not slow" tests/unit tests/property $(PYTEST)
+
+fmt: $(DEV) ## format the code and mend what ruff can mend
+	@$(PY) -m ruff check --quiet --fix . ; $(PY) -m ruff format .
+
+docs: $(DEV) ## write the generated parts of the pages anew: settings, targets, decisions, what the commands print
+	@exec $(PY) -m tests.docs.readme
 
 lint: $(DEV) ## ruff and the import contracts
 	$(call quietly,ruff,$(PY) -m ruff check . && $(PY) -m ruff format --check .)

@@ -1,6 +1,6 @@
 """How one version becomes the one that answers: all its points, then its head, then older points go.
 
-CORRECTNESS 3. `advance` is the whole rule, a pure function; `apply` does what it says, one step at a
+correctness.md, section 3. `advance` is the whole rule, a pure function; `apply` does what it says, one step at a
 time. Any step may be the last before a crash, may be done twice, or by a worker that slept through a
 rebalance: a reader sees one whole version at every moment, and the newest one stays.
 """

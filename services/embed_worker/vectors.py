@@ -12,7 +12,7 @@ from shared.state.index import Index
 
 
 class Vectors:
-    """Gives each chunk its vector. CORRECTNESS 3 step 1 and I7."""
+    """Gives each chunk its vector. correctness.md, section 3, step 1 and I7."""
 
     def __init__(self, index: Index, embedder: Embedder, registry: CollectorRegistry) -> None:
         self._index = index

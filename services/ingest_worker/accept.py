@@ -1,6 +1,6 @@
 """The first stage's decision, without I/O: is this submission new, known, late, or already here?
 
-CORRECTNESS 1. `decide` is run on the entry as it was read, and again under the ledger's conditional
+correctness.md, section 1. `decide` is run on the entry as it was read, and again under the ledger's conditional
 write, so it must give the same answer for the same state, however often it is asked.
 """
 

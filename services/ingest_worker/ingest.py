@@ -1,6 +1,6 @@
 """The first stage: a submission becomes a version on documents.extracted, or is seen to need none.
 
-Order of effects (CORRECTNESS 1): the ledger by a conditional write, then the event, then the commit.
+Order of effects (correctness.md, section 1): the ledger by a conditional write, then the event, then the commit.
 What it reads of a file is decided in `extract`, what a submission means in `accept`.
 """
 

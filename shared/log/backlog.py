@@ -2,7 +2,7 @@
 
 A cluster's records go because of their age, read or not; in the SQLite log unread ones stay, and pile up. Where the
 oldest unread one has used up half of its time, nothing more should be taken in, and somebody should be told
-(CORRECTNESS 7).
+(correctness.md, section 7).
 """
 
 import asyncio

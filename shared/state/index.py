@@ -1,7 +1,7 @@
 """The index: heads and chunk points of one generation, and the only way to read them.
 
 A point belongs to one version of one document and never changes; a head says which version answers.
-A point counts when its version is its document's head (CORRECTNESS 3 and 4).
+A point counts when its version is its document's head (correctness.md, sections 3 and 4).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The ledger: one point per document, over all generations. CORRECTNESS 1, 3 and 5.
+"""The ledger: one point per document, over all generations. correctness.md, sections 1, 3 and 5.
 
 Every change is read, decided by a pure transition, and written under the condition that nobody wrote
 in between; then read back, because a store gives no error for a refused write. Whoever lost decides

@@ -1,4 +1,4 @@
-"""How a version ended: first in the ledger, then as a notice that wakes whoever waits. CORRECTNESS 5."""
+"""How a version ended: first in the ledger, then as a notice that wakes whoever waits. correctness.md, section 5."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What leaves documents.extracted, the truth. CORRECTNESS 2."""
+"""What leaves documents.extracted, the truth. correctness.md, section 2."""
 
 from shared.contracts import truth_key
 from shared.log import Publish

@@ -1,6 +1,6 @@
-"""The parts of README.md that are made from the code, between `<!-- begin: name -->` and `<!-- end: name -->`.
+"""The parts of the pages that are made from the code, between `<!-- begin: name -->` and `<!-- end: name -->`.
 
-Run after a change of settings, targets, samples or what the commands print: python -m tests.docs.readme
+`make docs` writes them. Run it after a change of settings, targets, decisions, samples or what the commands print.
 """
 
 import re
@@ -23,19 +23,40 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+DECISIONS = ROOT / "docs/adr"
+HOMES = {  # the page that each block stands on
+    "demo": README,
+    "run": README,
+    "settings": ROOT / "docs/configuration.md",
+    "targets": ROOT / "CONTRIBUTING.md",
+    "decisions": DECISIONS / "README.md",
+}
 HANG_S = 240
 LOADED = "The sample library is loaded"
 SHOWN_URL = "http://127.0.0.1:3000"
 _BLOCK = r"(<!-- begin: {name} -->\n)(.*?)(<!-- end: {name} -->)"
 _FIELD = re.compile(r"^    (\w+): .*? = .*?(?:  # (.*))?$", re.MULTILINE)
+_TITLE = re.compile(r"^# (\d{4}) (.+)$", re.MULTILINE)
+_STATUS = re.compile(r"^\*\*Status\.\*\* (.+?)$", re.MULTILINE)
 _VARYING = re.compile(r"\d+\.\d s|score \d\.\d\d")
 
 
-def block(text: str, name: str) -> str:
-    """Return what stands between the marks."""
-    match = re.search(_BLOCK.format(name=name), text, re.DOTALL)
-    assert match, f"README.md has no block {name}"
+def block(name: str) -> str:
+    """Return what stands between the marks on the block's page."""
+    match = re.search(_BLOCK.format(name=name), HOMES[name].read_text(encoding="utf-8"), re.DOTALL)
+    assert match, f"{HOMES[name].name} has no block {name}"
     return match[2]
+
+
+def decisions() -> str:
+    """Return the table of all decisions: number, title, status."""
+    rows = ["| | decision | status |", "| --- | --- | --- |"]
+    for page in sorted(DECISIONS.glob("[0-9]*.md")):
+        text = page.read_text(encoding="utf-8")
+        title, status = _TITLE.search(text), _STATUS.search(text)
+        assert title, f"{page.name} has no title with its number"
+        rows.append(f"| [{title[1]}]({page.name}) | {title[2]} | {status[1] if status else 'accepted'} |")
+    return "\n".join(rows) + "\n"
 
 
 def settings_table() -> str:
@@ -91,19 +112,19 @@ def steady(text: str) -> str:
 
 def main() -> None:
     """Write all blocks anew."""
-    text = README.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         parts: dict[str, Callable[[], str]] = {
             "settings": settings_table,
             "targets": targets,
+            "decisions": decisions,
             "demo": demo,
             "run": partial(run, Path(folder, "data")),
         }
         for name, made in parts.items():
-            content = made()
+            text = HOMES[name].read_text(encoding="utf-8")
             pattern = _BLOCK.format(name=name)
-            text = re.sub(pattern, partial(_replaced, content), text, flags=re.DOTALL)
-    README.write_text(text, encoding="utf-8")
+            text = re.sub(pattern, partial(_replaced, made()), text, flags=re.DOTALL)
+            HOMES[name].write_text(text, encoding="utf-8")
 
 
 def _replaced(content: str, match: re.Match[str]) -> str:

@@ -16,7 +16,11 @@ from tests.e2e.harness import Server, served
 from tests.servers.cache import CI_ONLY
 
 TEXT = readme.README.read_text(encoding="utf-8")
-PAGES = [readme.README, *sorted(readme.ROOT.glob("docs/**/*.md")), readme.ROOT / "deploy/samples/README.md"]
+PAGES = [
+    *sorted(readme.ROOT.glob("*.md")),
+    *sorted(readme.ROOT.glob("docs/**/*.md")),
+    *sorted(readme.ROOT.glob("deploy/**/*.md")),
+]
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)[^)]*\)")
 
 
@@ -27,13 +31,23 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_every_decision_is_linked_from_the_first_page() -> None:
-    linked = set(LINK.findall(TEXT))
-
-    assert {f"docs/adr/{page.name}" for page in (readme.ROOT / "docs/adr").glob("*.md")} <= linked
+def test_the_table_of_decisions_is_the_folder() -> None:
+    assert readme.block("decisions") == readme.decisions()
 
 
-@pytest.mark.parametrize("page", sorted((readme.ROOT / "docs/adr").glob("*.md")), ids=lambda page: page.name)
+def test_every_page_is_found_from_the_index_of_pages() -> None:
+    index = readme.ROOT / "docs/README.md"
+    linked = {(index.parent / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}
+    pages = {page.resolve() for page in (readme.ROOT / "docs").glob("*.md")} - {index.resolve()}
+
+    assert {page.name for page in pages - linked} == set()
+
+
+def test_the_first_page_is_read_in_five_minutes() -> None:
+    assert len(TEXT.splitlines()) <= 160
+
+
+@pytest.mark.parametrize("page", sorted(readme.DECISIONS.glob("[0-9]*.md")), ids=lambda page: page.name)
 def test_a_decision_says_why_what_follows_and_what_was_rejected(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
@@ -43,16 +57,16 @@ def test_a_decision_says_why_what_follows_and_what_was_rejected(page: Path) -> N
 
 
 def test_the_table_of_settings_is_the_class() -> None:
-    assert readme.block(TEXT, "settings") == readme.settings_table()
+    assert readme.block("settings") == readme.settings_table()
 
 
 def test_the_targets_are_the_makefile_s() -> None:
-    assert readme.block(TEXT, "targets") == readme.targets()
+    assert readme.block("targets") == readme.targets()
 
 
 @pytest.mark.slow
 def test_the_demo_prints_what_the_page_shows() -> None:
-    assert readme.steady(readme.block(TEXT, "demo")) == readme.steady(readme.demo())
+    assert readme.steady(readme.block("demo")) == readme.steady(readme.demo())
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +87,7 @@ def curl(line: str, server: Server) -> Any:
 def test_the_first_start_prints_what_the_page_shows(server: Server) -> None:
     printed = readme.printed(server, readme.LOADED).replace(server.url, readme.SHOWN_URL)
 
-    assert readme.block(TEXT, "run") == f"```console\n$ make run\n{printed}```\n"
+    assert readme.block("run") == f"```console\n$ make run\n{printed}```\n"
 
 
 @CI_ONLY

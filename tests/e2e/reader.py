@@ -1,4 +1,4 @@
-"""A reader that judges every hit, every page of a list and every count: I6 and I8 of CORRECTNESS 8."""
+"""A reader that judges every hit, every page of a list and every count: I6 and I8 of correctness.md, section 8."""
 
 import random
 import threading

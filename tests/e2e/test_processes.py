@@ -73,7 +73,7 @@ def test_the_demo_tells_the_same_story_on_kafka_and_ollama(kafka: KafkaServer, o
     )
     assert ran.returncode == 0, ran.stderr
 
-    told, shown = ran.stdout, readme.block(readme.README.read_text("utf-8"), "demo")
+    told, shown = ran.stdout, readme.block("demo")
 
     assert "on kafka, edge, ollama" in told
     assert steps(told) == steps(shown)

@@ -1,6 +1,6 @@
 """Ways to be wrong: each changes a few lines of the real code, and some check must notice.
 
-CORRECTNESS says what each line is for. A patch that doesn't apply any more fails by name: mend it with the code.
+docs/correctness.md says what each line is for. A patch that no longer applies fails by name; mend it with the code.
 """
 
 from dataclasses import dataclass

@@ -220,7 +220,7 @@ def _stages(each: Sent) -> list[str]:
 
 
 def _truth_differs(world: World) -> list[str]:
-    """CORRECTNESS 2: without crashes, what is left of the truth is what answers, and what failed."""
+    """correctness.md, section 2: without crashes, what is left of the truth is what answers, and what failed."""
     world.log.compact(EXTRACTED)
     heads = world.store.points(world.generation.heads)
     flawed = {each.place for all_ in _sent(world).values() for each in all_ if each.mendable}

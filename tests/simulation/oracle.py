@@ -1,4 +1,4 @@
-"""What must be in the index: computed from the records that were sent, by the rules of CORRECTNESS 1, and nothing else.
+"""Computes what must be in the index from the records that were sent, by correctness.md, section 1, and nothing else.
 
 It shares contracts and ids with the workers, and no decision.
 """
@@ -23,7 +23,7 @@ _id = lru_cache(document_id)
 class Sent(msgspec.Struct, frozen=True):
     """A submission as the log has it."""
 
-    place: tuple[int, int, int]  # time, partition, offset: the order of CORRECTNESS 1
+    place: tuple[int, int, int]  # time, partition, offset: the order of correctness.md, section 1
     tenant: str
     texts: tuple[str, ...] | None  # None: it deletes
     title: str | None

@@ -93,7 +93,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int  # of the order in which things happen
     events: tuple[Event, ...]
-    calm: bool  # nothing crashes, sleeps or refuses: CORRECTNESS 8, I7
+    calm: bool  # nothing crashes, sleeps or refuses: correctness.md, section 8, I7
     partitions: int
     skews: tuple[int, ...]  # ms by which each partition's clock is off; `shared.log.headers` bears an hour between two
     clocks: tuple[int, ...]  # ms by which each process' clock is off

@@ -1,6 +1,6 @@
 """What must be true at every moment: whoever looks sees one whole version, a status is no promise, tenants are apart.
 
-CORRECTNESS 8, I6 to I8. It looks at the store itself after each write, with rules of its own.
+correctness.md, section 8, I6 to I8. It looks at the store itself after each write, with rules of its own.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""How a document comes along, as it happens: server-sent events from `received` to `searchable`. CORRECTNESS 5."""
+"""Progress of a document as server-sent events, from `received` to `searchable` (correctness.md, section 5)."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal

@@ -1,4 +1,4 @@
-"""Wakes the requests that wait for a document's end. CORRECTNESS 5.
+"""Wakes the requests that wait for a document's end. correctness.md, section 5.
 
 A notice only wakes: the state is the ledger point, which the waiter reads. Should a notice be missed,
 the waiter looks again on its own.

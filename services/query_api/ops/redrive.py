@@ -1,4 +1,4 @@
-"""Dead letters sent again, once what was wrong is mended. CORRECTNESS 7.
+"""Dead letters sent again, once what was wrong is mended. correctness.md, section 7.
 
 A submission goes back to the first stage with its place. A version of a later stage goes back as its record of
 documents.extracted, the truth: whatever has been made of it since, the fences decide. Nothing is sent that something

@@ -1,4 +1,4 @@
-"""Search: two rankings of current chunks from one call to the store, fused by us. CORRECTNESS 4."""
+"""Search: two rankings of current chunks from one call to the store, fused by us. correctness.md, section 4."""
 
 import asyncio
 import time
