@@ -1,6 +1,7 @@
 """The parts of the pages that are made from the code, between `<!-- begin: name -->` and `<!-- end: name -->`.
 
 `make docs` writes them. Run it after a change of settings, targets, decisions, samples or what the commands print.
+Only some of them: python -m tests.docs.readme settings decisions
 """
 
 import re
@@ -110,8 +111,8 @@ def steady(text: str) -> str:
     return _VARYING.sub("…", text)
 
 
-def main() -> None:
-    """Write all blocks anew."""
+def main(*wanted: str) -> None:
+    """Write the wanted blocks anew; all of them where none is named."""
     with tempfile.TemporaryDirectory() as folder:
         parts: dict[str, Callable[[], str]] = {
             "settings": settings_table,
@@ -120,7 +121,8 @@ def main() -> None:
             "demo": demo,
             "run": partial(run, Path(folder, "data")),
         }
-        for name, made in parts.items():
+        for name in wanted or parts:
+            made = parts[name]
             text = HOMES[name].read_text(encoding="utf-8")
             pattern = _BLOCK.format(name=name)
             text = re.sub(pattern, partial(_replaced, made()), text, flags=re.DOTALL)
@@ -132,4 +134,4 @@ def _replaced(content: str, match: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
