@@ -210,6 +210,24 @@ class Store(Protocol):
         ...
 
 
+class CollectionSize(msgspec.Struct, frozen=True):
+    """What a collection's files hold."""
+
+    name: str
+    live: int  # points
+    dead: int  # points that were deleted and still take their place on the disk
+    disk_bytes: int
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A store whose files are ours, so that it can say what they hold."""
+
+    async def sizes(self) -> list[CollectionSize]:
+        """Return the size of each collection, in the order of their names. Raises Unavailable."""
+        ...
+
+
 @runtime_checkable
 class Rewritable(Protocol):
     """A store whose files are ours, so that they can be made anew without what was deleted."""

@@ -20,7 +20,19 @@ import structlog
 import shared
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, IndexKind, Leg, Payload, Point, PointPage, StoreHit, wire
+from shared.store import (
+    EVERYTHING,
+    CollectionSize,
+    Filter,
+    Heads,
+    IndexKind,
+    Leg,
+    Payload,
+    Point,
+    PointPage,
+    StoreHit,
+    wire,
+)
 from shared.store.checks import (
     check_after,
     check_legs,
@@ -34,6 +46,7 @@ from shared.store.checks import (
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+UPKEEP_EVERY_S = 10.0  # bounds the write-ahead logs, and the time to open them
 _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then others have their turn
 _READ_SLICE = 256
 _REWRITE_SLICE = 256
@@ -50,6 +63,7 @@ _page = wire.body_decoder(PointPage)
 _number = wire.body_decoder(int)
 _after = wire.body_decoder(str | None)
 _counts = wire.body_decoder(dict[str, int])
+_sizes = wire.body_decoder(list[CollectionSize])
 _rankings = wire.body_decoder(list[list[StoreHit]])
 
 
@@ -61,16 +75,23 @@ class EdgeStore:
     """
 
     def __init__(
-        self, folder: Path, *, attach: bool = False, timeout_s: float = 60.0, lock_wait_s: float = 20.0
+        self,
+        folder: Path,
+        *,
+        attach: bool = False,
+        timeout_s: float = 60.0,
+        lock_wait_s: float = 20.0,
+        upkeep_every_s: float = UPKEEP_EVERY_S,
     ) -> None:
         """Prepare; nothing is started or reached yet.
 
-        `timeout_s` is for each frame of a call; `lock_wait_s` for an earlier owner's process to be gone.
+        `timeout_s` is for each frame of a call; `lock_wait_s` for an earlier owner's process to be gone;
+        `upkeep_every_s` passes between two flushes of the process, each followed by a look for dead points.
         """
         self.folder = folder
         self._path = wire.socket_path(folder)
         self._timeout_s = timeout_s
-        self._child = None if attach else _Child(folder, lock_wait_s)
+        self._child = None if attach else _Child(folder, lock_wait_s, upkeep_every_s)
         self._connection: _Connection | None = None
         self._dialling = asyncio.Lock()
         self._rewriting = asyncio.Lock()
@@ -198,6 +219,10 @@ class EdgeStore:
             while after is not None:
                 after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
 
+    async def sizes(self) -> list[CollectionSize]:
+        """Return the size of each collection. See `shared.store.Measured`."""
+        return await self._ask(wire.Sizes(), _sizes)
+
     async def flush(self) -> None:
         await self._ask(wire.Flush(), _nothing)
 
@@ -294,9 +319,10 @@ class _Connection(asyncio.Protocol):
 class _Child:
     """The process that owns the folder: one at any time, started again when it ends by itself."""
 
-    def __init__(self, folder: Path, lock_wait_s: float) -> None:
+    def __init__(self, folder: Path, lock_wait_s: float, upkeep_every_s: float) -> None:
         self._folder = folder
         self._lock_wait_s = lock_wait_s
+        self._upkeep_every_s = upkeep_every_s
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -334,6 +360,7 @@ class _Child:
             "shared.store.edge_server",
             str(self._folder.resolve()),
             str(self._lock_wait_s),
+            str(self._upkeep_every_s),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

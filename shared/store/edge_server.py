@@ -1,4 +1,4 @@
-"""The process that owns the embedded engine: `python -m shared.store.edge_server FOLDER LOCK_WAIT_S`.
+"""The process that owns the embedded engine: `python -m shared.store.edge_server FOLDER LOCK_WAIT_S UPKEEP_EVERY_S`.
 
 It lives as long as whoever holds the other end of its standard input. It writes `ready` to standard
 output once every collection is open and the socket answers, and a JSON line to standard error when
@@ -19,9 +19,9 @@ import msgspec
 
 from shared.store import wire
 from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
+from shared.store.rewriting import Rewriter
 
 LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
-_FLUSH_S = 10.0  # between flushes of what was written: bounds the write-ahead logs, and the time to open them
 _WATCH_S = 0.5  # between looks whether the parent is alive
 _LONG_LOAD_S = 1.0
 
@@ -102,20 +102,30 @@ class _Server:
                 for number, send in waiting:
                     send(wire.done_frame(number, None))
 
-    async def keep(self, parent: int) -> None:
-        """Flush now and then; end when the parent is gone and its pipe is held open by some other child of it."""
+    async def keep(self, parent: int, flush_every_s: float) -> None:
+        """Flush every so often; end when the parent is gone and its pipe is held open by some other child of it."""
         flushed = time.monotonic()
         while True:
             await asyncio.sleep(_WATCH_S)
             if os.getppid() != parent:
                 self.end()
-            if time.monotonic() - flushed >= _FLUSH_S:
+            if time.monotonic() - flushed >= flush_every_s:
                 try:
                     self._engine.answer(wire.Flush())
                 except Unserved as error:
                     tell("store_flush_failed", reason=str(error))
                     self.end(BROKEN)
                 flushed = time.monotonic()
+
+    async def rewrite(self, rewriter: Rewriter, every_s: float) -> None:
+        """Rewrite collections with too many dead points, for ever."""
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await rewriter.look()
+            except Unserved as error:
+                tell("store_rewrite_failed", reason=str(error))
+                self.end(BROKEN)
 
 
 class _Session(asyncio.Protocol):
@@ -185,13 +195,17 @@ def _left(folder: Path) -> bool:
     return True
 
 
-async def _serve(engine: Engine, path: Path, parent: int) -> tuple[int, bool]:
+async def _serve(engine: Engine, path: Path, parent: int, folder: Path, upkeep_every_s: float) -> tuple[int, bool]:
     """Return the exit code, and whether the engine was flushed."""
     loop = asyncio.get_running_loop()
     server = _Server(engine)
     listener = await loop.create_unix_server(lambda: _Session(server), path)
     loop.add_reader(sys.stdin.fileno(), server.hear)
-    keepers = [asyncio.create_task(server.keep(parent)), asyncio.create_task(server.sync())]
+    keepers = [
+        asyncio.create_task(server.keep(parent, upkeep_every_s)),
+        asyncio.create_task(server.sync()),
+        asyncio.create_task(server.rewrite(Rewriter(engine, folder, tell), upkeep_every_s)),
+    ]
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await server.ended.wait()
@@ -201,7 +215,7 @@ async def _serve(engine: Engine, path: Path, parent: int) -> tuple[int, bool]:
     return server.code, server.flushed
 
 
-def main(folder: Path, lock_wait_s: float, parent: int) -> int:
+def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -> int:
     """Return the exit code, when the parent is gone or asked for it."""
     folder.mkdir(parents=True, exist_ok=True)
     if not lock(folder, lock_wait_s, parent):
@@ -219,7 +233,7 @@ def main(folder: Path, lock_wait_s: float, parent: int) -> int:
         tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
         return FAILED
     path.unlink(missing_ok=True)  # of an owner that was killed; the lock says that there is none now
-    code, flushed = asyncio.run(_serve(engine, path, parent))
+    code, flushed = asyncio.run(_serve(engine, path, parent, folder, upkeep_every_s))
     path.unlink(missing_ok=True)
     # Without its owner's goodbye it leaves at once, for the next one waits for the lock: the logs have it all.
     if flushed:
@@ -240,4 +254,4 @@ def _ignore_signals() -> None:
 if __name__ == "__main__":
     _ignore_signals()
     # At once, and not by sys.exit: there is nothing left to finalise, and the engine's threads need no goodbye.
-    os._exit(main(Path(sys.argv[1]), float(sys.argv[2]), os.getppid()))
+    os._exit(main(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), os.getppid()))

@@ -22,6 +22,7 @@ import numpy as np
 import qdrant_edge as qdrant
 
 from shared.store import (
+    CollectionSize,
     Condition,
     Filter,
     IndexKind,
@@ -44,6 +45,8 @@ _EVERY = 2**31  # as a limit: all of them
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
 _COPIED = 256  # points of one write to a copy
+_ABANDONED_S = 60.0  # a copy that nobody has gone on with for this long is given up
+_SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
 _FIRST_SHARD = "shard"
@@ -77,13 +80,14 @@ class _Description(msgspec.Struct, frozen=True):
     shard: str = _FIRST_SHARD  # the folder in the collection's that counts; any other is left over
 
 
-class _Copy(msgspec.Struct):
+class Copy(msgspec.Struct, eq=False):
     """A shard on its way to take another's place."""
 
     name: str
     shard: Any
-    touched: set[str]  # ids written to the old one since the copy began
+    touched: set[str]  # ids written to the old one since they were copied
     after: str | None = None  # the id up to which it is copied
+    at: float = 0.0  # time.monotonic() of the last slice
 
 
 class _Collection:
@@ -93,7 +97,7 @@ class _Collection:
         self.folder = folder
         self.description = description
         self.shard = qdrant.EdgeShard.load(str(folder / description.shard))
-        self.copy: _Copy | None = None
+        self.copy: Copy | None = None
         self.unflushed = False
         self.unsynced = False
         self.heads: dict[str, int] | None = None  # id -> version of all that aren't deleted, once asked for
@@ -120,7 +124,7 @@ class _Collection:
         shard = qdrant.EdgeShard.create(str(self.folder / name), _config(self.description))
         for field, schema in fields:
             shard.update(_update.create_field_index(field, schema))
-        self.copy = _Copy(name, shard, set())
+        self.copy = Copy(name, shard, set(), at=time.monotonic())
 
     def copy_some(self, after: str | None, limit: int) -> str | None:
         """Copy points behind `after`, in id order; return the id at which to go on, None when all are copied."""
@@ -130,32 +134,46 @@ class _Collection:
         )
         _copy_points(self.copy.shard, records, self.description)
         self.copy.after = None if following is None else str(following)
+        self.copy.at = time.monotonic()
         return self.copy.after
 
-    def finish_copy(self) -> None:
-        """Let the copy take the shard's place: at no moment, crashes included, are there two or none."""
+    def copy_touched(self, limit: int) -> int:
+        """Copy again at most `limit` of the points written since they were copied; return how many are left."""
         assert self.copy is not None
-        copy, touched = self.copy, sorted(self.copy.touched)
-        for start in range(0, len(touched), _COPIED):
-            ids: list[Any] = touched[start : start + _COPIED]
+        copy = self.copy
+        ids: list[Any] = sorted(itertools.islice(copy.touched, limit))
+        copy.touched.difference_update(ids)
+        copy.at = time.monotonic()
+        if ids:
             records = self.shard.retrieve(ids, True, True)
             gone = set(ids) - {str(record.id) for record in records}
             if gone:
                 copy.shard.update(_update.delete_points(sorted(gone)))
             _copy_points(copy.shard, records, self.description)
+        return len(copy.touched)
+
+    def finish_copy(self) -> None:
+        """Let the copy take the shard's place: at no moment, crashes included, are there two or none."""
+        assert self.copy is not None
+        copy = self.copy
+        while self.copy_touched(_COPIED):
+            pass
         copy.shard.flush()
-        for path in (self.folder / copy.name).rglob("*"):
-            _sync(path)
+        sync_tree(self.folder / copy.name)
         description = _Description(self.description.size, self.description.sparse, copy.name)
         written = self.folder / f"{_DESCRIPTION}.new"
         written.write_bytes(msgspec.json.encode(description))
         _sync(written)
         written.rename(self.folder / _DESCRIPTION)
-        _sync(self.folder)
-        self.shard.close()
-        self.shard, self.description, self.copy = copy.shard, description, None
-        self.unflushed = self.unsynced = False
-        self.clear()
+        # From here on the disk names the copy. Writes to the old shard would be lost, so a failure ends the process.
+        try:
+            _sync(self.folder)
+            self.shard.close()
+            self.shard, self.description, self.copy = copy.shard, description, None
+            self.unflushed = self.unsynced = False
+            self.clear()
+        except BaseException as error:
+            raise Broken(f"the rewritten {self.folder.name!r} can't take its place: {error}") from error
 
     def drop_copy(self) -> None:
         if self.copy is not None:
@@ -168,6 +186,19 @@ class _Collection:
         for path in self.folder.iterdir():
             if path.is_dir() and path.name != self.description.shard:
                 shutil.rmtree(path)
+
+    def size(self) -> CollectionSize:
+        """Return the collection's size as of the last flush.
+
+        The engine reports only live points. But each point ever written to a segment keeps its slot in the segment's
+        files until they are made anew, so the number of slots less the live points is the number of dead ones. It
+        comes from the disk, and survives a restart.
+        """
+        segments = self.folder / self.description.shard / "segments"
+        slots = sum(path.stat().st_size // _SLOT for path in segments.glob("*/*id_tracker.versions"))
+        live = self.shard.info().points_count
+        used = sum(path.stat().st_blocks for path in self.folder.rglob("*")) * 512
+        return CollectionSize(self.folder.name, live, max(slots - live, 0), used)
 
     def ids(self, where: Filter) -> list[str]:
         return [str(record.id) for record in self._all(self.filter(where), payload=False)]
@@ -227,6 +258,7 @@ class Engine:
         self._folder = folder / "collections"
         self._making = folder / "making"
         self._open: dict[str, _Collection] = {}
+        self.written = 0  # points written or deleted since the start: tells a burst from quiet
 
     def load(self, loaded: Callable[[str, float], None]) -> None:
         """Open every collection; `loaded` hears each one's name and how many seconds it took."""
@@ -298,6 +330,8 @@ class Engine:
                 return self._search(request)
             case wire.Rewrite():
                 return self._rewrite(request)
+            case wire.Sizes():
+                return self.sizes()
             case wire.Flush() | wire.Stop():
                 return self.flush()
 
@@ -326,6 +360,47 @@ class Engine:
             if collection.unflushed:
                 collection.shard.flush()
                 collection.unflushed = False
+
+    def sizes(self) -> list[CollectionSize]:
+        """Return the size of each collection as of the last flush, in the order of their names."""
+        return [self._open[name].size() for name in sorted(self._open)]
+
+    def begin_copy(self, name: str) -> Copy | None:
+        """Return a new copy of the collection, empty so far; None while somebody else's is under way."""
+        collection = self._at(name)
+        if collection.copy is not None and time.monotonic() - collection.copy.at < _ABANDONED_S:
+            return None
+        self._begin_copy(collection)
+        return collection.copy
+
+    def copies(self, name: str, copy: Copy) -> bool:
+        """Return whether `copy` is still on its way to take the collection's place."""
+        return name in self._open and self._open[name].copy is copy
+
+    def copy_some(self, name: str, limit: int) -> bool:
+        """Copy at most `limit` more points; return whether there may be more."""
+        collection = self._at(name)
+        assert collection.copy is not None
+        return collection.copy_some(collection.copy.after, limit) is not None
+
+    def copy_touched(self, name: str, limit: int) -> int:
+        """Copy again at most `limit` points written since they were copied; return how many are left."""
+        return self._at(name).copy_touched(limit)
+
+    def flush_copy(self, name: str) -> Path:
+        """Return the folder of the copy, once the engine has given all of it to the operating system."""
+        collection = self._at(name)
+        assert collection.copy is not None
+        collection.copy.shard.flush()
+        return collection.folder / collection.copy.name
+
+    def finish_copy(self, name: str) -> None:
+        """Let the copy take the collection's place."""
+        self._at(name).finish_copy()
+
+    def drop_copy(self, name: str) -> None:
+        """Give the copy up."""
+        self._at(name).drop_copy()
 
     def close(self) -> None:
         """Flush and let go of every shard."""
@@ -366,8 +441,7 @@ class Engine:
         shard.flush()
         shard.close()
         (folder / _DESCRIPTION).write_bytes(msgspec.json.encode(description))
-        for path in folder.rglob("*"):
-            _sync(path)
+        sync_tree(folder)
         folder.rename(self._folder / name)
         _sync(self._folder)
         self._load(name)
@@ -388,6 +462,7 @@ class Engine:
         points = [_engine_point(point, request.name, description) for point in request.points]
         condition = None if request.only_if is None else collection.filter(request.only_if)
         mode = qdrant.UpdateMode.InsertOnly if request.only_new else None
+        self.written += len(points)
         collection.touch(point.id for point in request.points)
         collection.write(_update.upsert_points(points, condition, mode))
         collection.renew_heads([point.id for point in request.points])
@@ -396,20 +471,25 @@ class Engine:
         collection = self._at(name)
         touched = [] if collection.heads is None and collection.copy is None else collection.ids(where)
         collection.touch(touched)
+        self.written += 1
         collection.write(operation(collection.filter(where), *arguments))
         collection.renew_heads(touched)
 
     def _rewrite(self, request: wire.Rewrite) -> str | None:
         collection = self._at(request.name)
         if request.after is None:
-            schemas = collection.shard.info().payload_schema
-            collection.begin_copy((field, found.params or found.data_type) for field, found in sorted(schemas.items()))
+            self._begin_copy(collection)
         elif collection.copy is None or collection.copy.after != request.after:
             raise Unserved(f"the rewrite of {request.name!r} was given up: the store, or another rewrite, began again")
         after = collection.copy_some(request.after, request.limit)
         if after is None:
             collection.finish_copy()
         return after
+
+    @staticmethod
+    def _begin_copy(collection: _Collection) -> None:
+        schemas = collection.shard.info().payload_schema
+        collection.begin_copy((field, found.params or found.data_type) for field, found in sorted(schemas.items()))
 
     def _scroll(self, request: wire.Scroll) -> PointPage:
         collection = self._at(request.name)
@@ -592,6 +672,12 @@ def _match(field: str, any_of: Sequence[Scalar]) -> Any:
     if not conditions:
         return qdrant.HasIdCondition(set())
     return conditions[0] if len(conditions) == 1 else qdrant.Filter(should=conditions)
+
+
+def sync_tree(folder: Path) -> None:
+    """Return when all files in the folder are on the disk. Run it in a thread: it needs no lock of the engine's."""
+    for path in folder.rglob("*"):
+        _sync(path)
 
 
 def _sync(path: Path) -> None:

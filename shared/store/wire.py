@@ -134,6 +134,10 @@ class Rewrite(Request, frozen=True):
     limit: int
 
 
+class Sizes(Request, frozen=True):
+    """Answered by list[CollectionSize]."""
+
+
 class Flush(Request, frozen=True):
     """Answered by None."""
 
@@ -156,6 +160,7 @@ AnyRequest = (
     | Delete
     | Search
     | Rewrite
+    | Sizes
     | Flush
     | Stop
 )

@@ -240,4 +240,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if True:\n",
         "tests/unit/services/ingest_worker/test_chunking.py",
     ),
+    _mutant(
+        "a rewrite that forgets what was written meanwhile",
+        "shared/store/engine.py",
+        """        while self.copy_touched(_COPIED):
+            pass
+        copy.shard.flush()""",
+        """        copy.shard.flush()""",
+        "tests/unit/shared/store/test_rewrite.py::test_what_is_written_while_it_is_copied_is_neither_lost_nor_old",
+    ),
+    _mutant(
+        "a rewrite of the store's own that goes before the operator's",
+        "shared/store/engine.py",
+        "if collection.copy is not None and time.monotonic() - collection.copy.at < _ABANDONED_S:",
+        "if False:",
+        "tests/unit/shared/store/test_rewriting.py::test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first",
+    ),
 )

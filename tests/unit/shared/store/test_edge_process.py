@@ -492,3 +492,20 @@ async def test_a_collection_that_can_not_be_opened_is_named(folder: Path) -> Non
     with pytest.raises(Unavailable, match=r"a collection in .* can't be opened"):
         async with opened(folder):
             pass
+
+
+async def test_dead_points_go_by_themselves(folder: Path) -> None:
+    async with opened(folder, upkeep_every_s=0.1) as store:
+        await store.create_collection("a", size=None, sparse=False, indexes={})
+        await store.upsert("a", [a_point(number) for number in range(2_100)])
+        await store.delete("a", Filter(must_not=(Ids((an_id(7),)),)))
+        (before,) = await store.sizes()
+
+        async def freed() -> bool:
+            (size,) = await store.sizes()
+            return size.disk_bytes < before.disk_bytes and size.dead == 0
+
+        await until(freed)
+
+        assert [(size.name, size.live) for size in await store.sizes()] == [("a", 1)]
+        assert [point.id for point in await store.retrieve("a", [an_id(7)])] == [an_id(7)]

@@ -1,0 +1,137 @@
+"""Collections rewritten when their dead points outgrow the live ones: the engine itself never frees a deleted point.
+
+docs/adr/0046-dead-points-are-rewritten.md
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from shared.store import CollectionSize
+from shared.store.engine import Broken, Copy, Engine, NoCollection, sync_tree
+
+SMALL: Final = 2000  # dead points that are never worth a rewrite
+BURST: Final = 20.0  # points written a second: more than this is a burst
+PATIENCE_S: Final = 3600.0  # a rewrite that is due waits for a burst to end, but no longer than this
+ROOM: Final = 1.5  # free disk space that a rewrite needs, in sizes of the collection
+_SLICE: Final = 16  # points copied between two requests: about two milliseconds
+_CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which nobody may interrupt
+_REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
+_LONGEST_CHASE: Final = 1000  # slices: where writers are faster for so long, the last step takes what is left
+
+
+class Tell(Protocol):
+    """Writes an event to the log of whoever runs the engine."""
+
+    def __call__(self, event: str, **fields: object) -> None:
+        """Write it."""
+        ...
+
+
+def is_due(size: CollectionSize, small: int = SMALL) -> bool:
+    """Return whether the collection has more dead points than are worth keeping."""
+    return size.dead > max(size.live // 2, small)
+
+
+class Rewriter:
+    """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
+
+    An operator's rewrite goes first: it takes the place of one that is under way here, and none begins beside it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        tell: Tell,
+        *,
+        small: int = SMALL,
+        clock: Callable[[], float] = time.monotonic,
+        free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; `clock` (seconds), `free` (bytes) and `pause` are for tests."""
+        self._engine = engine
+        self._folder = folder
+        self._tell = tell
+        self._small = small
+        self._clock = clock
+        self._free = free
+        self._pause = pause
+        self._seen = engine.written, clock()
+        self._due_since: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}  # after a failure
+        self._told: set[str] = set()  # collections that wait for room on the disk
+
+    async def look(self) -> None:
+        """Rewrite the collections that are due. Call it after a flush: sizes are those of the last one.
+
+        Raises:
+            Broken: a write failed within the engine; it must be opened again.
+        """
+        now = self._clock()
+        written, then = self._seen
+        self._seen = self._engine.written, now
+        busy = self._engine.written - written > BURST * (now - then)
+        due = [size for size in self._engine.sizes() if is_due(size, self._small)]
+        self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}
+        for size in due:
+            waits = busy and now - self._due_since[size.name] < PATIENCE_S
+            if not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
+                await self._rewrite(size)
+
+    def _has_room(self, size: CollectionSize) -> bool:
+        free, needed = self._free(self._folder), int(ROOM * size.disk_bytes)
+        if free >= needed:
+            self._told.discard(size.name)
+            return True
+        if size.name not in self._told:
+            self._told.add(size.name)
+            self._tell("store_rewrite_waits_for_room", collection=size.name, free_bytes=free, needed_bytes=needed)
+        return False
+
+    async def _rewrite(self, size: CollectionSize) -> None:
+        name = size.name
+        began = self._clock()
+        try:
+            copy = self._engine.begin_copy(name)
+            if copy is None or not await self._copied(name, copy):
+                return
+            self._engine.finish_copy(name)
+        except NoCollection:  # dropped meanwhile
+            return
+        except (Broken, asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a full disk; or a Rust panic, whose PanicException is no Exception
+            self._engine.drop_copy(name)
+            self._not_before[name] = self._clock() + PATIENCE_S
+            self._tell("store_rewrite_failed", collection=name, reason=str(error))
+            return
+        self._due_since.pop(name, None)
+        seconds = round(self._clock() - began, 1)
+        self._tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
+
+    async def _copied(self, name: str, copy: Copy) -> bool:
+        """Return whether all but a few points are copied and on the disk; False: the copy was given up."""
+        while await self._slice(lambda: self._engine.copy_some(name, _SLICE)):
+            if not self._engine.copies(name, copy):
+                return False
+        # Bring most of it to the disk beside the engine; the last step then has little left to sync.
+        if not self._engine.copies(name, copy):
+            return False
+        await asyncio.to_thread(sync_tree, self._engine.flush_copy(name))
+        for _ in range(_LONGEST_CHASE):
+            if not self._engine.copies(name, copy):
+                return False
+            if await self._slice(lambda: self._engine.copy_touched(name, _SLICE) > _CAUGHT_UP) is False:
+                break
+        return self._engine.copies(name, copy)
+
+    async def _slice(self, work: Callable[[], bool]) -> bool:
+        began = time.monotonic()
+        more = work()
+        await self._pause(_REST * (time.monotonic() - began))
+        return more
