@@ -54,6 +54,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.written: Callable[[str], None] = lambda _: None  # told the collection after each write
+        self.effects = 0  # points that a write was for; those that a condition kept it from don't count
         self._collections: dict[str, _Collection] = {}
 
     async def start(self) -> None: ...
@@ -91,30 +92,32 @@ class MemoryStore:
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
         collection = self._checked(name, points)
         fits = _matcher(only_if or EVERYTHING)
-        after = dict(collection.points)
+        after, written = dict(collection.points), 0
         for point in points:
             old = after.get(point.id)
             if old is None or fits(old):
                 after[point.id] = _kept(point)
-        self._write(name, after)
+                written += 1
+        self._write(name, after, written)
 
     async def insert(self, name: str, points: Sequence[Point]) -> None:
         collection = self._checked(name, points)
-        new = {point.id: _kept(point) for point in reversed(points)}
-        self._write(name, {**new, **collection.points})
+        new = {point.id: _kept(point) for point in reversed(points) if point.id not in collection.points}
+        self._write(name, {**new, **collection.points}, len(new))
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         check_payload(payload, name)
-        fits, change = _matcher(where), _copied(payload)
-        after = {
-            id_: msgspec.structs.replace(point, payload={**point.payload, **change}) if fits(point) else point
-            for id_, point in self._collection(name).points.items()
+        change, points = _copied(payload), self._collection(name).points
+        changed = {
+            point.id: msgspec.structs.replace(point, payload={**point.payload, **change})
+            for point in self._matching(name, where)
         }
-        self._write(name, after)
+        self._write(name, {**points, **changed}, len(changed))
 
     async def delete(self, name: str, where: Filter) -> None:
-        fits = _matcher(check_narrow(where))
-        self._write(name, {id_: p for id_, p in self._collection(name).points.items() if not fits(p)})
+        gone = {point.id for point in self._matching(name, check_narrow(where))}
+        left = {id_: point for id_, point in self._collection(name).points.items() if id_ not in gone}
+        self._write(name, left, len(gone))
 
     async def flush(self) -> None:
         for collection in self._collections.values():
@@ -237,7 +240,8 @@ class MemoryStore:
         fits = _matcher(where)
         return [point for point in self._collection(name).points.values() if fits(point)]
 
-    def _write(self, name: str, after: dict[str, Point]) -> None:
+    def _write(self, name: str, after: dict[str, Point], points: int) -> None:
+        self.effects += points
         self._collections[name].journal.append(after)
         self._set(name, after)
 

@@ -143,6 +143,14 @@ class Process:
         return self.alive and not self.frozen
 
 
+class _Going:
+    """A partition on its way from its owner."""
+
+    def __init__(self, owner: Member, rewind: bool) -> None:
+        self.owner = owner
+        self.rewind = rewind  # its next owner begins at 0
+
+
 class _Gated:
     """Any part, each call of which waits for its turn."""
 
@@ -246,6 +254,7 @@ class World:
         self.refusing = plan.refusals
         self.readers = 0
         self._turns: list[Turn] = []
+        self._going: dict[TopicPartition, _Going] = {}
         self._later: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
 
@@ -414,8 +423,9 @@ class World:
             verdict = await turn.verdict
             if verdict == "refused":
                 raise Unavailable(f"{name} is away")
+            effects = self.store.effects
             result = await effect()
-            if name in WRITES:
+            if name in WRITES and self.store.effects > effects:
                 self.watch.wrote(process, RECORD.get())
             elif name == "store.flush":
                 self.watch.flushed()
@@ -474,16 +484,24 @@ class World:
         self.spawn(process, begin)
 
     def _release(self, group: Group, owner: Member, tp: TopicPartition, *, rewind: bool) -> None:
+        # A client is told of one rebalance after the other, never of a second one within the first.
+        going = self._going.get(tp)
+        if going is not None and going.owner is owner:
+            going.rewind |= rewind
+            return
+        going = self._going[tp] = _Going(owner, rewind)
         process, consumption = self._stage_of(owner)
 
         async def release() -> None:
             owner.fetching.discard(tp)
             await consumption.revoked([tp])
+            if self._going.get(tp) is going:
+                del self._going[tp]
             if group.owners[tp] is not owner:
                 return
             owner.lose(tp)
             group.owners[tp] = None
-            if rewind:
+            if going.rewind:
                 group.seek(tp, 0)
             self._hand_over(group, tp)
 
