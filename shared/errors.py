@@ -22,3 +22,16 @@ class Unavailable(PipelineError):  # noqa: N818 - reads as what happened to the 
 
     def __init__(self, sentence: str, code: str = "unavailable") -> None:
         super().__init__(sentence, code)
+
+
+class RetryLater(Unavailable):
+    """The input is probably at fault: try it a few times more, and let everything else go on meanwhile.
+
+    `after_s` is the pause before the next try. After `tries` of them the input is rejected, with this sentence and
+    code; with None, whoever raises this ends the tries by raising Rejected.
+    """
+
+    def __init__(self, sentence: str, code: str, *, after_s: float, tries: int | None = None) -> None:
+        super().__init__(sentence, code)
+        self.after_s = after_s
+        self.tries = tries

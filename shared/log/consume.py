@@ -2,7 +2,8 @@
 
 FastStream hands over batches; each partition gets a lane, each lane runs records of different keys side by
 side and commits its own lowest unfinished offset. What fails for good is set aside and passed; what can't be
-done now waits, and its partition with it, and no other.
+done now waits, and its partition with it, and no other. What is tried a bounded number of times holds up its own
+key alone (docs/adr/0043-bounded-tries.md).
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStat
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Record
 from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.integrity import check_intact
@@ -58,11 +59,12 @@ def consume(
 
     `handle` may be called again for a record it has done, so it must be repeatable. It raises Rejected (or has
     a bug, three times): `on_dead` is told, and the record is done. It raises Unavailable: it is called again, for
-    ever, and nothing of its partition behind it is committed. `before_commit` is awaited between the effects and
-    their commit, once for all partitions.
+    ever, and nothing of its partition behind it is committed. It raises RetryLater: it is called again after the pause
+    that this names, for as often as it allows, and other keys of the partition go on. `before_commit` is awaited
+    between the effects and their commit, once for all partitions.
 
     `key_concurrency` and the bounds in flight are per partition. A partition takes in at most one fetch more than
-    its bounds.
+    its bounds. A record that rests between its tries leaves its place to another key, and takes it again at once.
     """
     consumption = Consumption(
         handle,
@@ -136,6 +138,7 @@ class _Running(PartitionLane):
         self.tp = tp
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: dict[int, str] = {}  # offset -> what it waits for
+        self.resting: dict[int, str] = {}  # offset -> why it is tried again; it holds up nothing but its key
         self.closing = asyncio.Event()
         self.committed: int | None = None
 
@@ -212,6 +215,11 @@ class Consumption:
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._close(list(self._lanes.values()))
 
+    @property
+    def retrying(self) -> dict[TopicPartition, list[str]]:
+        """Return for each partition why records of it are tried again, a bounded number of times."""
+        return {tp: [*lane.resting.values()] for tp, lane in self._lanes.items() if lane.resting}
+
     # From FastStream
 
     async def dispatch(self, consumer: Any, records: Sequence[Record]) -> None:
@@ -264,7 +272,7 @@ class Consumption:
     # A lane
 
     def _pump(self, lane: _Running) -> None:
-        while len(lane.tasks) < self._key_concurrency and not lane.closing.is_set():
+        while len(lane.tasks) - len(lane.resting) < self._key_concurrency and not lane.closing.is_set():
             record = lane.start()
             if record is None:
                 break
@@ -317,13 +325,22 @@ class Consumption:
     async def _attempt(self, lane: _Running, record: Record) -> bool | Failure:
         """Return True when `handle` did it, a Failure when it never will, False when the lane is given up."""
         first_seen = _now_ms()
-        attempts = outages = bugs = 0
+        attempts = outages = bugs = doubts = 0
         try:
             while True:
                 attempts += 1
                 try:
                     check_intact(record)
                     await self._handle(record)
+                except RetryLater as error:
+                    doubts += 1
+                    if error.tries is not None and doubts >= error.tries:
+                        return self._failure(error.code, error.sentence, attempts, first_seen)
+                    log.info("record_retried: %s at %s: %s", self.name, _where(record), error.sentence)
+                    lane.waiting.pop(record.offset, None)
+                    lane.resting[record.offset] = error.sentence
+                    self._pump(lane)
+                    pause = error.after_s
                 except Unavailable as error:
                     lane.waiting[record.offset] = error.sentence
                     self._regulate(lane)
@@ -344,10 +361,13 @@ class Consumption:
                     self._streak = 0
                     return True
                 self.retries += 1
-                if not await _rest(lane, pause):
+                rested = await _rest(lane, pause)
+                lane.resting.pop(record.offset, None)
+                if not rested:
                     return False
         finally:
             lane.waiting.pop(record.offset, None)
+            lane.resting.pop(record.offset, None)
 
     def _failure(self, code: str, sentence: str, attempts: int, first_seen: int, digest: str | None = None) -> Failure:
         return Failure(

@@ -24,6 +24,7 @@ class ConsumptionMetrics(Collector):
         retries = CounterMetricFamily("sluice_record_retries", "Attempts that were repeated.", labels=["stage"])
         flying = GaugeMetricFamily("sluice_records_in_flight", "Records taken in, not finished.", labels=["stage"])
         waiting = GaugeMetricFamily("sluice_partitions_waiting", "Partitions that wait for a part.", labels=["stage"])
+        resting = GaugeMetricFamily("sluice_records_resting", "Records between bounded tries.", labels=["stage"])
         idle = GaugeMetricFamily("sluice_seconds_since_progress", "Since a record was finished.", labels=["stage"])
         lag = GaugeMetricFamily("sluice_lag", "Records not finished.", labels=["stage", "topic", "partition"])
         for each in self._consumptions:
@@ -33,7 +34,8 @@ class ConsumptionMetrics(Collector):
             retries.add_metric(stage, each.retries)
             flying.add_metric(stage, each.in_flight)
             waiting.add_metric(stage, len(each.waiting))
+            resting.add_metric(stage, sum(map(len, each.retrying.values())))
             idle.add_metric(stage, time.monotonic() - each.last_progress)
             for tp, records in each.lag.items():
                 lag.add_metric([each.stage, tp.topic, str(tp.partition)], records)
-        yield from (handled, dead, retries, flying, waiting, idle, lag)
+        yield from (handled, dead, retries, flying, waiting, resting, idle, lag)

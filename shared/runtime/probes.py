@@ -11,7 +11,13 @@ OPEN: Final = "exclude_from_auth"  # the framework's name for a route that needs
 RETRY_AFTER_S: Final = 5
 _TEXT = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")  # the framework adds it
 
-Troubles = Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, or what is wrong
+Troubles = Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, a Detail, or what is wrong
+
+
+class Detail(str):
+    """What a check tells although nothing is wrong: readiness shows it, and stays ready."""
+
+    __slots__ = ()
 
 
 class Probed:
@@ -31,11 +37,14 @@ async def livez() -> dict[str, str]:
 @get("/readyz", operation_id="readyz", opt={OPEN: True})
 async def readyz(probed: NamedDependency[Probed]) -> Response[dict[str, Any]]:
     """Say whether all it needs is there."""
-    checks = dict(await probed.troubles())
+    found = await probed.troubles()
+    details = {name: said for name, said in found.items() if isinstance(said, Detail)}
+    checks = {name: None if name in details else said for name, said in found.items()}
+    more = {"details": details} if details else {}
     if any(checks.values()):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
-        return Response({"status": "not ready", "checks": checks}, status_code=503, headers=headers)
-    return Response({"status": "ready", "checks": checks})
+        return Response({"status": "not ready", "checks": checks, **more}, status_code=503, headers=headers)
+    return Response({"status": "ready", "checks": checks, **more})
 
 
 @get("/metrics", operation_id="metrics", opt={OPEN: True}, media_type=_TEXT)

@@ -22,7 +22,7 @@ from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.runtime.loop_lag import LoopLag
-from shared.runtime.probes import Troubles
+from shared.runtime.probes import Detail, Troubles
 from shared.settings import ConfigurationError, Settings
 from shared.state import verdict
 from shared.state.index import Generation, Index, followed, serving
@@ -77,12 +77,20 @@ class Resources:
                 asked.append(embedder_troubles(self.embedder))
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
             for consumption in consumptions:
-                found[consumption.name] = consumption.broken or next(iter(consumption.waiting.values()), None)
+                found[consumption.name] = _said_of(consumption)
             if consumptions:
                 found["backlog"] = self.backlog.trouble
             return found
 
         return troubles
+
+
+def _said_of(consumption: Consumption) -> str | None:
+    """Return why the stage stands still somewhere, else a Detail of what it tries again, else None."""
+    if trouble := consumption.broken or next(iter(consumption.waiting.values()), None):
+        return trouble
+    doubtful = [sentence for sentences in consumption.retrying.values() for sentence in sentences]
+    return Detail(f"records that are tried again: {len(doubtful)}, first: {doubtful[0]}") if doubtful else None
 
 
 def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generation:

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 from faststream.kafka import KafkaBroker
 
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Log, Record
 from shared.log.consume import BREAKER, BUG_ATTEMPTS, Consumption, consume
 from shared.log.failure import Backoff, Failure
@@ -182,6 +182,78 @@ async def test_a_waiting_record_holds_up_its_own_partition_only(
     await until(lambda: all_committed(log))
     assert [value for partition, value in seen if partition == 0] == [b"0", b"1", b"2", b"3", b"4"]
     assert worker.consumption.waiting == {}
+
+
+async def test_a_record_in_bounded_tries_holds_up_its_own_key_only(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    refused = True
+    seen: list[bytes] = []
+
+    async def handle(record: Record) -> None:
+        if refused and record.value == b"refused":
+            raise RetryLater("the model refuses a text", "model_refuses", after_s=0.01)
+        seen.append(record.value)
+
+    await publish(door, TOPIC, b"refused", key=b"doubtful", route=key(0))
+    await publish(door, TOPIC, b"behind", key=b"doubtful", route=key(0))
+    others = [b"%d" % number for number in range(60)]
+    for value in others:
+        await publish(door, TOPIC, value, key=b"other " + value, route=key(0))
+    # One place, and few in flight: the record that rests must leave both to others, again and again.
+    worker = await work(handle, key_concurrency=1, max_in_flight=8, max_records=4)
+    await until(lambda: len(seen) == len(others))
+    await until(lambda: worker.consumption.retrying != {})
+
+    assert sorted(seen) == sorted(others)
+    assert worker.consumption.waiting == {}
+    assert worker.consumption.retrying == {TopicPartition(TOPIC, 0): ["the model refuses a text"]}
+    assert (await committed(log))[0] == 0
+
+    refused = False
+    await until(lambda: all_committed(log))
+    assert seen[len(others) :] == [b"refused", b"behind"]
+    assert dead.letters == []
+    assert worker.consumption.retrying == {}
+
+
+async def test_bounded_tries_end_in_a_dead_letter_with_the_last_sentence(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    tries = 0
+
+    async def handle(record: Record) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            raise Unavailable("the store is away")  # no try of the record's
+        raise RetryLater(f"too slow, for time {tries}", "timeout", after_s=0.001, tries=3)
+
+    await publish(door, TOPIC, b"slow", key=b"k")
+    worker = await work(handle)
+    await until(lambda: all_committed(log))
+
+    ((record, failure),) = dead.letters
+    assert (record.value, failure.code, failure.sentence) == (b"slow", "timeout", "too slow, for time 4")
+    assert failure.attempts == 4
+    assert (worker.consumption.retrying, worker.consumption.waiting) == ({}, {})
+
+
+async def test_a_record_between_its_tries_is_handed_back_at_once(
+    log: Log, door: KafkaBroker, dead: Dead, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    async def handle(record: Record) -> None:
+        raise RetryLater("too slow", "timeout", after_s=3600.0, tries=2)
+
+    await publish(door, TOPIC, b"", key=key(2))
+    worker = await work(handle)
+    await until(lambda: worker.consumption.retrying != {})
+
+    async with asyncio.timeout(HANG_S):
+        await worker.stop()
+
+    assert (await committed(log))[2] == 0
+    assert (worker.consumption.in_flight, dead.letters) == (0, [])
 
 
 async def _is(answer: Awaitable[Any], expected: Any) -> bool:
