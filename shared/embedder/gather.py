@@ -5,15 +5,17 @@ model could have done meanwhile. Nothing waits for others to come: what is there
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from shared.embedder import Vector
+from shared.errors import RetryLater, Unavailable
 
 MOST: Final = 64  # texts of a call
 FIRST: Final = 8
 TARGET_S: Final = 1.0
+KEPT: Final = 1024  # vectors of calls that failed: 16 MB of the largest models'
 
 
 class Pace:
@@ -42,9 +44,9 @@ class Pace:
 class Ask:
     """A text whose vector a caller waits for."""
 
-    def __init__(self, text: str, caller: object, answer: "asyncio.Future[Vector]") -> None:
+    def __init__(self, text: str, beside: Sequence[str], answer: "asyncio.Future[Vector]") -> None:
         self.text = text
-        self.caller = caller
+        self.beside = beside  # all that its caller asks for
         self.answer = answer
 
     def give(self, vector: Vector) -> None:
@@ -67,20 +69,38 @@ class Gather:
         self._pace = pace
         self._most_calls = calls
         self._waiting: deque[Ask] = deque()
+        self._kept: OrderedDict[str, Vector] = OrderedDict()
         self._calls: set[asyncio.Task[None]] = set()
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector a text, in order; raise what the first text to fail met, and ask for no more of them."""
+        """Return one vector a text, in order; raise what the first text to fail met, and ask for no more of them.
+
+        RetryLater is raised when all others are answered. What was answered before an outage is kept, so that the next
+        try asks for the rest: a text has one vector, whoever asks.
+        """
         loop = asyncio.get_running_loop()
-        caller = object()
-        asks = [Ask(text, caller, loop.create_future()) for text in texts]
-        self._waiting.extend(asks)
+        asks = [Ask(text, texts, loop.create_future()) for text in texts]
+        for ask in asks:
+            if (vector := self._kept.pop(ask.text, None)) is not None:
+                ask.give(vector)
+        self._waiting.extend(ask for ask in asks if not ask.answer.done())
         loop.call_soon(self._fill)  # with what others ask for in this turn
         try:
-            return await asyncio.gather(*(ask.answer for ask in asks))
+            await _settled([ask.answer for ask in asks])
+            return [ask.answer.result() for ask in asks]
+        except Unavailable:
+            self._keep(asks)
+            raise
         finally:
             for ask in asks:
                 ask.answer.cancel()
+
+    def _keep(self, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            if ask.answer.done() and ask.answer.exception() is None:
+                self._kept[ask.text] = ask.answer.result()
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
 
     async def close(self) -> None:
         """Give up the calls; who still waits is cancelled."""
@@ -119,3 +139,14 @@ class Gather:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._calls.discard(task)
         self._fill()
+
+
+async def _settled(answers: Sequence["asyncio.Future[Vector]"]) -> None:
+    """Return when all are answered, or failed by RetryLater; raise what else the first to fail met, at once."""
+    pending = set(answers)
+    while pending:
+        _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+        failed = [error for each in answers if each.done() and (error := each.exception()) is not None]
+        for error in failed:
+            if not isinstance(error, RetryLater):
+                raise error

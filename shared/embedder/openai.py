@@ -99,7 +99,8 @@ class OpenAiModel:
         answer = await self._http.post("/embeddings", body, _Embeddings)
         ordered = sorted(answer.data, key=lambda each: each.index)
         if [each.index for each in ordered] != list(range(len(ordered))):
-            raise BadAnswer(f"{self.server} numbered its vectors {[each.index for each in ordered]}")
+            sentence = f"{self.server} numbered its vectors {[each.index for each in ordered]}"
+            raise BadAnswer(sentence, perhaps_the_text=False)
         return [each.embedding for each in ordered]
 
     async def ping(self) -> None:

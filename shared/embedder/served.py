@@ -1,9 +1,8 @@
 """A model behind HTTP: what is the same whatever the server speaks."""
 
+import asyncio
 import hashlib
-import time
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -13,8 +12,19 @@ from shared.embedder import Model, Vector
 from shared.embedder.estimate import EstimatedTokens, beginning, estimated, halves
 from shared.embedder.gather import Ask, Gather, Pace
 from shared.embedder.prefixes import prefixes_of
+from shared.embedder.refusals import (
+    KEPT_S,
+    PROBE,
+    Again,
+    Refusals,
+    Samples,
+    ServerAtFault,
+    TextAtFault,
+    Verdict,
+    name_of,
+)
 from shared.embedder.vectors import refuse_unreadable, unit
-from shared.errors import Rejected, Unavailable
+from shared.errors import PipelineError, Rejected, RetryLater, Unavailable
 from shared.model_server.http import BadAnswer, TooLong
 
 _SPECIAL: Final = 4  # tokens that a model puts around every text, at most
@@ -67,15 +77,31 @@ class EmbeddingServer(Protocol):
         ...
 
 
+class _PartRefused(Exception):  # noqa: N818 - says what happened to the text
+    """The server refused a part of a text that is too long for it."""
+
+    def __init__(self, error: BadAnswer, halved: int) -> None:
+        super().__init__(error.sentence)
+        self.error = error
+        self.halved = halved
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class ServedEmbedder:
     """The embedder of a model on a server."""
 
-    def __init__(self, server: EmbeddingServer, calls: int = 2) -> None:
+    def __init__(self, server: EmbeddingServer, calls: int = 2, clock: Callable[[], float] = _loop_time) -> None:
         """Take the server, and how many calls may be there at once: two, so that one waits while another is read."""
         self._server = server
+        self._clock = clock  # seconds
         self._prefixes = prefixes_of(server.name)
         self._pace = Pace()
         self._gather = Gather(self._answer, self._pace, calls)
+        self._refusals = Refusals()
+        self._samples = Samples()
         self._model: Model | None = None
         self._longest_query = 0
 
@@ -117,7 +143,9 @@ class ServedEmbedder:
         Raises:
             Unavailable: the server is away, slow, changed its model, or answered another count, dimension, or no
                 numbers.
-            Rejected: a text is blank, or longer than the model takes; none of the others is embedded then.
+            RetryLater: the server refuses a text and takes others; the rest is embedded, and kept for the next try.
+            Rejected: a text is blank, longer than the model takes, or was refused again and again; none of the others
+                is embedded then.
         """
         refuse_unreadable(texts)
         for position, (text, count) in enumerate(zip(texts, self.tokens.count(texts), strict=True)):
@@ -127,6 +155,9 @@ class ServedEmbedder:
                     f"more than the {self.model.max_tokens} that {self.model.name} takes",
                     "text_too_long",
                 )
+        for text in texts:
+            if isinstance(error := self._known_refusal(text), Rejected):
+                raise error
         return await self._gather.vectors(texts)
 
     async def embed_query(self, text: str) -> Vector:
@@ -163,38 +194,92 @@ class ServedEmbedder:
         await self._server.close()
 
     async def _answer(self, asks: Sequence[Ask]) -> None:
+        open_ = []
+        for ask in asks:
+            if (error := self._known_refusal(ask.text)) is None:
+                open_.append(ask)
+            else:
+                ask.fail(error)
+        if open_:
+            await self._ask(open_)
+
+    async def _ask(self, asks: Sequence[Ask], *, works: bool = False) -> None:
+        """Settle each ask; `works`: the server has just embedded something, so a refusal may be one text's."""
         try:
             vectors = await self._documents([ask.text for ask in asks])
         except TooLong as error:
             # It says that of the whole call, and not which text it means.
             if len(asks) == 1:
                 await self._answer_in_parts(asks[0], error)
+            else:
+                await self._ask_halves(asks, works=works)
+        except BadAnswer as error:
+            if len(asks) == 1:
+                await self._refused(asks[0], error)
                 return
-            await self._answer(asks[: len(asks) // 2])
-            await self._answer(asks[len(asks) // 2 :])
-        except BadAnswer:
-            # Some text may be what it stumbles over: that holds up its own document, and no other.
-            callers = [list(group) for _, group in groupby(asks, key=lambda ask: id(ask.caller))]
-            if len(callers) == 1:
-                raise
-            for own in callers:
-                try:
-                    await self._answer(own)
-                except Unavailable as error:
-                    for ask in own:
-                        ask.fail(error)
+            # Where nothing is embedded now, to look for the text would be 127 calls in vain.
+            if not works:
+                await self._check(error, PROBE)
+            await self._ask_halves(asks, works=True)
         else:
             for ask, vector in zip(asks, vectors, strict=True):
+                self._refusals.embedded(self._name(ask.text))
+                self._samples.embedded(ask.text)
                 ask.give(vector)
 
+    async def _ask_halves(self, asks: Sequence[Ask], *, works: bool) -> None:
+        middle = len(asks) // 2
+        await self._ask(asks[:middle], works=works)
+        await self._ask(asks[middle:], works=works)
+
+    async def _refused(self, ask: Ask, error: BadAnswer, *, halved: int = 0) -> None:
+        """Fail the ask of a text that the server refused alone, or a part of it that was `halved` so many times."""
+        like = ask.text[: len(ask.text) >> halved or 1]
+        try:
+            await self._check(error, self._samples.like(like))
+        except Unavailable as fault:
+            ask.fail(fault)
+            return
+        beside = [self._name(text) for text in ask.beside]
+        self._refusals.refused(self._name(ask.text), beside, error.sentence, self._clock())
+        ask.fail(self._known_refusal(ask.text) or error)
+
+    async def _check(self, error: BadAnswer, sample: str) -> None:
+        """Return where `error` may be the fault of a text, because the server embeds the sample.
+
+        Raises:
+            Unavailable: it doesn't, or the error is never a text's fault.
+        """
+        try:
+            if error.perhaps_the_text:
+                await self._embed([self._prefixes.document + sample])
+                return
+        except (TooLong, BadAnswer):
+            self._samples.refused(sample)
+        except Unavailable:  # says more than the error does
+            self._pace.failed()
+            raise
+        self._pace.failed()
+        raise error
+
+    def _name(self, text: str) -> str:
+        return name_of(text, self.model.digest)
+
+    def _known_refusal(self, text: str) -> PipelineError | None:
+        """Return what is raised of a text that needn't be asked for now, None where it must be."""
+        verdict = self._refusals.verdict(self._name(text), self._clock())
+        return None if verdict is None else _raised(verdict, text)
+
     async def _documents(self, texts: Sequence[str]) -> list[Vector]:
-        began = time.monotonic()
+        began = self._clock()
         try:
             vectors = await self._embed([self._prefixes.document + text for text in texts])
+        except BadAnswer:  # said soon enough, and perhaps of one text
+            raise
         except Unavailable:
             self._pace.failed()
             raise
-        self._pace.took(len(texts), time.monotonic() - began)
+        self._pace.took(len(texts), self._clock() - began)
         return vectors
 
     async def _answer_in_parts(self, ask: Ask, refusal: TooLong) -> None:
@@ -202,11 +287,13 @@ class ServedEmbedder:
             ask.give(await self._in_parts(ask.text, refusal))
         except TooLong as error:
             ask.fail(Rejected(f"a text of {len(ask.text)} characters can't be embedded: {error}", "text_too_long"))
+        except _PartRefused as refused:
+            await self._refused(ask, refused.error, halved=refused.halved)
         except Unavailable as error:
             ask.fail(error)
 
-    async def _in_parts(self, text: str, refusal: TooLong, left: int = _HALVINGS) -> Vector:
-        parts = halves(text) if left else None
+    async def _in_parts(self, text: str, refusal: TooLong, halved: int = 0) -> Vector:
+        parts = halves(text) if halved < _HALVINGS else None
         if parts is None:
             raise refusal
         vectors = []
@@ -214,21 +301,38 @@ class ServedEmbedder:
             try:
                 vectors += await self._documents([part])
             except TooLong as error:
-                vectors.append(await self._in_parts(part, error, left - 1))
+                vectors.append(await self._in_parts(part, error, halved + 1))
+            except BadAnswer as error:
+                raise _PartRefused(error, halved + 1) from error
         return unit(np.average(vectors, axis=0, weights=[len(part) for part in parts]))
 
     async def _embed(self, texts: Sequence[str]) -> list[Vector]:
         embeddings = await self._server.embed(texts)
         server = self._server.server
         if len(embeddings) != len(texts):
-            raise BadAnswer(f"{server} gave {len(embeddings)} vectors for {len(texts)} texts")
+            sentence = f"{server} gave {len(embeddings)} vectors for {len(texts)} texts"
+            raise BadAnswer(sentence, perhaps_the_text=False)
         for embedding in embeddings:
             if len(embedding) != self.model.dimension:
                 raise BadAnswer(
                     f"{server} gave a vector of {len(embedding)} numbers; "
-                    f"{self.model.name} had {self.model.dimension} at start"
+                    f"{self.model.name} had {self.model.dimension} at start",
+                    perhaps_the_text=False,
                 )
         try:
             return [unit(embedding) for embedding in embeddings]
         except (ValueError, TypeError) as error:
             raise BadAnswer(f"{server} gave a damaged vector: {error}") from error
+
+
+def _raised(verdict: Verdict, text: str) -> PipelineError:
+    minutes = f"{KEPT_S / 60:g} minutes"
+    match verdict:
+        case Again(sentence, after_s):
+            said = f"{sentence}, for one text of {len(text)} characters; it embeds others, and is asked again"
+            return RetryLater(said, "model_refuses", after_s=after_s)
+        case TextAtFault(sentence, times):
+            said = f"{sentence}, {times} times for a text of {len(text)} characters alone, and embeds others as long"
+            return Rejected(f"{said}; it is not asked for this text again for {minutes}", "model_refuses")
+        case ServerAtFault(sentence, documents):
+            return Unavailable(f"{sentence}; it refuses texts of {documents} documents within {minutes}")

@@ -29,6 +29,11 @@ _TOO_LONG: Final = {
 _TOO_LONG[422] = _TOO_LONG[400]
 
 
+# A server that stumbles over one text says one of these, or gives a damaged vector. Others, such as 401, 403, 404 and
+# 405, are never a text's fault.
+_PERHAPS_THE_TEXT: Final = frozenset({None, 400, 422, 500})
+
+
 class TooLong(Exception):  # noqa: N818 - reads as what the server said
     """The server takes less than was sent. Adapters catch it; it never reaches their callers."""
 
@@ -36,12 +41,14 @@ class TooLong(Exception):  # noqa: N818 - reads as what the server said
 class BadAnswer(Unavailable):
     """The server works, and answered something else than what was asked for, perhaps because of one text of many.
 
-    `status` is HTTP's, or None where the answer looked well and wasn't.
+    `status` is HTTP's, or None where the answer looked well and wasn't. `perhaps_the_text`: one of the texts may be
+    the reason, and not the server.
     """
 
-    def __init__(self, sentence: str, status: int | None = None) -> None:
+    def __init__(self, sentence: str, status: int | None = None, *, perhaps_the_text: bool = True) -> None:
         super().__init__(sentence)
         self.status = status
+        self.perhaps_the_text = perhaps_the_text and status in _PERHAPS_THE_TEXT
 
 
 def refusal(server: str, status: int, reason: str) -> Exception:

@@ -234,6 +234,49 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/shared/runtime/test_resources.py",
     ),
     _mutant(
+        "a record in bounded tries pauses its partition",
+        "shared/log/consume.py",
+        """                    lane.waiting.pop(record.offset, None)
+                    lane.resting[record.offset] = error.sentence
+""",
+        """                    lane.waiting[record.offset] = error.sentence
+                    lane.resting[record.offset] = error.sentence
+""",
+        "tests/contract/test_consume.py::test_a_record_in_bounded_tries_holds_up_its_own_key_only[sqlite]",
+    ),
+    _mutant(
+        "a record keeps its place between bounded tries",
+        "shared/log/consume.py",
+        "        while len(lane.tasks) - len(lane.resting) < self._key_concurrency",
+        "        while len(lane.tasks) < self._key_concurrency",
+        "tests/contract/test_consume.py::test_a_record_in_bounded_tries_holds_up_its_own_key_only[sqlite]",
+    ),
+    _mutant(
+        "a text is at fault at its first refusal",
+        "shared/embedder/refusals.py",
+        "        if seen.times >= TRIES and len(",
+        "        if seen.times >= 1 and len(",
+    ),
+    _mutant(
+        "a refused text is compared with nothing",
+        "shared/embedder/served.py",
+        """            if error.perhaps_the_text:
+                await self._embed([self._prefixes.document + sample])
+                return
+""",
+        """            if error.perhaps_the_text:
+                return
+""",
+        "tests/unit/shared/embedder/test_refused_texts.py",
+    ),
+    _mutant(
+        "good texts are embedded again with each try",
+        "shared/embedder/gather.py",
+        "            self._keep(asks)\n",
+        "",
+        "tests/unit/shared/embedder/test_refused_texts.py",
+    ),
+    _mutant(
         "a replay in vain fails what answers",
         "shared/state/statuses.py",
         "        if answering is None:\n",

@@ -46,6 +46,7 @@ class FakeOllama(LoopbackServer):
         self.context = 256  # words and signs of a text to embed
         self.window = 8192  # of a conversation
         self.poison: str | None = None  # a word for which the runner fails
+        self.stumbles_from: int | None = None  # words and signs: it fails for texts as long, and doesn't say why
         self.weights = "first"
         self.reply = "According to [1]: it is so."
         self.calls: list[dict[str, Any]] = []  # of tools, that end each answer
@@ -78,7 +79,8 @@ class FakeOllama(LoopbackServer):
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         if not body.get("truncate", True) and any(len(words(text)) > self.context for text in texts):
             return 400, {"error": "the input length exceeds the context length"}
-        if self.poison and any(self.poison in text for text in texts):
+        long = any(len(words(text)) >= self.stumbles_from for text in texts) if self.stumbles_from else False
+        if long or (self.poison and any(self.poison in text for text in texts)):
             return 500, {"error": "failed to encode response: json: unsupported value: NaN"}
         vectors = [vector(text) for text in texts] if any(texts) else []
         return 200, {"model": model, "embeddings": spoilt(vectors, self.fault)}

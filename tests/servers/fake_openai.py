@@ -51,6 +51,8 @@ class FakeOpenAi(LoopbackServer):
         self.max_model_len: int | None = None
         self.lists = True
         self.takes_temperature = True
+        self.poison: str | None = None  # a word that it refuses, by `poison_status`; with 200 its vector is all zeros
+        self.poison_status = 400
         self.reply = "According to [1]: it is so."
 
     @property
@@ -81,6 +83,8 @@ class FakeOpenAi(LoopbackServer):
         if "temperature" in body and not self.takes_temperature:
             return 400, "Unsupported value: 'temperature' does not support 0 with this model."
         texts = body.get("input") or ["\n".join(message["content"] for message in body["messages"])]
+        if self.poison and self.poison_status != 200 and any(self.poison in text for text in texts):
+            return self.poison_status, "the input can't be processed"
         longest = max(len(words(text)) for text in texts)
         if longest > self.context:
             return 400, f"This model's maximum context length is {self.context} tokens. However, you sent {longest}."
@@ -88,6 +92,11 @@ class FakeOpenAi(LoopbackServer):
 
     def _embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
         vectors = spoilt([vector(text) for text in body["input"]], self.fault)
+        if self.poison:
+            vectors = [
+                [0.0] * len(each) if self.poison in text else each
+                for text, each in zip(body["input"], vectors, strict=True)
+            ]
         data = [{"object": "embedding", "index": n, "embedding": each} for n, each in enumerate(vectors)]
         if self.fault == "index":
             data[-1]["index"] = 0

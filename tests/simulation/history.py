@@ -13,6 +13,7 @@ from services.embed_worker.sweep import sweep
 from services.embed_worker.vectors import Vectors
 from services.ingest_worker.chunking import Chunking
 from shared.contracts import ERASED, LogPosition
+from shared.embedder.refusals import KEPT_S
 from shared.ids import document_id
 from shared.log import Record
 from shared.runtime.memory_budget import MemoryBudget
@@ -49,7 +50,8 @@ def play(plan: Plan, tell: Callable[[str], None] | None = None) -> str | None:
 def _play(world: World) -> None:
     world.play(world.plan.events)
     _compare(world, "at rest", mended=False)
-    world.embedder.mended = world.blobs.mended = True
+    world.model.mended = world.blobs.mended = True
+    world.loop.now += KEPT_S + 1  # until no worker remembers what the model refused
     world.play([Redrive(0)])
     _compare(world, "mended, and all dead letters sent again", mended=True)
     match world.plan.ending:
@@ -351,7 +353,6 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
     generation = world.generation
     store, log = MemoryStore(), MemoryLog({chunks_topic(generation.id): 1}, (0,))
     index, ledger, embedder, bm25 = Index(store, generation), Ledger(store), MemoryEmbedder(), Bm25()
-    embedder.mended = True
 
     async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
         return log.append(topic, value, key=b"") if topic == chunks_topic(generation.id) else None

@@ -12,7 +12,7 @@ import msgspec
 
 from shared.ids import document_id
 from shared.log import Record
-from tests.simulation.parts import UNEMBEDDABLE, UNKEPT
+from tests.simulation.parts import REFUSED, UNEMBEDDABLE, UNKEPT
 
 OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})
 
@@ -73,10 +73,14 @@ def _sent(record: Record, body: dict[str, Any], blobs: Mapping[str, bytes]) -> S
         texts=None if deletes else tuple((text or "").split("\n\n")),
         title=body.get("title"),
         tags=tuple(body.get("tags", ())),
-        mendable=unkept if UNKEPT in (text or "") else "embed" if UNEMBEDDABLE in (text or "") else None,
+        mendable=unkept if UNKEPT in (text or "") else "embed" if _unembeddable(text or "") else None,
         hopeless=text is None and not deletes,
         erases="erases" in body,
     )
+
+
+def _unembeddable(text: str) -> bool:
+    return UNEMBEDDABLE in text or REFUSED in text
 
 
 def expected(submissions: dict[str, list[Sent]], *, mended: bool) -> dict[str, Expected]:

@@ -2,27 +2,36 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
 from shared.contracts import BlobRef
 from shared.embedder import Model, TokenCounter, Vector
+from shared.embedder.refusals import TRIES
+from shared.embedder.served import Served
+from shared.embedder.vectors import unit
 from shared.errors import Rejected
+from shared.model_server.http import BadAnswer
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from tests.simulation.store import MemoryStore
 
 UNEMBEDDABLE = "(no model takes this)"  # the model refuses a text with it
+REFUSED = "(the server says NaN to this)"  # the model's server refuses any call with it
 UNKEPT = "(no folder keeps this)"  # a blob with it can't be read again
 DIMENSION = 4
 
 
 def vector_of(text: str) -> Vector:
     """Return the text's vector, and no other text's."""
-    numbers = np.frombuffer(hashlib.sha256(text.encode()).digest()[: 2 * DIMENSION], np.uint16).astype(np.float32) + 1
-    vector: Vector = numbers / np.linalg.norm(numbers)
-    return vector
+    return unit(_embedding(text))
+
+
+def _embedding(text: str) -> list[float]:
+    digest = hashlib.sha256(text.encode()).digest()
+    return [1.0 + number for number in np.frombuffer(digest[: 2 * DIMENSION], np.uint16).tolist()]
 
 
 class Characters:
@@ -37,10 +46,6 @@ class Characters:
 class MemoryEmbedder:
     """A model without weights."""
 
-    def __init__(self) -> None:
-        self.mended = False
-        self.asked: Callable[[Sequence[str]], None] = lambda _: None  # told of each call's texts
-
     model = Model(name="simulated", digest="0", dimension=DIMENSION, max_tokens=Characters.max_tokens)
 
     @property
@@ -54,15 +59,39 @@ class MemoryEmbedder:
     async def ping(self) -> None: ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        if not self.mended:
-            for text in texts:
-                if UNEMBEDDABLE in text:
-                    raise Rejected(f"the model refuses {text!r}", "unembeddable")
-        self.asked(texts)
         return [vector_of(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
         return vector_of(text)
+
+
+class MemoryModel:
+    """A model's server without weights."""
+
+    server, name = "the simulated server", "simulated"
+
+    def __init__(self) -> None:
+        self.mended = False
+        self._stumbles: Counter[str] = Counter()
+
+    async def describe(self) -> Served:
+        return Served(identity=("0",), dimension=DIMENSION, longest=Characters.max_tokens)
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if not self.mended and any(REFUSED in text for text in texts):
+            raise BadAnswer(f"{self.server} answered 500: unsupported value: NaN", 500)
+        return [_embedding(text) for text in texts]
+
+    def may_stumble(self, texts: Sequence[str]) -> bool:
+        """Return whether a passing fault may look like a refusal: of one text alone, not as often as it is tried."""
+        if len(texts) > 1:
+            return True
+        self._stumbles[texts[0]] += 1
+        return self._stumbles[texts[0]] < TRIES
+
+    async def ping(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class MemoryBlobs:

@@ -7,7 +7,7 @@ import msgspec
 
 Process = Literal["ingest-1", "ingest-2", "embed-1", "embed-2"]
 PROCESSES = ("ingest-1", "ingest-2", "embed-1", "embed-2", "api")
-Flaw = Literal["", "no_body", "blob_missing", "unembeddable"]
+Flaw = Literal["", "no_body", "blob_missing", "unembeddable", "refused"]
 Ending = Literal["again", "replay", "emptied", "rebuilt", "erased"]
 
 HOUR = 3_600_000  # ms
@@ -138,7 +138,7 @@ def _submissions(rng: random.Random, partitions: int, *, by_reference: bool) -> 
     tenants = TENANTS[: rng.randrange(1, len(TENANTS) + 1)]
     foreign = {path for path in paths if rng.random() < 0.2}
     flawed = {path for path in paths if path not in foreign and rng.random() < 0.3}
-    flaws: tuple[Flaw, ...] = ("no_body", "unembeddable", *(("blob_missing",) if by_reference else ()))
+    flaws: tuple[Flaw, ...] = ("no_body", "unembeddable", "refused", *(("blob_missing",) if by_reference else ()))
     pace = rng.choice((3, 12, 40))
     events: list[Event] = []
     at = 0

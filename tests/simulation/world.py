@@ -42,7 +42,9 @@ from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from shared import claim_check as claim_check_module
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode, erasure
-from shared.errors import PipelineError, Unavailable
+from shared.embedder import Vector
+from shared.embedder.served import ServedEmbedder
+from shared.errors import PipelineError, Rejected, Unavailable
 from shared.ids import document_id
 from shared.log import Log, Record, Replacement
 from shared.log import publish as publish_module
@@ -51,6 +53,7 @@ from shared.log.consume import Consumption, Handle, OnDead
 from shared.log.failure import Backoff
 from shared.log.open_letters import LetterFilter
 from shared.log.publish import publish
+from shared.model_server.http import BadAnswer
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from shared.store import Filter, Leg, Store
@@ -58,7 +61,16 @@ from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
 from tests.simulation.log import START, Group, Member, MemoryLog, MemoryReader, Through
 from tests.simulation.loop import OWNER, SimulatedLoop
-from tests.simulation.parts import UNEMBEDDABLE, UNKEPT, Characters, MemoryBlobs, MemoryEmbedder, vector_of
+from tests.simulation.parts import (
+    REFUSED,
+    UNEMBEDDABLE,
+    UNKEPT,
+    Characters,
+    MemoryBlobs,
+    MemoryEmbedder,
+    MemoryModel,
+    vector_of,
+)
 from tests.simulation.plan import (
     PROCESSES,
     TENANTS,
@@ -80,6 +92,7 @@ from tests.simulation.watch import Violation, Watch
 if TYPE_CHECKING:
     from shared.blobs import Blobs
     from shared.embedder import Embedder
+    from shared.embedder.served import EmbeddingServer
 
 SOURCE = "wiki"
 HORIZON_S = 1000.0  # nothing waits for longer
@@ -185,6 +198,43 @@ class _Blobs(_Gated):
         return count
 
 
+class _Model(_Gated):
+    """A model's server; some of its passing faults look as if it refused a text."""
+
+    _part: MemoryModel
+
+    def __init__(self, part: MemoryModel, rng: random.Random, through: Through) -> None:
+        super().__init__(part, "embedder", through)
+        self._rng = rng
+
+    async def describe(self) -> Any:
+        return await self._part.describe()
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        try:
+            return await self._through("embedder.embed", lambda: self._part.embed(texts))
+        except BadAnswer:
+            raise
+        except Unavailable as error:
+            if self._rng.random() < 0.5 and self._part.may_stumble(texts):
+                raise BadAnswer(f"{self._part.server} answered 500: {error.sentence}", 500) from error
+            raise
+
+
+class _Embedder(ServedEmbedder):
+    """The real one, on a simulated server; it tells what is asked of it, and has texts that it can't take."""
+
+    def __init__(self, server: "EmbeddingServer", model: MemoryModel, asked: Callable[[Sequence[str]], None]) -> None:
+        super().__init__(server)
+        self._simulated, self._asked = model, asked
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        if not self._simulated.mended and any(UNEMBEDDABLE in text for text in texts):
+            raise Rejected("the model takes no such text", "unembeddable")
+        self._asked(texts)
+        return await super().embed_documents(texts)
+
+
 class _Log(_Gated):
     """A log as tools see it."""
 
@@ -239,7 +289,7 @@ class World:
         self.log = MemoryLog({**counts, STATUS: 1, DEAD_LETTERS: 1}, plan.skews)
         self.store = MemoryStore()
         self.blobs = MemoryBlobs()
-        self.embedder = MemoryEmbedder()
+        self.model = MemoryModel()
         self.parsers = ParserPool(1, tokens=Characters())
         self.groups = {
             "ingest": Group("ingest", SUBMITTED, self.log),
@@ -290,7 +340,6 @@ class World:
             self.ungated(part.create())
         self.ungated(self.store.flush())
         self.store.written = self.watch.written
-        self.embedder.asked = lambda texts: self.watch.embedded(TENANT.get(), texts)
         for name in (*self.names, "api"):
             self._start(name)
 
@@ -334,7 +383,7 @@ class World:
                     embed_app.EmbedParts(
                         ledger=ledger,
                         index=process.index,
-                        embedder=cast("Embedder", _Gated(self.embedder, "embedder", through)),
+                        embedder=self._embedder(through),
                         bm25=_bm25,
                         blobs=blobs,
                         registry=CollectorRegistry(),
@@ -361,6 +410,12 @@ class World:
         for group, member, _ in process.stages:
             group.members.append(member)
             self._rebalance(group)
+
+    def _embedder(self, through: Through) -> "Embedder":
+        server = cast("EmbeddingServer", _Model(self.model, self.rng, through))
+        embedder = _Embedder(server, self.model, lambda texts: self.watch.embedded(TENANT.get(), texts))
+        self.ungated(embedder.start())
+        return embedder
 
     def _consume(
         self,
@@ -589,7 +644,11 @@ class World:
         text: str | None = None
         if event.paragraphs is not None and event.flaw != "no_body":
             flaw = {"unembeddable": f" {UNEMBEDDABLE}", "blob_missing": f" {UNKEPT}"}.get(event.flaw, "")
-            text = "\n\n".join(paragraph(number) + flaw for number in event.paragraphs)
+            paragraphs = [paragraph(number) + flaw for number in event.paragraphs]
+            if event.flaw == "refused":  # one text, in whatever document
+                # The first: behind others, a worker that was overtaken could leave points of a version that failed.
+                paragraphs.insert(0, f"{paragraph(9)} {REFUSED}")
+            text = "\n\n".join(paragraphs)
         document = DocumentSubmitted(
             tenant=event.tenant,
             source=SOURCE,

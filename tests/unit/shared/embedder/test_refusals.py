@@ -1,0 +1,131 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.embedder.estimate import estimated
+from shared.embedder.refusals import (
+    KEPT_S,
+    MOST_DOCUMENTS,
+    PROBE,
+    REST_S,
+    TRIES,
+    Again,
+    Refusals,
+    Samples,
+    ServerAtFault,
+    TextAtFault,
+    name_of,
+)
+
+
+def refuse(refusals: Refusals, text: str, now: float, *beside: str, times: int = TRIES) -> float:
+    """Refuse the text so many times as soon as it may be asked for; return when the last was."""
+    for number in range(times):
+        now += REST_S if number else 0
+        refusals.refused(text, beside, "it says NaN", now)
+    return now
+
+
+def test_a_text_that_nobody_refused_is_asked_for() -> None:
+    assert Refusals().verdict("a", 0.0) is None
+
+
+def test_a_refused_text_rests_and_is_asked_for_again() -> None:
+    refusals = Refusals()
+    refuse(refusals, "a", 100.0, times=1)
+
+    assert refusals.verdict("a", 101.0) == Again("it says NaN", REST_S - 1)
+    assert refusals.verdict("a", 100.0 + REST_S) is None
+    assert refusals.verdict("b", 101.0) is None
+
+
+def test_a_text_is_at_fault_after_three_tries_within_15_seconds_and_for_ten_minutes() -> None:
+    refusals = Refusals()
+
+    decided = refuse(refusals, "a", 0.0)
+
+    assert decided < 15
+    assert refusals.verdict("a", decided) == TextAtFault("it says NaN", TRIES)
+    assert refusals.verdict("a", decided + KEPT_S) == TextAtFault("it says NaN", TRIES)
+    assert refusals.verdict("a", decided + KEPT_S + 1) is None
+
+
+def test_a_text_that_is_embedded_after_all_begins_anew() -> None:
+    refusals = Refusals()
+    now = refuse(refusals, "a", 0.0, times=TRIES - 1)
+
+    refusals.embedded("a")
+    refuse(refusals, "a", now + REST_S, times=1)
+
+    assert isinstance(refusals.verdict("a", now + REST_S), Again)
+
+
+def test_from_the_third_document_on_it_is_the_server_until_the_first_is_ten_minutes_old() -> None:
+    refusals = Refusals()
+    first = refuse(refusals, "a", 0.0)
+    second = refuse(refusals, "b", 100.0)
+
+    third = refuse(refusals, "c", 200.0)
+
+    assert refusals.verdict("c", third) == ServerAtFault("it says NaN", MOST_DOCUMENTS + 1)
+    assert isinstance(refusals.verdict("a", third), TextAtFault)
+    assert isinstance(refusals.verdict("b", second), TextAtFault)
+    later = refuse(refusals, "c", first + KEPT_S + 1, times=1)
+    assert isinstance(refusals.verdict("c", later), TextAtFault)
+
+
+def test_texts_of_one_document_and_documents_with_one_text_count_once() -> None:
+    refusals = Refusals()
+    refuse(refusals, "footer", 0.0, "a", "b")
+    for text in ("a", "b", "c"):
+        refuse(refusals, text, 20.0, "footer")  # in other documents, too
+
+    last = refuse(refusals, "elsewhere", 60.0)
+
+    assert isinstance(refusals.verdict("elsewhere", last), TextAtFault)
+    assert isinstance(refusals.verdict("c", last), TextAtFault)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "found"),
+    [
+        ([10, 100, 1000], 90, 100),
+        ([10, 100, 1000], 100, 100),
+        ([10, 190, 150], 90, 150),  # the nearest that is as long, of one order the latest
+        ([10], 3, len(PROBE)),
+    ],
+)
+def test_a_sample_is_as_long_and_not_twice_as_long(sizes: list[int], wanted: int, found: int) -> None:
+    samples = Samples()
+    for size in sizes:
+        samples.embedded("x" * size)
+
+    assert len(samples.like("y" * wanted)) == found
+
+
+words = st.text(min_size=1, max_size=50).map(str.strip).filter(bool)
+
+
+@given(text=st.text(min_size=4, max_size=300), known=st.lists(words, max_size=4))
+def test_where_there_is_none_one_is_made_as_long_of_what_is_known(text: str, known: list[str]) -> None:
+    samples = Samples()
+    for each in known:
+        samples.embedded(each)
+
+    sample = samples.like(text)
+
+    assert sample.strip()
+    assert estimated(text) - 2 <= estimated(sample) <= 2 * estimated(text) + 2
+
+
+def test_a_sample_that_is_refused_is_no_sample() -> None:
+    samples = Samples()
+    samples.embedded("x" * 40)
+
+    samples.refused("x" * 40)
+
+    assert "xx" not in samples.like("y" * 40)
+
+
+def test_a_text_has_another_name_for_another_model() -> None:
+    assert name_of("a", "1") == name_of("a", "1") != name_of("a", "2")
