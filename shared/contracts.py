@@ -14,6 +14,9 @@ from shared.errors import Rejected
 # `superseded` is the end of an earlier submission only: a document's newest one never has it.
 Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed", "superseded"]
 VersionOutcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
+# How an extracted text is written. `plain`: a '#' or a '*' is only a character. `markdown`: Markdown. `sections`: pages
+# and sheets whose headings are marked as in Markdown, and which are served as plain text.
+TextFormat = Literal["plain", "sections", "markdown"]
 TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed", "superseded"})
 
 # What a record claims is checked where it is read, so that no later part stumbles over it.
@@ -148,6 +151,7 @@ class DocumentVersion(Message, frozen=True):
     chunk_size: Natural | None = None  # characters, as asked for with the document; None: as the generation has it
     chunk_overlap: Natural | None = None
     document_type: str = "txt"  # md, html, pdf, txt …
+    text_format: TextFormat | None = None  # None: an older record; `text_format_of` says what it meant
     source_type: str = "text"  # pdf, txt, md, url, text
     language: str | None = None
     text_sha256: str | None = None  # the blob of the extracted text, UTF-8, NFC; none for a deletion
@@ -190,8 +194,20 @@ class PreparedChunk(Message, frozen=True):
         return self.text if self.embedding is None else self.embedding
 
 
-# Document types whose extracted text is Markdown; in the others' a '#' or a '*' is only a character.
-MARKDOWN = frozenset({"doc", "docx", "eml", "epub", "html", "md", "msg", "odp", "odt", "ppt", "pptx", "xml", "zip"})
+# What records and heads mean that were written before they said `text_format`. No new format belongs here.
+_ONCE_MARKDOWN = frozenset(
+    {"doc", "docx", "eml", "epub", "html", "md", "msg", "odp", "odt", "ppt", "pptx", "xml", "zip"}
+)
+_ONCE_SECTIONS = frozenset({"ods", "pdf", "xls", "xlsx"})
+
+
+def text_format_of(stated: TextFormat | None, document_type: str) -> TextFormat:
+    """Return how a text is written: as stated, or as its type meant before anything was stated."""
+    if stated is not None:
+        return stated
+    if document_type in _ONCE_MARKDOWN:
+        return "markdown"
+    return "sections" if document_type in _ONCE_SECTIONS else "plain"
 
 
 class DocumentExtracted(Message, frozen=True):

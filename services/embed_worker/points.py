@@ -95,5 +95,6 @@ def head_of(document: DocumentVersion, chunk_count: int) -> Head:
         tags=document.tags,
         text_sha256=document.text_sha256,
         text_size=document.text_size,
+        text_format=document.text_format,
         updated_at=document.updated_at,
     )

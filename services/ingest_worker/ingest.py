@@ -308,7 +308,7 @@ class Ingest:
         page = content.page
         if page is not None and submitted.leads_on and (site := sitemap.read(page.body)) is not None:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
-            return Extraction(text=text, document_type="xml", title=page.url)
+            return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
         sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
         return await self._parsers.extract(
             content.body,
@@ -429,6 +429,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         chunk_size=submitted.chunk_size,
         chunk_overlap=submitted.chunk_overlap,
         document_type=extraction.document_type if extraction else "",
+        text_format=extraction.text_format if extraction else None,
         source_type=_source_type(submitted, extraction),
         language=extraction.language if extraction else None,
         created_at=entry.created_at,

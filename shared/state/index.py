@@ -14,7 +14,7 @@ import msgspec
 import structlog
 import xxhash
 
-from shared.contracts import Message
+from shared.contracts import Message, TextFormat
 from shared.embedder import Model, Vector
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
@@ -162,6 +162,7 @@ class Head(Message, frozen=True):
     tags: tuple[str, ...] = ()
     text_sha256: str | None = None  # the blob of the extracted text
     text_size: int = 0  # bytes
+    text_format: TextFormat | None = None  # None: an older head; `text_format_of` says what it meant
     updated_at: int = 0  # ms since 1970
 
 

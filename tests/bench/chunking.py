@@ -45,29 +45,29 @@ def prose(rng: random.Random, characters: int) -> str:
     return " ".join(words)[:characters].capitalize() + "."
 
 
-def renewed(before: str, after: str, type_hint: str) -> tuple[int, int]:
+def renewed(before: str, after: str, structured: bool) -> tuple[int, int]:
     """Return how many chunks the text has after the edit that it had not before, and how many it has."""
-    known = {chunk.hash for chunk in chunks(before, tokens=TOKENS, type_hint=type_hint)}
-    found = [chunk.hash for chunk in chunks(after, tokens=TOKENS, type_hint=type_hint)]
+    known = {chunk.hash for chunk in chunks(before, tokens=TOKENS, structured=structured)}
+    found = [chunk.hash for chunk in chunks(after, tokens=TOKENS, structured=structured)]
     return sum(hash_ not in known for hash_ in found), len(found)
 
 
-def edited(documents: Sequence[str], edit: Edit, type_hint: str) -> Iterator[float]:
+def edited(documents: Sequence[str], edit: Edit, structured: bool) -> Iterator[float]:
     """Yield the share of renewed chunks, edit by edit."""
     rng = random.Random(8)
     for document in documents:
         for number in range(EDITS if edit is not line_at_the_top else 1):
             at = int(number / EDITS * 0.95 * len(document))
-            new, of = renewed(document, edit(document, at, rng), type_hint)
+            new, of = renewed(document, edit(document, at, rng), structured)
             yield new / of
 
 
-def milliseconds(text: str, type_hint: str) -> float:
+def milliseconds(text: str, structured: bool) -> float:
     """Return the CPU time of one text, the best of some."""
     best = float("inf")
     for _ in range(TURNS):
         begun = time.process_time()
-        chunks(text, tokens=TOKENS, type_hint=type_hint)
+        chunks(text, tokens=TOKENS, structured=structured)
         best = min(best, time.process_time() - begun)
     return 1000 * best
 
@@ -76,24 +76,24 @@ def measure(row: Row, *, quick: bool) -> None:
     """Tell `row` the figures."""
     text = pages()
     documents = [text[at : at + DOCUMENT] for at in range(0, len(text) - DOCUMENT, DOCUMENT)][: 1 if quick else 4]
-    for name, type_hint in (("Markdown", "md"), ("the same as plain text", "txt")):
-        shares = [statistics.mean(edited(documents, edit, type_hint)) for edit in (word, paragraph, line_at_the_top)]
+    for name, structured in (("Markdown", True), ("the same as plain text", False)):
+        shares = [statistics.mean(edited(documents, edit, structured)) for edit in (word, paragraph, line_at_the_top)]
         told = " / ".join(f"{100 * share:.1f} %" for share in shares)
         row(f"chunks renewed by a word / a paragraph / a line at the top of 27 kB, {name}", told, "≤ 5 %")
     worst, of = max(inserted(seed) for seed in range(1 if quick else 6))
     row("1,000 paragraphs of 300 characters, one at the top", f"{worst} of {of} at worst", "≤ 2 %")
     kinds = {
-        "Markdown": (text[:5000], "md"),
-        "prose": ("\n\n".join(prose(random.Random(n), 500) for n in range(10)), "txt"),
-        "one line": (prose(random.Random(1), 5000), "txt"),
-        "27 kB of Markdown": (documents[0], "md"),
+        "Markdown": (text[:5000], True),
+        "prose": ("\n\n".join(prose(random.Random(n), 500) for n in range(10)), False),
+        "one line": (prose(random.Random(1), 5000), False),
+        "27 kB of Markdown": (documents[0], True),
     }
-    for name, (sample, type_hint) in kinds.items():
-        row(f"CPU to chunk 5 kB: {name}", f"{milliseconds(sample, type_hint) * 5000 / len(sample):.2f} ms", "")
+    for name, (sample, structured) in kinds.items():
+        row(f"CPU to chunk 5 kB: {name}", f"{milliseconds(sample, structured) * 5000 / len(sample):.2f} ms", "")
 
 
 def inserted(seed: int) -> tuple[int, int]:
     """Return what a paragraph before a thousand alike renews, and how many chunks there are."""
     rng = random.Random(seed)
     paragraphs = [prose(rng, 299) for _ in range(1001)]
-    return renewed("\n\n".join(paragraphs[1:]), "\n\n".join(paragraphs), "txt")
+    return renewed("\n\n".join(paragraphs[1:]), "\n\n".join(paragraphs), structured=False)

@@ -62,7 +62,7 @@ _FRAGMENTS = st.one_of(
 )
 _TEXTS = st.lists(_FRAGMENTS, max_size=40).map(lambda parts: unicodedata.normalize("NFC", "".join(parts)))
 _SIZES = st.integers(100, 2000)
-_TYPES = st.sampled_from(["md", "txt", "pdf", "html"])
+_STRUCTURED = st.booleans()
 
 
 def _pages(text: str, shares: Sequence[float]) -> tuple[int, ...]:
@@ -70,20 +70,20 @@ def _pages(text: str, shares: Sequence[float]) -> tuple[int, ...]:
 
 
 @st.composite
-def _cases(draw: st.DrawFn) -> tuple[str, int, tuple[int, ...], str]:
+def _cases(draw: st.DrawFn) -> tuple[str, int, tuple[int, ...], bool]:
     text = draw(_TEXTS)
-    return text, draw(_SIZES), _pages(text, draw(st.lists(st.floats(0, 1), max_size=4))), draw(_TYPES)
+    return text, draw(_SIZES), _pages(text, draw(st.lists(st.floats(0, 1), max_size=4))), draw(_STRUCTURED)
 
 
-def _cut(case: tuple[str, int, tuple[int, ...], str], max_tokens: int = 10**6) -> tuple[Chunk, ...]:
-    text, size, pages, type_hint = case
-    return chunks(text, tokens=_Pieces(max_tokens), size=size, pages=pages, type_hint=type_hint)
+def _cut(case: tuple[str, int, tuple[int, ...], bool], max_tokens: int = 10**6) -> tuple[Chunk, ...]:
+    text, size, pages, structured = case
+    return chunks(text, tokens=_Pieces(max_tokens), size=size, pages=pages, structured=structured)
 
 
 @_EXAMPLES
 @given(_cases(), st.integers(8, 400))
 def test_chunks_and_the_white_space_between_them_are_the_text(
-    case: tuple[str, int, tuple[int, ...], str], max_tokens: int
+    case: tuple[str, int, tuple[int, ...], bool], max_tokens: int
 ) -> None:
     text = case[0]
     at, rebuilt = 0, ""
@@ -105,7 +105,7 @@ def test_chunks_and_the_white_space_between_them_are_the_text(
 @_EXAMPLES
 @given(_cases(), st.integers(2, 400))
 def test_no_chunk_is_longer_than_its_size_or_the_models_limit(
-    case: tuple[str, int, tuple[int, ...], str], max_tokens: int
+    case: tuple[str, int, tuple[int, ...], bool], max_tokens: int
 ) -> None:
     for chunk in _cut(case, max_tokens):
         assert len(chunk.text) <= case[1]
@@ -113,14 +113,14 @@ def test_no_chunk_is_longer_than_its_size_or_the_models_limit(
 
 
 @_EXAMPLES
-@given(st.lists(st.text("abc .\n#-|", min_size=1, max_size=300), max_size=30), _SIZES, _TYPES)
-def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], size: int, type_hint: str) -> None:
+@given(st.lists(st.text("abc .\n#-|", min_size=1, max_size=300), max_size=30), _SIZES, _STRUCTURED)
+def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], size: int, structured: bool) -> None:
     # Long runs of white space may force a shorter one, and text that is all gaps isn't what this is about.
     text = " ".join("".join(parts).split(" ")).replace("\n\n\n", "\n")
     while "  " in text or "\n\n\n" in text:
         text = text.replace("  ", " ").replace("\n\n\n", "\n")
 
-    found = _cut((text, size, (), type_hint))
+    found = _cut((text, size, (), structured))
 
     for chunk, following in pairwise(found):
         # In so short ones words are cut, and a cut beside white space leaves that out.
@@ -131,7 +131,7 @@ def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], siz
 @_EXAMPLES
 @given(_cases())
 def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
-    case: tuple[str, int, tuple[int, ...], str],
+    case: tuple[str, int, tuple[int, ...], bool],
 ) -> None:
     found = _cut(case)
 
@@ -145,7 +145,7 @@ def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
 @_EXAMPLES
 @given(_cases(), st.integers(0, 400))
 def test_context_is_the_text_just_before_and_no_longer_than_asked(
-    case: tuple[str, int, tuple[int, ...], str], overlap: int
+    case: tuple[str, int, tuple[int, ...], bool], overlap: int
 ) -> None:
     text = case[0]
 
@@ -201,7 +201,7 @@ def _document(seed: int) -> list[str]:
 @given(st.integers(0, 10**6), st.integers(0, 59), st.sampled_from(["word", "insert", "delete"]))
 def test_one_edited_paragraph_renews_few_chunks(seed: int, at: int, edit: str) -> None:
     paragraphs = _document(seed)
-    before = {chunk.hash for chunk in _cut(("\n\n".join(paragraphs), 800, (), "md"))}
+    before = {chunk.hash for chunk in _cut(("\n\n".join(paragraphs), 800, (), True))}
     match edit:
         case "word":
             paragraphs[at] += " Changed."
@@ -210,6 +210,6 @@ def test_one_edited_paragraph_renews_few_chunks(seed: int, at: int, edit: str) -
         case "delete":
             del paragraphs[at]
 
-    after = _cut(("\n\n".join(paragraphs), 800, (), "md"))
+    after = _cut(("\n\n".join(paragraphs), 800, (), True))
 
     assert sum(chunk.hash not in before for chunk in after) <= 12  # of about 40; 2 is usual

@@ -5,12 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from shared.contracts import MARKDOWN
-
 Kind = Literal["heading", "paragraph", "list", "table", "code"]
 
 # In these document types headings are marked as in Markdown; the rest of the last four stands as it was written.
-STRUCTURED = MARKDOWN | {"ods", "pdf", "xls", "xlsx"}
 
 _TITLE_CHARACTERS = 120  # a "heading" of a megabyte must not be repeated in every chunk's section
 

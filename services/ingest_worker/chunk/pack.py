@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import xxhash
 
-from services.ingest_worker.chunk.blocks import STRUCTURED, Kind, blocks
+from services.ingest_worker.chunk.blocks import Kind, blocks
 from services.ingest_worker.chunk.score import semantic_score
 from services.ingest_worker.chunk.words import Words
 from shared.contracts import Chunk, ChunkType
@@ -94,21 +94,21 @@ def chunks(
     size: int = 800,
     overlap: int = 0,
     pages: Sequence[int] = (),
-    type_hint: str = "md",
+    structured: bool = True,
 ) -> tuple[Chunk, ...]:
     """Return the passages of an extracted (NFC) text in reading order, none for a blank one.
 
     `text[c.start:c.end] == c.text` for each; they don't overlap, and between them is only white space.
     None is longer than `size` characters or `tokens.max_tokens`; none but the last is shorter than
     100 unless white space or the token limit forces it. `overlap` changes
-    no chunk: readers take `context_before`. `type_hint` is the document type: structure is read as
-    Markdown where it says md or html.
+    no chunk: readers take `context_before`. `structured` says that headings, tables, lists and code are marked as in
+    Markdown; without it, the text is paragraphs alone.
 
     Raises:
         ValueError: a size is out of its range, or one character exceeds the model's token limit.
     """
     checked_sizes(size, overlap)
-    spans = list(_packed(text, _units(text, pages, structured=type_hint in STRUCTURED), size, max(_LEAST, size // 4)))
+    spans = list(_packed(text, _units(text, pages, structured=structured), size, max(_LEAST, size // 4)))
     return tuple(
         _chunk(text, order, span, count, pages)
         for order, (span, count) in enumerate(_within_limit(text, spans, tokens))

@@ -7,7 +7,7 @@ import msgspec
 
 from services.ingest_worker.chunk.pack import chunks, context_before
 from services.ingest_worker.chunk.score import semantic_score
-from shared.contracts import Chunk, DocumentVersion, PreparedChunk
+from shared.contracts import Chunk, DocumentVersion, PreparedChunk, text_format_of
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
@@ -70,7 +70,8 @@ def version_chunks(
         Rejected: a size that was asked for can't be; code `chunk_size`.
     """
     size, overlap, limit = sizes(document, generation, tokens)
-    made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, type_hint=document.document_type)
+    structured = text_format_of(document.text_format, document.document_type) != "plain"
+    made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, structured=structured)
     if not overlap:
         return made
     return tuple(

@@ -61,7 +61,8 @@ def extract(data: bytes, hints: Hints) -> Extraction:
             the sentence names the file.
     """
     try:
-        extraction = detect(data, hints).read(data, hints)
+        form = detect(data, hints)
+        extraction = msgspec.structs.replace(form.read(data, hints), text_format=form.text_format)
     except RecursionError:  # ours, or a library's
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
     except BaseException as error:

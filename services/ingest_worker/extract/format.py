@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from shared.contracts import PreparedChunk
+from shared.contracts import PreparedChunk, TextFormat
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +47,9 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
 class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     """What a file says. `text` is NFC without control characters, its lines end in a line feed; it is never blank."""
 
-    text: str  # Markdown where the format has structure
+    text: str
     document_type: str  # md, html, pdf, txt …
+    text_format: TextFormat = "plain"  # the format's; `extract` sets it
     title: str | None = None  # the document's own, else its file's name
     language: str | None = None  # BCP 47, as the document declares it
     description: str | None = None
@@ -67,6 +68,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """One format: how it is recognised and how it is read. `FORMAT` of a module in `formats/`."""
 
     document_type: str
+    text_format: TextFormat = "plain"  # how the text that it gives is written
     media_types: frozenset[str]
     suffixes: frozenset[str]
     sniff: Callable[[bytes], bool]  # sure of it from the content alone

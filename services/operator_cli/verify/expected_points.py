@@ -92,6 +92,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
         tags=document.tags,
         text_sha256=document.text_sha256,
         text_size=document.text_size,
+        text_format=document.text_format,
         updated_at=document.updated_at,
     )
     return Expected(document, head, points)

@@ -18,7 +18,7 @@ from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.search import public
 from shared.blobs import Blobs
-from shared.contracts import MARKDOWN, TERMINAL, BlobRef, LogPosition, Status
+from shared.contracts import TERMINAL, BlobRef, LogPosition, Status, TextFormat, text_format_of
 from shared.log.headers import position_from
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
@@ -149,8 +149,8 @@ class DocumentViews:
             next_cursor=_cursor(after) if after else None,
         )
 
-    async def text(self, tenant: str, document_id: str) -> tuple[str, str]:
-        """Return the extracted text of the answering version, and its document type.
+    async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
+        """Return the extracted text of the answering version, and how it is written.
 
         Raises:
             Problem: 404, also when no version answers.
@@ -160,7 +160,8 @@ class DocumentViews:
         if not head or not head.text_sha256 or not first:
             raise Problem(404, "no version of this document answers yet", code="NO_TEXT")
         blob = BlobRef(sha256=head.text_sha256, size=head.text_size)
-        return (await self._blobs.get(tenant, document_id, blob)).decode(), first[0]["metadata"]["documentType"]
+        text = (await self._blobs.get(tenant, document_id, blob)).decode()
+        return text, text_format_of(head.text_format, first[0]["metadata"]["documentType"])
 
     async def _answering(
         self, tenant: str, document_id: str, *, start: int, limit: int
@@ -256,8 +257,8 @@ async def rag_document_text(
     document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]
 ) -> Response[str]:
     """Show the extracted text: Markdown, or plain by `Accept: text/plain`."""
-    text, kind = await library.text(request.user.tenant, document_id)
-    if kind not in MARKDOWN:
+    text, text_format = await library.text(request.user.tenant, document_id)
+    if text_format != "markdown":
         return Response(text, media_type="text/plain")
     if request.accept.best_match(["text/markdown", "text/plain"]) == "text/plain":
         return Response(plain(text), media_type="text/plain")

@@ -9,6 +9,7 @@ _TYPE = "application/msword"
 
 FORMAT = Format(
     document_type="doc",
+    text_format="markdown",
     media_types=frozenset({_TYPE}),
     suffixes=frozenset({".doc", ".dot"}),
     sniff=lambda data: office.is_ole(data, "WordDocument") and not office.is_ole(data, "__properties_version1.0"),

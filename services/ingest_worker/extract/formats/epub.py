@@ -68,6 +68,7 @@ def _chapter(source: bytes) -> str:
 
 FORMAT = Format(
     document_type="epub",
+    text_format="markdown",
     media_types=frozenset({"application/epub+zip"}),
     suffixes=frozenset({".epub"}),
     sniff=lambda data: _CONTAINER in names(data),

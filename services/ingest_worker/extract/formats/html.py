@@ -122,6 +122,7 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
 
 FORMAT = Format(
     document_type="html",
+    text_format="markdown",
     media_types=frozenset({"text/html", "application/xhtml+xml"}),
     suffixes=frozenset({".html", ".htm", ".xhtml"}),
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,

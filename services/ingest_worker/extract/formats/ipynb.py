@@ -77,6 +77,7 @@ def _list(value: Any) -> list[Any]:
 
 FORMAT = Format(
     document_type="ipynb",
+    text_format="markdown",
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
     sniff=lambda _: False,

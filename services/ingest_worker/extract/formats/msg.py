@@ -9,6 +9,7 @@ _TYPE = "application/vnd.ms-outlook"
 
 FORMAT = Format(
     document_type="msg",
+    text_format="markdown",
     media_types=frozenset({_TYPE}),
     suffixes=frozenset({".msg"}),
     sniff=lambda data: office.is_ole(data, "__properties_version1.0"),

@@ -7,6 +7,7 @@ from services.ingest_worker.extract.opendocument import holds, read_as
 
 FORMAT = Format(
     document_type="odp",
+    text_format="markdown",
     media_types=frozenset({"application/vnd.oasis.opendocument.presentation"}),
     suffixes=frozenset({".odp", ".otp"}),
     sniff=lambda data: holds(data, "presentation"),

@@ -16,6 +16,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 FORMAT = Format(
     document_type="ods",
+    text_format="sections",
     media_types=frozenset({"application/vnd.oasis.opendocument.spreadsheet"}),
     suffixes=frozenset({".ods", ".ots"}),
     sniff=lambda data: holds(data, "spreadsheet"),

@@ -7,6 +7,7 @@ from services.ingest_worker.extract.opendocument import holds, read_as
 
 FORMAT = Format(
     document_type="odt",
+    text_format="markdown",
     media_types=frozenset({"application/vnd.oasis.opendocument.text"}),
     suffixes=frozenset({".odt", ".ott"}),
     sniff=lambda data: holds(data, "text"),

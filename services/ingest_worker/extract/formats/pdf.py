@@ -277,6 +277,7 @@ def _attempt(give: Callable[[], str | None]) -> str | None:
 
 FORMAT = Format(
     document_type="pdf",
+    text_format="sections",
     media_types=frozenset({"application/pdf", "application/x-pdf"}),
     suffixes=frozenset({".pdf"}),
     sniff=lambda data: b"%PDF-" in data[:1024],

@@ -9,6 +9,7 @@ _TYPE = "application/vnd.ms-powerpoint"
 
 FORMAT = Format(
     document_type="ppt",
+    text_format="markdown",
     media_types=frozenset({_TYPE}),
     suffixes=frozenset({".ppt", ".pps"}),
     sniff=lambda data: office.is_ole(data, "PowerPoint Document"),

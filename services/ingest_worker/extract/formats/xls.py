@@ -18,6 +18,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 FORMAT = Format(
     document_type="xls",
+    text_format="sections",
     media_types=frozenset({"application/vnd.ms-excel"}),
     suffixes=frozenset({".xls", ".xlt"}),
     sniff=lambda data: (

@@ -47,6 +47,7 @@ def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
 
 FORMAT = Format(
     document_type="xlsx",
+    text_format="sections",
     media_types=frozenset({_TYPE, _WITH_MACROS, _BINARY}),
     suffixes=frozenset({".xlsx", ".xlsm", ".xltx", ".xlsb"}),
     sniff=lambda data: not names(data).isdisjoint(_BOOKS),

@@ -33,6 +33,7 @@ def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, bytes]]:
 
 FORMAT = Format(
     document_type="zip",
+    text_format="markdown",
     media_types=frozenset({"application/zip", "application/x-zip-compressed"}),
     suffixes=frozenset({".zip"}),
     sniff=lambda _: False,  # most files of this make are Office documents, broken ones too

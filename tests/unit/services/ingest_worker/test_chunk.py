@@ -19,8 +19,8 @@ class _Characters:
         return [-(-len(text) // 4) for text in texts]
 
 
-def _chunks(text: str, *, size: int = 800, type_hint: str = "md", pages: Sequence[int] = ()) -> tuple[Chunk, ...]:
-    return chunks(text, tokens=_Characters(), size=size, type_hint=type_hint, pages=pages)
+def _chunks(text: str, *, size: int = 800, structured: bool = True, pages: Sequence[int] = ()) -> tuple[Chunk, ...]:
+    return chunks(text, tokens=_Characters(), size=size, structured=structured, pages=pages)
 
 
 def _words(seed: int, length: int) -> str:
@@ -103,7 +103,7 @@ def test_text_that_is_not_wrapped_has_a_paragraph_on_each_line() -> None:
     lines = [_words(number, 350) for number in range(8)]
     text = "\n".join(["A short line before", lines[0], *lines[1:]])
 
-    found = _chunks(text, type_hint="txt")
+    found = _chunks(text, structured=False)
 
     assert all(chunk.text.splitlines()[-1] in lines for chunk in found)
     assert found[0].text.startswith("A short line before\n")
@@ -183,7 +183,7 @@ def test_pages_are_numbered_and_open_chunks() -> None:
     text = "\n\n".join([pages[0], pages[1], "", pages[2]]).replace("\n\n\n\n", "\n\n")
     starts = (0, 902, 1804, 1804)
 
-    found = _chunks(text, type_hint="pdf", pages=starts)
+    found = _chunks(text, pages=starts)
 
     assert {chunk.page for chunk in found} == {1, 2, 4}
     assert {chunk.start > 901 for chunk in found if chunk.page == 2} == {True}
@@ -194,7 +194,7 @@ def test_only_structured_types_have_headings() -> None:
     text = f"# a comment\n\n{_words(1, 300)}"
 
     assert _chunks(text)[0].section == "a comment"
-    assert _chunks(text, type_hint="txt")[0].section is None
+    assert _chunks(text, structured=False)[0].section is None
 
 
 @pytest.mark.parametrize("size", [-1, 0, 99, 2001])
