@@ -72,17 +72,21 @@ class Apply:
             there = await self._index.version_points(document.document_id, document.version)
             if there == standing.chunk_count:
                 return there
-        chunks = await load()
+        chunks, found = await load(), False
         for start in range(0, len(chunks), SLICE):
             slice_ = slice(start, start + SLICE)
             part = chunks[slice_]
             ids = [point_id(document.document_id, document.version, chunk.order) for chunk in part]
-            # A point never changes, so one that is there is right: a crash costs no second embedding.
-            if len(await self._index.present(ids)) == len(ids):
+            # A crash costs no second embedding. A point of another text is of a reading that wasn't decided (ADR 0055).
+            present = await self._index.present(ids)
+            found = found or bool(present)
+            if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:
                 continue
             sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
                 await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))
+        if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
+            await self._index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)
 
     async def _forget(self, document: DocumentVersion, older: set[int]) -> None:

@@ -6,7 +6,7 @@ write, so it must give the same answer for the same state, however often it is a
 
 import msgspec
 
-from shared.contracts import ERASED, TERMINAL, LogPosition, Status, Validators, VersionOutcome
+from shared.contracts import ERASED, TERMINAL, BlobRef, LogPosition, Status, Validators, VersionOutcome
 from shared.state.ledger import NOWHERE, Accepted, Entry, Last, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
@@ -29,6 +29,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     tags: tuple[str, ...] = ()
     validators: Validators | None = None
+    text: BlobRef | None = None  # what was read of the body, where that is needed; its blob is there
 
     @property
     def deletes(self) -> bool:
@@ -217,6 +218,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
             extractor=submission.extractor,
             outcome=outcome,
             validators=submission.validators,
+            text=submission.text,
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
@@ -249,7 +251,9 @@ def _replaced(entry: Entry, answering: Answering | None) -> Replaced | None:
 
 def _bare(entry: Entry) -> Entry:
     """Return the entry with nothing that came from the document or named it."""
-    accepted = msgspec.structs.replace(entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None)
+    accepted = msgspec.structs.replace(
+        entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None, text=None
+    )
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(
         entry, source="", path="", title=None, url=None, tags=(), accepted=accepted, last=last, earlier=()

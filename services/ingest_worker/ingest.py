@@ -23,6 +23,7 @@ from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
 from shared.contracts import (
     ERASED,
+    BlobRef,
     DocumentExtracted,
     DocumentSubmitted,
     DocumentVersion,
@@ -131,15 +132,21 @@ class Ingest:
             decision = accept.decide(entry, submission, answering)
             if isinstance(decision, Published):
                 extraction = await self._extract(submitted, content, extraction)
+                submission = msgspec.structs.replace(submission, text=await self._put(submission, extraction))
             written = await self._write(entry, submission, answering, unread=content.unread)
             if content.unread and isinstance(written, Published):
                 return False
-            await self._announce(submitted, content, written, extraction)
+            if isinstance(written, Published):
+                extraction = await self._extract(submitted, content, extraction)
+                # An eraser that saw the document erased takes what was put before that: it is put again.
+                if entry is not None and (entry.erased or written.entry.rev != entry.rev):
+                    submission = msgspec.structs.replace(submission, text=None)
+                await self._publish_version(written.entry, submitted, submission, extraction)
+            else:
+                await self._announce(submitted, written)
         return True
 
-    async def _announce(
-        self, submitted: DocumentSubmitted, content: Content, decision: Decision, extraction: Extraction | None
-    ) -> None:
+    async def _announce(self, submitted: DocumentSubmitted, decision: Superseded | Unchanged | Joined) -> None:
         """Let everybody know what was decided and written."""
         name = submitted.document_id
         match decision:
@@ -149,8 +156,6 @@ class Ingest:
                 await self._statuses.notify(entry)
             case Joined(entry):
                 log.info("submission_joined", document_id=name, version=entry.accepted.version)
-            case Published(entry):
-                await self._publish_version(entry, submitted, await self._extract(submitted, content, extraction))
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:
@@ -337,14 +342,46 @@ class Ingest:
         await self._ledger.update_seen(submission.document_id, entry, transition)
         return decision
 
-    async def _publish_version(self, entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> None:
-        document = _version(entry, submitted, extraction)
+    async def _put(self, submission: Submission, extraction: Extraction | None) -> BlobRef | None:
+        """Return the blob of what was read, put now; None where nothing was."""
+        if extraction is None:
+            return None
+        return await self._blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
+
+    async def _decided(self, entry: Entry, extraction: Extraction, ref: BlobRef) -> tuple[Extraction, BlobRef]:
+        """Return what was read, with the text that the version has: whoever wrote first has decided (ADR 0055).
+
+        Raises:
+            Rejected: another worker decided, and its text is missing or altered.
+        """
+        version = entry.accepted.version
+
+        def decides(seen: Entry | None) -> Entry | None:
+            if seen is None or seen.accepted.version != version or seen.accepted.text is not None:
+                return None
+            return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, text=ref))
+
+        if entry.accepted.text is None:  # accepted by an earlier release, or by another worker since we looked
+            entry = await self._ledger.update(entry.document_id, decides) or entry
+        decided = entry.accepted.text
+        if entry.accepted.version != version or decided is None or decided.sha256 == ref.sha256:
+            return extraction, ref
+        log.warning("text_read_otherwise", document_id=entry.document_id, version=version)
+        text = (await self._blobs.get(entry.tenant, entry.document_id, decided)).decode()
+        # Where pages begin is known of the other text only.
+        return msgspec.structs.replace(extraction, text=text, pages=()), decided
+
+    async def _publish_version(
+        self, entry: Entry, submitted: DocumentSubmitted, submission: Submission, extraction: Extraction | None
+    ) -> None:
         text: str | None = None
-        if extraction is not None:
-            data = extraction.text.encode()
-            ref = await self._blobs.put(entry.tenant, entry.document_id, data)
+        ref = None if extraction is None else submission.text or await self._put(submission, extraction)
+        if extraction is not None and ref is not None:
+            extraction, ref = await self._decided(entry, extraction, ref)
+        document = _version(entry, submitted, extraction)
+        if extraction is not None and ref is not None:
             document = msgspec.structs.replace(document, text_sha256=ref.sha256, text_size=ref.size)
-            text = extraction.text if len(data) <= CLAIM_CHECK_BYTES // 2 else None  # JSON may double it
+            text = extraction.text if ref.size <= CLAIM_CHECK_BYTES // 2 else None  # JSON may double it
         event = DocumentExtracted(
             document=document,
             text=text,

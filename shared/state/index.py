@@ -246,9 +246,10 @@ class Index:
         """Write chunk points; writing them again changes nothing."""
         await self._store.upsert(self._chunks, points)
 
-    async def present(self, ids: Sequence[str]) -> set[str]:
-        """Return those ids that have a point."""
-        return {point.id for point in await self._store.retrieve(self._chunks, ids, fields=())}
+    async def present(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the chunk's hash of those ids that have a point."""
+        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash",))
+        return {point.id: str(point.payload["metadata"]["chunkHash"]) for point in points}
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has, of every version; concurrent calls share one read."""
@@ -299,6 +300,13 @@ class Index:
     async def delete_version(self, document_id: str, version: int) -> None:
         """Delete the document's points of just this version."""
         await self._store.delete(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
+
+    async def delete_from(self, document_id: str, version: int, order: int) -> None:
+        """Delete the version's points from chunk `order` on."""
+        of_version = Match("metadata.version", (version,))
+        await self._store.delete(
+            self._chunks, of_document(document_id, of_version, Range("metadata.chunkOrder", gte=order))
+        )
 
     async def known(self, tenant: str, hashes: Sequence[str]) -> dict[str, KnownVector]:
         """Return for each hash a vector that some point of the tenant holds for it; damaged ones don't count."""

@@ -11,7 +11,17 @@ from uuid import uuid4
 
 import msgspec
 
-from shared.contracts import ERASED, TERMINAL, DocumentVersion, LogPosition, Message, Status, Validators, VersionOutcome
+from shared.contracts import (
+    ERASED,
+    TERMINAL,
+    BlobRef,
+    DocumentVersion,
+    LogPosition,
+    Message,
+    Status,
+    Validators,
+    VersionOutcome,
+)
 from shared.state.batching import Batcher
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
 
@@ -43,6 +53,9 @@ class Accepted(Message, frozen=True):
     extractor: str = ""
     outcome: VersionOutcome = "created"
     validators: Validators | None = None
+    text: BlobRef | None = (
+        None  # what was read of it, decided once (ADR 0055); None: by an earlier release, or a deletion
+    )
 
 
 class Replaced(Message, frozen=True):

@@ -189,6 +189,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "for each in (self.last,) if each.place == place), None)",
     ),
     _mutant(
+        "a version's text is whoever's publishes it",
+        "services/ingest_worker/ingest.py",
+        "extraction, ref = await self._decided(entry, extraction, ref)",
+        "extraction, ref = extraction, ref",
+        "tests/unit/services/ingest_worker/test_ingest.py",
+    ),
+    _mutant(
+        "a point that is there is right, whatever its text",
+        "services/embed_worker/apply.py",
+        "if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:",
+        "if len(present) == len(ids):",
+        "tests/unit/services/embed_worker/test_embed.py",
+    ),
+    _mutant(
         "an overtaken version never ends",
         "shared/state/ledger.py",
         '        return msgspec.structs.replace(each, status="superseded", at=said.at)\n',

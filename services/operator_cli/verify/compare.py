@@ -9,7 +9,7 @@ import numpy as np
 from services.operator_cli.verify.expected_points import Expected
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
 from services.operator_cli.verify.log_replay import TRANSIENT, LoggedLetter
-from shared.contracts import ERASED, TERMINAL, DocumentVersion, LogPosition
+from shared.contracts import ERASED, TERMINAL, BlobRef, DocumentVersion, LogPosition
 from shared.ids import document_id
 from shared.state.index import EMBEDDED, Head, vector_hash
 from shared.state.ledger import Accepted, Entry, Last, older
@@ -236,7 +236,9 @@ def _judge_entry(
     elif not without_event:
         wanted = _accepted(newest, accepted.place)
         if not newest.deleted:  # a later answer with the same bytes may have brought others
-            wanted = msgspec.structs.replace(wanted, validators=accepted.validators)
+            # An earlier release wrote no text down.
+            text = None if accepted.text is None else wanted.text
+            wanted = msgspec.structs.replace(wanted, validators=accepted.validators, text=text)
         if accepted != wanted:
             findings.add(
                 "I3", f"the ledger's version {accepted.version}: {_unequal(_fields(accepted), _fields(wanted))}"
@@ -354,6 +356,7 @@ def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
         extractor=document.extractor,
         outcome=document.outcome,
         validators=document.validators,
+        text=None if document.deleted else BlobRef(sha256=document.text_sha256 or "", size=document.text_size),
     )
 
 

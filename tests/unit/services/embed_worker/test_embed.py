@@ -1,14 +1,28 @@
 """The last stage on parts in memory."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import pytest
 from aiokafka import ConsumerRecord
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.vectors import Vectors
-from shared.contracts import DEFAULT_TENANT, BlobRef, DocumentChunked, DocumentVersion, LogPosition, encode, truth_key
+from shared.contracts import (
+    DEFAULT_TENANT,
+    BlobRef,
+    Chunk,
+    DocumentChunked,
+    DocumentVersion,
+    LogPosition,
+    encode,
+    truth_key,
+)
+from shared.embedder import Vector
+from shared.ids import text_hash
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Head
 from shared.state.statuses import Statuses
@@ -40,3 +54,50 @@ async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blo
     await Embed(apply=apply, blobs=blobs, statuses=statuses, room=MemoryBudget())(record)
 
     assert tombstones == [truth_key(NAME, 1)]
+
+
+async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last_chunk_go() -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+
+    async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
+
+    asked = list[str]()
+
+    class Told(MemoryEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            asked.extend(texts)
+            return await super().embed_documents(texts)
+
+    apply = Apply(
+        index=index,
+        vectors=Vectors(index, Told(), CollectorRegistry()),
+        bm25=Bm25(),
+        publish=publish,
+        statuses=Statuses(ledger, publish),
+    )
+    place = LogPosition(partition=0, offset=0, time=1)
+    document = DocumentVersion(
+        document_id=NAME, version=1, place=place, tenant=DEFAULT_TENANT, source="s", path="p", outcome="created"
+    )
+
+    async def read(*texts: str) -> tuple[Chunk, ...]:
+        return tuple(
+            Chunk(order=order, text=text, hash=text_hash(text), start=0, end=len(text), tokens=1)
+            for order, text in enumerate(texts)
+        )
+
+    class CrashError(Exception): ...
+
+    async def crash(head: Head) -> Head:
+        raise CrashError
+
+    switch, index.switch = index.switch, crash  # type: ignore[method-assign]  # before the head, once
+    with pytest.raises(CrashError):
+        await apply(document, partial(read, "one", "two", "three"))
+    index.switch = switch  # type: ignore[method-assign]
+    await apply(document, partial(read, "one", "other"))
+
+    shown = [payload["text"] for payload in await index.chunks_page(NAME, 1, start=0, limit=9)]
+    head = await index.head(NAME)
+    assert (shown, head.chunk_count if head else 0) == (["one", "other"], 2)
+    assert asked == ["one", "two", "three", "other"]

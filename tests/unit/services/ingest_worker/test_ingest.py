@@ -4,20 +4,32 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import pytest
 from aiokafka import ConsumerRecord
 
 from services.ingest_worker.crawl import Bounds
+from services.ingest_worker.extract import Extraction
 from services.ingest_worker.fetch import Busy, FetchedPage, Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import CLAIM_CHECK_BYTES
-from shared.contracts import DEFAULT_TENANT, Crawl, DocumentSubmitted, Validators, encode, erasure
+from shared.contracts import (
+    DEFAULT_TENANT,
+    Crawl,
+    DocumentExtracted,
+    DocumentSubmitted,
+    Validators,
+    decode,
+    encode,
+    erasure,
+)
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.runtime.memory_budget import MemoryBudget
+from shared.state.ledger import Entry
 from shared.state.statuses import Statuses
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.simulation.parts import Characters, MemoryBlobs, ledger_and_index
@@ -38,8 +50,9 @@ class Sent(NamedTuple):
 class Desk:
     """The stage on parts in memory, and what it sent."""
 
-    def __init__(self, fetch: Any = None, **options: Any) -> None:
+    def __init__(self, fetch: Any = None, parsers: Any = None, **options: Any) -> None:
         self.blobs, self.sent = MemoryBlobs(), list[Sent]()
+        self._parsers = parsers or ParserPool(1, tokens=Characters())
         self._fetch, self._options = fetch or Fetcher(Guard(), FetchLimits()), options
 
     async def begun(self) -> Self:
@@ -48,7 +61,7 @@ class Desk:
             ledger=self.ledger,
             index=index,
             blobs=self.blobs,
-            parsers=ParserPool(1, tokens=Characters()),
+            parsers=self._parsers,
             publish=self._publish,
             statuses=Statuses(self.ledger, self._publish),
             partition_of=self._partition_of,
@@ -147,3 +160,56 @@ async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_k
     headers = {"sluice-rekeyed": "1", "sluice-place": "1/7/7000"}
     assert desk.sent == [Sent(SUBMITTED, encode(page), {"key": NAME.encode(), "headers": headers})]
     assert await desk.ledger.get(NAME) is None
+
+
+class Moody:
+    """A reader that says something else each time."""
+
+    def __init__(self) -> None:
+        self.said = 0
+
+    async def extract(self, body: bytes, **hints: Any) -> Extraction:
+        self.said += 1
+        return Extraction(text=f"Reading {self.said}.", document_type="txt", pages=(0,))
+
+
+def texts_of(desk: Desk) -> list[tuple[str | None, str | None]]:
+    """Return the text of each event, and the one that its blob has."""
+    events = [decode(each.value, DocumentExtracted) for each in desk.sent if each.topic == EXTRACTED]
+    blobs = [desk.blobs.text(DEFAULT_TENANT, NAME, event.document.text_sha256 or "") for event in events]
+    return [(event.text, blob) for event, blob in zip(events, blobs, strict=True)]
+
+
+async def test_a_version_keeps_its_text_when_its_record_is_read_again() -> None:
+    desk = await Desk(parsers=Moody()).begun()
+    submission = record(1, PARTITION, DocumentSubmitted(source="s", path="p", text="x"), NAME.encode())
+
+    await desk.ingest(submission)
+    await desk.ingest(submission)
+
+    assert texts_of(desk) == [("Reading 1.", "Reading 1.")] * 2
+
+
+async def test_a_version_that_an_earlier_release_accepted_has_its_text_decided_by_whoever_is_first() -> None:
+    desk = await Desk(parsers=Moody()).begun()
+    submission = record(1, PARTITION, DocumentSubmitted(source="s", path="p", text="x"), NAME.encode())
+    await desk.ingest(submission)
+
+    def as_before(seen: Entry | None) -> Entry:
+        assert seen is not None
+        return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, text=None))
+
+    await desk.ledger.update(NAME, as_before)
+    await desk.ingest(submission)
+    await desk.ingest(submission)
+
+    assert texts_of(desk)[1:] == [("Reading 2.", "Reading 2.")] * 2
+
+
+async def test_the_next_version_has_a_text_of_its_own() -> None:
+    desk = await Desk(parsers=Moody()).begun()
+    for offset in (1, 2):
+        document = DocumentSubmitted(source="s", path="p", text=f"x{offset}")
+        await desk.ingest(record(offset, PARTITION, document, NAME.encode()))
+
+    assert [text for text, _ in texts_of(desk)] == ["Reading 1.", "Reading 2."]

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from services.operator_cli.verify.expected_points import Expected, expected
-from shared.contracts import Chunk, DocumentVersion, LogPosition
+from shared.contracts import BlobRef, Chunk, DocumentVersion, LogPosition
 from shared.ids import document_id, text_hash
 from shared.state.index import vector_hash
 from shared.state.ledger import Accepted, Entry, Last
@@ -81,6 +81,7 @@ def right_entry(document: DocumentVersion) -> Entry:
             extractor=document.extractor,
             outcome=document.outcome,
             validators=document.validators,
+            text=None if document.deleted else BlobRef(sha256=document.text_sha256 or "", size=document.text_size),
         ),
         last=Last(version=document.version, place=document.place, status=document.outcome, at=9),
         created_at=document.created_at,
