@@ -63,6 +63,15 @@ class Log(Protocol):
         ...
 
 
+@runtime_checkable
+class Stamping(Protocol):
+    """A log that gives records their times by the clock of this machine."""
+
+    async def ahead_ms(self) -> int:
+        """Return by how many ms the newest record's time is ahead of the clock, 0 where none is. Raises Unavailable."""
+        ...
+
+
 class Publish(Protocol):
     """Appends one record; `shared.log.publish` is it, bound to a broker."""
 

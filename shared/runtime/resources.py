@@ -16,7 +16,7 @@ from shared.blobs.open import open_blobs
 from shared.embedder import Embedder, Model
 from shared.embedder.open import open_embedder
 from shared.errors import Unavailable
-from shared.log import Log
+from shared.log import Log, Stamping
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
@@ -72,7 +72,7 @@ class Resources:
             asked = [store_troubles(self.store)]
             # A stage stands still without them; an API goes on with what it can.
             if consumptions:
-                asked.append(log_troubles(broker))
+                asked += [log_troubles(broker), clock_details(self.log)]
             if embeds:
                 asked.append(embedder_troubles(self.embedder))
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
@@ -208,6 +208,21 @@ async def store_troubles(store: Store) -> dict[str, str | None]:
 async def log_troubles(broker: KafkaBroker) -> dict[str, str | None]:
     """Return the check of the log: None, or that it is silent."""
     return {"log": None if await broker.ping(PROBE_S) else f"the log gave no answer in {PROBE_S:g} s"}
+
+
+async def clock_details(log: Log) -> dict[str, str | None]:
+    """Return nothing, or a Detail: the newest record is more than an hour ahead of this machine's clock."""
+    if not isinstance(log, Stamping):
+        return {}
+    try:
+        ahead_h = await log.ahead_ms() / 3_600_000
+    except Unavailable:  # `log_troubles` says so
+        return {}
+    if ahead_h <= 1:
+        return {}
+    return {
+        "log_clock": Detail(f"the newest record is {ahead_h:.1f} h ahead of this clock: was it ahead, or is it behind?")
+    }
 
 
 async def embedder_troubles(embedder: Embedder) -> dict[str, str | None]:

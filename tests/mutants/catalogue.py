@@ -313,4 +313,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "if False:",
         "tests/unit/shared/store/test_rewriting.py::test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first",
     ),
+    _mutant(
+        "retention believes the wall clock after a restart",
+        "shared/log/sqlite/age.py",
+        "off, before = off + max(0, low - before), None",
+        "off, before = off + max(0, high - before), None",
+        "tests/unit/shared/log/test_age.py::test_a_clock_that_is_wrong_for_a_day_adds_nothing_and_takes_nothing",
+    ),
+    _mutant(
+        "retention by the newest milestone",
+        "shared/log/sqlite/age.py",
+        "FROM milestone WHERE partition = ? AND age <= ?",
+        "FROM milestone WHERE partition = ? AND age <= ? + 3600000",
+        "tests/unit/shared/log/test_age.py",
+    ),
 )

@@ -35,6 +35,7 @@ sends = st.tuples(st.sampled_from(TPS), keys, values)
 jumps = st.sampled_from([0, 1, 3_000, 20_000, 5 * HOUR_MS, 3 * 24 * HOUR_MS]).flatmap(
     lambda ms: st.sampled_from([ms, -ms])
 )
+passing = st.sampled_from([1_000, 20_000, TOMBSTONE_MS + 1000])
 
 
 def _nothing(step: str, /) -> None: ...
@@ -60,6 +61,10 @@ class Partition:
     time: int = 0
     position: int = 0
     committed: int = 0
+    ends: list[tuple[int, int]] = field(default_factory=list)  # by each upkeep: the log's age, and `next`
+
+    def end_at(self, age: int) -> int:
+        return max((end for then, end in self.ends if then <= age), default=0)
 
     def append(self, now: int, key: bytes | None, value: bytes | None) -> Kept:
         self.time = max(self.time, now)
@@ -67,7 +72,7 @@ class Partition:
         self.next += 1
         return self.records[-1]
 
-    def compact(self, now: int) -> int:
+    def compact(self, age: int) -> int:
         before = len(self.records)
         newest = {record.key: record.offset for record in self.records}
         self.records = [
@@ -76,15 +81,18 @@ class Partition:
             if record.key is None
             or (
                 newest[record.key] == record.offset
-                and (record.value is not None or record.time >= now - TOMBSTONE_MS or record.offset == self.next - 1)
+                and (
+                    record.value is not None
+                    or record.offset >= self.end_at(age - TOMBSTONE_MS)
+                    or record.offset == self.next - 1
+                )
             )
         ]
         return before - len(self.records)
 
-    def retain(self, oldest: int) -> int:
+    def retain(self, old: int) -> int:
         before = len(self.records)
-        young = next((r.offset for r in self.records if r.time >= oldest), self.next)
-        self.start = max(self.start, min(young, self.committed))
+        self.start = max(self.start, min(self.end_at(old), self.committed))
         self.records = [record for record in self.records if record.offset >= self.start]
         return before - len(self.records)
 
@@ -100,6 +108,8 @@ class LogMachine(AsyncMachine):
         super().__init__()
         self.folder = TemporaryDirectory(prefix="sluice-log-")
         self.now = 1_700_000_000_000
+        self.boot_ms = 0
+        self.kept_up_first: int | None = None  # `boot_ms` then
         self.partitions = {tp: Partition() for tp in TPS}
         self.lives = 0
         self.at_step = _nothing
@@ -111,7 +121,7 @@ class LogMachine(AsyncMachine):
         self.wait(self._open())
 
     async def _open(self) -> None:
-        self.log = SqliteLog(self._path(), now=self._stamp, step=self._step)
+        self.log = SqliteLog(self._path(), now=self._stamp, boot=lambda: self.boot_ms / 1000, step=self._step)
         await self.log.start()
         await self.log.ensure_topics([EVENTS, TRUTH])
         self.producer = Producer(self.log._storage)
@@ -166,6 +176,12 @@ class LogMachine(AsyncMachine):
         self.now += by
         self.idle = False
 
+    @rule(by=passing)
+    def time_passes(self, by: int) -> None:
+        self.now += by
+        self.boot_ms += by
+        self.idle = False
+
     # What readers do
 
     @precondition(lambda self: any(p.position < p.next for p in self.partitions.values()))
@@ -216,14 +232,19 @@ class LogMachine(AsyncMachine):
     @rule(how=st.sampled_from(("compact", "retain")))
     def keep_up(self, how: str) -> None:
         self.idle = True
+        if self.kept_up_first is None:
+            self.kept_up_first = self.boot_ms
+        age = self.boot_ms - self.kept_up_first
+        for partition in self.partitions.values():
+            partition.ends.append((age, partition.next))
         if how == "compact":
             gone = self.wait(self.log.compact(TRUTH.name))
-            assert gone == sum(p.compact(self.now) for tp, p in self.partitions.items() if tp.topic == TRUTH.name)
+            assert gone == sum(p.compact(age) for tp, p in self.partitions.items() if tp.topic == TRUTH.name)
         else:
             assert EVENTS.retention_ms is not None
-            gone = self.wait(self.log.retain(EVENTS.name, self.now))
-            oldest = self.now - EVENTS.retention_ms
-            assert gone == sum(p.retain(oldest) for tp, p in self.partitions.items() if tp.topic == EVENTS.name)
+            gone = self.wait(self.log.retain(EVENTS.name))
+            old = age - EVENTS.retention_ms
+            assert gone == sum(p.retain(old) for tp, p in self.partitions.items() if tp.topic == EVENTS.name)
 
     # Ends
 

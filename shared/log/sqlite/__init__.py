@@ -20,7 +20,7 @@ from shared.log.faststream_driver import DriverBroker
 from shared.log.sqlite import erasing, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since
 from shared.log.sqlite.errors import LogUnavailable
-from shared.log.sqlite.file import Connect, connect
+from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
 from shared.settings import ConfigurationError
@@ -32,7 +32,8 @@ __all__ = ["STEPS", "LogUnavailable", "SqliteLog"]
 class SqliteLog:
     """`shared.log.Log` in a file.
 
-    `connect`, `step` (called with each of STEPS as it is reached) and `now` (ms since 1970) are for tests.
+    `connect`, `step` (called with each of STEPS as it is reached), `now` (ms since 1970) and `boot` (seconds since the
+    machine started) are for tests.
     """
 
     def __init__(
@@ -43,11 +44,12 @@ class SqliteLog:
         connect: Connect = connect,
         step: Step = lambda _: None,
         now: Callable[[], int] = wall_clock_ms,
+        boot: Callable[[], float] = boot_clock,
     ) -> None:
         self._connect = connect
         self._upkeep_every_s = upkeep_every_s
         self._upkeep: asyncio.Task[None] | None = None
-        self._storage = Storage(path, connect=connect, step=step, now=now)
+        self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
 
     async def start(self) -> None:
         """Open the file, or make it.
@@ -123,9 +125,16 @@ class SqliteLog:
         """Return how many records went: those with a later one of the same key, and nulls older than a day."""
         return await upkeep.compact(self._storage, self._connect, topic)
 
-    async def retain(self, topic: str, now: int) -> int:
-        """Return how many records went: older than the topic's retention at `now` (ms since 1970), and read by all."""
-        return await upkeep.retain(self._storage, topic, now)
+    async def retain(self, topic: str) -> int:
+        """Return how many records went: seen by an upkeep longer ago than the topic's retention, and read by all."""
+        return await upkeep.retain(self._storage, topic)
+
+    async def ahead_ms(self) -> int:
+        """Return by how much the newest record's time is ahead of the clock. See `shared.log.Stamping`."""
+        newest: int = await self._storage.read(
+            lambda connection: connection.execute("SELECT coalesce(max(time), 0) FROM partition").fetchone()[0]
+        )
+        return max(0, newest - self._storage.now())
 
     async def keep_up(self) -> None:
         """Compact, retain, and give room back, as happens by itself every so often."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from shared.log.sqlite import age
 from shared.log.sqlite.errors import LogUnavailable
 from shared.settings import ConfigurationError
 
@@ -78,6 +79,8 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'milestone'").fetchone():
+            connection.executescript(f"BEGIN IMMEDIATE; {age.SCHEMA}; COMMIT")  # an earlier release made the file
     except BaseException:
         connection.close()
         raise

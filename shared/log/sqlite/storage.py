@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from shared.log.sqlite.age import Reading, boot_id, tick
 from shared.log.sqlite.errors import LogUnavailable, unavailable
 from shared.log.sqlite.file import Connect, Presence, WriteTurn, boot_clock, open_reader, open_writer
 from shared.settings import ConfigurationError
@@ -96,7 +97,9 @@ class _Queued(msgspec.Struct):
 class Storage:
     """The open file. Nothing here runs SQLite on the event loop."""
 
-    def __init__(self, path: Path, *, connect: Connect, step: Step, now: Callable[[], int]) -> None:
+    def __init__(
+        self, path: Path, *, connect: Connect, step: Step, now: Callable[[], int], boot: Callable[[], float]
+    ) -> None:
         self.path = path
         self.now = now
         self.step = step
@@ -104,6 +107,7 @@ class Storage:
         self.ends: dict[int, int] = {}  # next offset by partition id, as last seen
         self.generations: dict[str, int] = {}  # of consumer groups, as last seen
         self.presence: Presence
+        self._boot = boot
         self._connect = connect
         self._queue: deque[_Queued] = deque()
         self._queued = asyncio.Event()
@@ -197,6 +201,14 @@ class Storage:
         self._queue.append(_Queued(operation, size, future))
         self._queued.set()
         return future
+
+    async def tick(self) -> int:
+        """Return the log's age in ms, and note where its partitions end. See `age`."""
+
+        def read_clocks(transaction: Transaction) -> int:
+            return tick(transaction.connection, Reading(boot_id(), int(self._boot() * 1000), self.now()))
+
+        return await self.submit(read_clocks)
 
     async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `work` gives, run between transactions on the connection that writes."""

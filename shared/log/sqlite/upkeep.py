@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from shared.errors import Unavailable
-from shared.log.sqlite.consumer import first_since
+from shared.log.sqlite.age import end_at, forget_milestones
 from shared.log.sqlite.errors import unavailable
 from shared.log.sqlite.file import Connect, open_reader
 from shared.log.sqlite.storage import Storage, Transaction
@@ -31,7 +31,7 @@ _OLD_TOMBSTONES = """
 WITH last AS MATERIALIZED (
     SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
 SELECT offset FROM record
-WHERE partition = :partition AND offset IN (SELECT offset FROM last) AND value IS NULL AND time < :before
+WHERE partition = :partition AND offset IN (SELECT offset FROM last) AND value IS NULL AND offset < :before
   AND offset < (SELECT next - 1 FROM partition WHERE id = :partition)
 """
 
@@ -39,23 +39,25 @@ WHERE partition = :partition AND offset IN (SELECT offset FROM last) AND value I
 async def compact(storage: Storage, connect: Connect, topic: str) -> int:
     """Return how many records went: those with a later one of the same key, and nulls older than a day."""
     known = await storage.topic(topic)
-    before = storage.now() - TOMBSTONE_MS
+    old = await storage.tick() - TOMBSTONE_MS
     gone = 0
     for partition in known.ids:
-        superseded, tombstones = await asyncio.to_thread(_doomed, storage, connect, partition, before)
+        superseded, tombstones = await asyncio.to_thread(_doomed, storage, connect, partition, old)
         # In this order: a null may go only after everything it covers has gone.
         for doomed in (superseded, tombstones):
             for at in range(0, len(doomed), _SLICE):
                 await _delete(storage, partition, doomed[at : at + _SLICE])
         gone += len(superseded) + len(tombstones)
+        await storage.submit(partial(_forget_milestones, partition=partition, old=old))
     return gone
 
 
-def _doomed(storage: Storage, connect: Connect, partition: int, before: int) -> tuple[list[int], list[int]]:
+def _doomed(storage: Storage, connect: Connect, partition: int, old: int) -> tuple[list[int], list[int]]:
     # A connection of its own: the scan of a large partition would hold up the readers.
     try:
         with closing(open_reader(storage.path, connect)) as connection:
             connection.execute("BEGIN")
+            before = end_at(connection, partition, old)
             found = [
                 [row[0] for row in connection.execute(query, {"partition": partition, "before": before})]
                 for query in (_SUPERSEDED, _OLD_TOMBSTONES)
@@ -75,34 +77,37 @@ async def _delete(storage: Storage, partition: int, offsets: Sequence[int]) -> N
     await storage.submit(delete)
 
 
-async def retain(storage: Storage, topic: str, now: int) -> int:
-    """Return how many records went: those older than the topic's retention at `now` (ms since 1970).
+async def retain(storage: Storage, topic: str) -> int:
+    """Return how many records went: those that an upkeep found here longer ago than the topic's retention.
 
-    What a group that reads the topic has yet to read stays, however old it is, or seems: a clock may be weeks ahead. A
-    compacted topic keeps what it keeps, whatever its age.
+    The time that has passed counts, whatever the clock says. Records that a group has yet to read stay, however old
+    they are. A compacted topic keeps its records, whatever their age.
     """
     known = await storage.topic(topic)
+    age = await storage.tick()
     if known.spec.cleanup == "compact" or known.spec.retention_ms is None:
         return 0
-    oldest = now - known.spec.retention_ms
+    old = age - known.spec.retention_ms
     gone = 0
     for partition in known.ids:
         # First the bound, at once and for good; then the rows below it, also those an earlier run left.
-        await storage.submit(partial(_raise_start, partition=partition, oldest=oldest))
+        await storage.submit(partial(_raise_start, partition=partition, old=old))
         while deleted := await storage.submit(partial(_delete_below_start, storage, partition=partition)):
             gone += deleted
     return gone
 
 
-def _raise_start(transaction: Transaction, partition: int, oldest: int) -> None:
-    first = first_since(transaction.connection, partition, oldest)
-    # None: all are older. The tail in the table, not this transaction's: newer records are not old.
-    start = first[0] if first is not None else None
+def _forget_milestones(transaction: Transaction, partition: int, old: int) -> None:
+    forget_milestones(transaction.connection, partition, old)
+
+
+def _raise_start(transaction: Transaction, partition: int, old: int) -> None:
     transaction.connection.execute(
-        "UPDATE partition SET start = max(start, min(coalesce(:start, next), "
+        "UPDATE partition SET start = max(start, min(:start, "
         "coalesce((SELECT min(offset) FROM committed WHERE partition = :partition), next))) WHERE id = :partition",
-        {"start": start, "partition": partition},
+        {"start": end_at(transaction.connection, partition, old), "partition": partition},
     )
+    forget_milestones(transaction.connection, partition, old)
 
 
 def _delete_below_start(storage: Storage, transaction: Transaction, partition: int) -> int:
@@ -138,7 +143,7 @@ async def keep_up(storage: Storage, connect: Connect) -> None:
     for known in tuple(storage.topics.values()):
         if known.spec.cleanup == "compact":
             await compact(storage, connect, known.spec.name)
-        await retain(storage, known.spec.name, storage.now())
+        await retain(storage, known.spec.name)
     await give_room_back(storage)
 
 

@@ -122,7 +122,8 @@ class Child:
             await self.round(f"r{number}")
             await self.read()
         await self.log.compact("truth")
-        await self.log.retain("old", 2**50)
+        await self.log.retain("old")  # notes where it ends
+        await self.log.retain("old")
         await self.log.keep_up()
         await self.round("last")
         await self.consumer.stop()
