@@ -97,6 +97,16 @@ class Client:
         body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": dict(filters)}
         return self._object("POST", "/chat", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
 
+    def mcp(self, message: bytes, headers: Mapping[str, str]) -> bytes:
+        """Return what `/mcp` answers to one JSON-RPC message, empty where there is nothing to say."""
+        manners = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        timeout = httpx.Timeout(WAIT_S, connect=5)
+        reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=timeout)
+        # The protocol has errors of its own, which come with a status too.
+        if reply.is_success or "jsonrpc" in _problem(reply):
+            return reply.content
+        raise RequestRefused(_sentence(reply))
+
     def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
         """Return `{status, documentId, chunkCount}` when the document is done, or `accepted` after WAIT_S."""
         data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags)}

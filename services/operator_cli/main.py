@@ -150,6 +150,15 @@ def store(side_port: SidePort = None) -> None:
 
 
 @app.command()
+def mcp(context: typer.Context) -> None:
+    """Let an agent of this machine use a running server: the Model Context Protocol over stdin and stdout."""
+    from services.operator_cli.commands.mcp import pipe  # noqa: PLC0415 - see above
+
+    with _client(context) as client:
+        pipe(client, sys.stdin.buffer, sys.stdout.buffer)
+
+
+@app.command()
 def init(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be made.")] = False,

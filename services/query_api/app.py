@@ -20,9 +20,11 @@ from prometheus_client import CollectorRegistry
 from services.query_api.answer import chat, query
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama, openai, vector_stores
+from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
+from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.documents import bulk_delete, events, views
 from services.query_api.documents.selection import DocumentSelector
@@ -124,6 +126,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "probed": Probed(parts.readiness, parts.registry),
         "version": index_page.Version(parts.version),
     }
+    tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [
         document.rag_ingest,
         document.rag_ingest_text,
@@ -161,6 +164,7 @@ def make_api(parts: ApiParts) -> Litestar:
         vector_stores.listed,
         vector_stores.shown,
         vector_stores.search,
+        mcp_route(McpEndpoint(tools, parts.version, keyless=not settings.keys)),
     ]
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [

@@ -1,6 +1,6 @@
 """Where a reader finds what an answer cites."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,6 +10,7 @@ from services.query_api.answer.answering import Answer
 from shared.answers import Passage
 
 _WORDS: Final = 6  # of a passage's beginning, by which a browser finds it in a page
+_WEB: Final = ("http://", "https://")
 _NO_TEXT: Final = frozenset("#|`>*-_=~[]<")  # a line that begins so reads otherwise in a page
 
 
@@ -34,14 +35,19 @@ class Links:
         """Return where the text of a document is."""
         return f"{self._base}/rag/documents/{document_id}/text"
 
-    def passage(self, metadata: dict[str, Any], text: str) -> str:
+    def page(self, metadata: Mapping[str, Any]) -> str:
+        """Return where the document is: its own address, else its text here."""
+        url = str(metadata.get("url") or "")
+        return url if url.startswith(_WEB) else self.document(metadata["documentId"])
+
+    def passage(self, metadata: Mapping[str, Any], text: str) -> str:
         """Return where the passage is: the document's own address, else its text here.
 
         No two passages share one, because clients count those of one address as one source, and `[n]` is the n-th.
         """
         url = str(metadata.get("url") or "")
         order = metadata.get("chunkOrder", 0)
-        if not url.startswith(("http://", "https://")):
+        if not url.startswith(_WEB):
             return f"{self.document(metadata['documentId'])}#chunk={order}"
         page, _, fragment = url.partition("#")
         if number := metadata.get("pageNumber"):

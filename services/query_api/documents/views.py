@@ -202,7 +202,9 @@ async def rag_documents(
     if wanted:
         must.append(Match("tags", tuple(wanted)))
     gone = () if status else (Match("last.status", ("deleted",)),)
-    return await library.page(Filter(must=tuple(must), must_not=gone), limit=limit, cursor=_parsed(cursor, ListCursor))
+    return await library.page(
+        Filter(must=tuple(must), must_not=gone), limit=limit, cursor=parsed_cursor(cursor, ListCursor)
+    )
 
 
 @get("/rag/documents/{document_id:str}", operation_id="rag_document", guards=[needs("query")])
@@ -248,7 +250,7 @@ async def rag_document_chunks(
     cursor: Cursor = None,
 ) -> ChunkPage:
     """Show the passages of a document's answering version in reading order."""
-    parsed = _parsed(cursor, ChunkCursor)
+    parsed = parsed_cursor(cursor, ChunkCursor)
     return await library.chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
 
 
@@ -324,7 +326,7 @@ def _cursor(cursor: ListCursor | ChunkCursor) -> str:
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
 
 
-def _parsed(cursor: str | None, kind: type[K]) -> K | None:
+def parsed_cursor(cursor: str | None, kind: type[K]) -> K | None:
     if not cursor:
         return None
     try:

@@ -1,0 +1,181 @@
+"""What an agent can do here: find passages, read a document, ask a question. All of it only reads."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
+from services.query_api.clients.links import Links
+from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
+from services.query_api.http.problems import invalid
+from services.query_api.search.filters import filter_of
+from services.query_api.search.search import Retriever, question_of
+from shared.answers import Turn
+from shared.contracts import TextFormat
+from shared.store import Filter, Match
+
+LONGEST_TEXT: Final = 50_000  # characters of one reply: agents pay for each
+MOST_RESULTS: Final = 50
+
+TopK = Annotated[int, msgspec.Meta(ge=1, le=MOST_RESULTS, description="How many passages to look at.")]
+Query = Annotated[str, msgspec.Meta(description="What to find: a question or key words, in any language.")]
+Source = Annotated[str | None, msgspec.Meta(description="Only documents of this source.")]
+Tags = Annotated[list[str] | None, msgspec.Meta(description="Only documents with one of these tags.")]
+
+
+class SearchArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What `search` takes."""
+
+    query: Query
+    top_k: TopK = 10
+    source: Source = None
+    tags: Tags = None
+
+
+class FetchArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What `fetch` takes."""
+
+    id: Annotated[str, msgspec.Meta(description="A document's id, as search gives it.")]
+    offset: Annotated[int, msgspec.Meta(ge=0, description="Where to begin, in characters: `nextOffset` of before.")] = 0
+
+
+class AskArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ask` takes."""
+
+    question: Annotated[str, msgspec.Meta(description="A question in full, which needs no other message.")]
+    top_k: TopK = 5
+    source: Source = None
+    tags: Tags = None
+
+
+class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that bears on a query, and its best passage."""
+
+    id: str
+    title: str
+    url: str
+    text: str
+    score: float
+
+
+class AgentResults(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents, best first."""
+
+    results: list[AgentResult]
+
+
+class AgentDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document's text, or a part of it."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+    metadata: dict[str, Any]
+
+
+class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that an answer may cite."""
+
+    number: int
+    id: str
+    title: str
+    url: str
+    text: str
+
+
+class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer; its `[n]` are the numbers of the sources."""
+
+    answer: str
+    sources: list[AgentSource]
+    model: str
+
+
+class AgentTools:
+    """The tools. Each raises Problem where the caller is at fault, and Unavailable where a part is away."""
+
+    def __init__(self, retriever: Retriever, answering: Answering, views: DocumentViews, public_url: str) -> None:
+        """Take the parts; `public_url` begins links where it isn't empty."""
+        self._retriever = retriever
+        self._answering = answering
+        self._views = views
+        self._public_url = public_url
+
+    def links(self, base_url: str) -> Links:
+        """Return what makes links for a caller who reached this server at `base_url`."""
+        return Links(self._public_url or base_url)
+
+    async def search(self, tenant: str, links: Links, asked: SearchArguments) -> AgentResults:
+        """Return the documents of the best passages, each once."""
+        found = await self._retriever.search(
+            tenant, question_of(asked.query, "query"), top_k=asked.top_k, where=_where(asked.source, asked.tags)
+        )
+        results: dict[str, AgentResult] = {}
+        for hit in found.hits:
+            id_ = hit.metadata["documentId"]
+            if id_ not in results:
+                results[id_] = AgentResult(
+                    id=id_,
+                    title=hit.metadata.get("title") or hit.metadata["path"],
+                    url=links.page(hit.metadata),
+                    text=hit.text,
+                    score=hit.score,
+                )
+        return AgentResults(results=list(results.values()))
+
+    async def fetch(self, tenant: str, links: Links, asked: FetchArguments) -> AgentDocument:
+        """Return a document's text from `offset` on."""
+        view = await self._views.view(tenant, asked.id)
+        text, text_format = await self._views.text(tenant, asked.id)
+        end = asked.offset + LONGEST_TEXT
+        if asked.offset > len(text):
+            raise invalid("offset", f"is {asked.offset}; the text has {len(text)} characters")
+        more = {"nextOffset": end} if end < len(text) else {}
+        metadata = {
+            "source": view.source,
+            "path": view.path,
+            "tags": list(view.tags),
+            "format": text_format,
+            "updatedAt": view.updated_at,
+            "characters": len(text),
+        }
+        return AgentDocument(
+            id=asked.id,
+            title=view.title or view.path,
+            text=text[asked.offset : end],
+            url=links.page({"documentId": asked.id, "url": view.url}),
+            metadata={**metadata, **more},
+        )
+
+    async def ask(self, tenant: str, links: Links, asked: AskArguments) -> AgentAnswer:
+        """Return an answer from the documents."""
+        question = question_of(asked.question, "question")
+        retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
+        request = AnswerRequest(tenant=tenant, turns=(Turn(role="user", content=question),), retrieval=retrieval)
+        answer = await self._answering.answer(request)
+        sources = [
+            AgentSource(
+                number=passage.number,
+                id=passage.metadata["documentId"],
+                title=passage.title,
+                url=links.passage(passage.metadata, passage.text),
+                text=passage.text,
+            )
+            for passage in answer.passages
+        ]
+        return AgentAnswer(answer=answer.text, sources=sources, model=answer.model)
+
+    async def documents(self, tenant: str, cursor: ListCursor | None) -> DocumentPage:
+        """Return a page of the tenant's documents, last changed first."""
+        where = Filter(must=(Match("tenant", (tenant,)),), must_not=(Match("last.status", ("deleted",)),))
+        return await self._views.page(where, limit=100, cursor=cursor)
+
+    async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
+        """Return a document's text, and how it is written."""
+        return await self._views.text(tenant, document_id)
+
+
+def _where(source: str | None, tags: list[str] | None) -> Filter:
+    given = {"source": source, "tags": tags}
+    return filter_of({name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,64 @@
+"""The Model Context Protocol at `/mcp`, for agents: `search`, `fetch`, `ask`, and the documents as resources.
+
+The protocol's library is the extra `mcp`. It takes a second to import, so the first request does that, in a thread.
+"""
+
+import asyncio
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from litestar import asgi
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope, Send
+
+from services.query_api.clients.agent_tools import AgentTools
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem
+
+if TYPE_CHECKING:
+    from services.query_api.clients.mcp_server import McpServer
+
+MISSING: Final = (
+    "this server was installed without MCP: add the extra `mcp` (make extras, or pip install 'sluice[mcp]')"
+)
+
+
+class McpEndpoint:
+    """The endpoint: every request stands alone, so any instance of the API can answer it."""
+
+    def __init__(self, tools: AgentTools, version: str, *, keyless: bool) -> None:
+        """Take what answers; `keyless` where no API key keeps strangers' web pages out."""
+        self._tools = tools
+        self._version = version
+        self._keyless = keyless
+        self._loading: asyncio.Task[McpServer] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request.
+
+        Raises:
+            Problem: 405, it is no POST; 501, the extra isn't installed.
+        """
+        if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here
+            raise Problem(405, "MCP is asked by POST; nothing is kept between requests", headers={"Allow": "POST"})
+        if find_spec("mcp") is None:
+            raise Problem(501, MISSING, code="NOT_INSTALLED")
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
+        server = await asyncio.shield(self._loading)
+        await server.handle(scope, receive, send)
+
+    def _load(self) -> "McpServer":
+        from services.query_api.clients.mcp_server import McpServer  # noqa: PLC0415 - an extra, and slow
+
+        return McpServer(self._tools, self._version, keyless=self._keyless)
+
+
+def mcp_route(endpoint: McpEndpoint) -> ASGIRouteHandler:
+    """Return the route of the endpoint."""
+
+    @asgi("/mcp", guards=[needs("query")], copy_scope=True)
+    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+        await endpoint(scope, receive, send)
+
+    return mcp
