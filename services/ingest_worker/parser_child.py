@@ -140,7 +140,7 @@ def _limit_memory(memory: int, for_images: int) -> None:
     """
     if sys.platform != "linux":
         return
-    import resource  # noqa: PLC0415 - not on every system
+    import resource  # not on every system
 
     with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 - not a file to keep
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
@@ -150,7 +150,7 @@ def _limit_memory(memory: int, for_images: int) -> None:
 def _allow_all_memory() -> None:
     if sys.platform != "linux":
         return
-    import resource  # noqa: PLC0415 - as above
+    import resource
 
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

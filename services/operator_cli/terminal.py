@@ -95,7 +95,7 @@ def progress(total: int, what: str) -> Iterator[ProgressStep]:
     if not err.is_terminal:
         yield lambda name: None  # noqa: ARG005 - the shape of a Step
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415 - only drawn here
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # only drawn here
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}", markup=False))
     with Progress(*columns, console=err, transient=True) as bar:

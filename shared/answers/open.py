@@ -69,14 +69,14 @@ async def _opened(url: str, history: int, openai_api_key: SecretStr) -> ChatMode
         return ChatModel(name=extractive.name, server="extractive", answers=extractive)
     if url.startswith("ollama:"):
         # The Ollama client is slow to import.
-        from shared.answers.ollama import OllamaAnswers  # noqa: PLC0415
-        from shared.model_server.ollama import ollama_address  # noqa: PLC0415
+        from shared.answers.ollama import OllamaAnswers
+        from shared.model_server.ollama import ollama_address
 
         ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), history)
         return ChatModel(name=ollama.name, server="ollama", answers=ollama)
     if url.startswith("openai+"):
-        from shared.answers.openai import OpenAiAnswers  # noqa: PLC0415
-        from shared.model_server.openai import openai_address  # noqa: PLC0415
+        from shared.answers.openai import OpenAiAnswers
+        from shared.model_server.openai import openai_address
 
         openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, history)
         await openai.check(_LOOK_S)
@@ -98,8 +98,8 @@ async def _found(history: int) -> "OllamaAnswers | None":
     except (OSError, TimeoutError):
         return None
 
-    from shared.answers.ollama import OllamaAnswers  # noqa: PLC0415
-    from shared.model_server.ollama import OllamaAddress, chat_model  # noqa: PLC0415
+    from shared.answers.ollama import OllamaAnswers
+    from shared.model_server.ollama import OllamaAddress, chat_model
 
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:

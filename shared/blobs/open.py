@@ -15,8 +15,8 @@ def open_blobs(setting: str, data: Path) -> Blobs:
     """
     scheme, separator, path = setting.partition(":")
     if scheme == "s3" and separator:
-        from shared.blobs.s3 import S3Blobs  # noqa: PLC0415 - a client that the other size needn't load
-        from shared.blobs.s3_address import s3_address  # noqa: PLC0415
+        from shared.blobs.s3 import S3Blobs  # a client that the other size needn't load
+        from shared.blobs.s3_address import s3_address
 
         return S3Blobs(s3_address(setting))
     if scheme != "file" or not separator:

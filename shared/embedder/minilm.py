@@ -166,8 +166,8 @@ class MiniLm:
         # Before the first use of tokenizers: its own threads would only take cores from the embedding ones, and
         # warn at every fork.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        import onnxruntime as ort  # noqa: PLC0415 - see TYPE_CHECKING
-        import tokenizers  # noqa: PLC0415
+        import onnxruntime as ort
+        import tokenizers
 
         folder = self._folder or package_folder()
         tokenizer_json = _pinned(folder / "tokenizer.json", TOKENIZER_SHA256)

@@ -19,17 +19,17 @@ def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder
     """
     # Each adapter is imported only where it is used: onnxruntime and the clients are slow to import.
     if setting == "minilm:":
-        from shared.embedder.minilm import MiniLm  # noqa: PLC0415
+        from shared.embedder.minilm import MiniLm
 
         return QueryCache(MiniLm())
     if setting.startswith("ollama:"):
-        from shared.embedder.ollama import ollama_embedder  # noqa: PLC0415
-        from shared.model_server.ollama import ollama_address  # noqa: PLC0415
+        from shared.embedder.ollama import ollama_embedder
+        from shared.model_server.ollama import ollama_address
 
         return QueryCache(ollama_embedder(ollama_address("SLUICE_EMBEDDER", setting)))
     if setting.startswith("openai+"):
-        from shared.embedder.openai import openai_embedder  # noqa: PLC0415
-        from shared.model_server.openai import openai_address  # noqa: PLC0415
+        from shared.embedder.openai import openai_embedder
+        from shared.model_server.openai import openai_address
 
         return QueryCache(openai_embedder(openai_address("SLUICE_EMBEDDER", setting), openai_api_key))
     raise ConfigurationError(

@@ -16,7 +16,7 @@ def open_log(setting: str, data: Path) -> Log:
     """
     scheme, _, rest = setting.partition(":")
     if setting.startswith("kafka://"):
-        from shared.log.kafka import KafkaLog, kafka_address  # noqa: PLC0415 - clients that the other size needn't load
+        from shared.log.kafka import KafkaLog, kafka_address  # clients that the other size needn't load
 
         return KafkaLog(kafka_address(setting))
     if scheme != "sqlite":

@@ -18,6 +18,6 @@ def open_store(settings: Settings, *, attach: bool = False) -> Store:
     if setting == "edge:":
         return EdgeStore(settings.data / "store", attach=attach)
     address = qdrant_address(setting)
-    from shared.store.qdrant.store import QdrantStore  # noqa: PLC0415 - half a second that the other size needn't spend
+    from shared.store.qdrant.store import QdrantStore  # half a second that the other size needn't spend
 
     return QdrantStore(address, settings.qdrant_api_key.get_secret_value() or None, settings.qdrant_prefix)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from services.operator_cli.commands.serve import serve_here
+from services.operator_cli.actions.serve import serve_here
 from shared.runtime import resources
 from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store
 from tests.faults.trap import Trap

@@ -207,7 +207,7 @@ def _kafka_uuid() -> str:
 
 
 def _container() -> Iterator[str]:
-    from testcontainers.community.kafka import KafkaContainer  # noqa: PLC0415 - only where Docker answers
+    from testcontainers.community.kafka import KafkaContainer  # only where Docker answers
 
     with KafkaContainer(IMAGE).with_kraft() as container:
         yield container.get_bootstrap_server()

@@ -242,7 +242,7 @@ def _create(url: str, name: str, files: dict[str, str], parameters: dict[str, in
 
 
 def _container() -> Iterator[str]:
-    from testcontainers.community.ollama import OllamaContainer  # noqa: PLC0415 - only where Docker answers
+    from testcontainers.community.ollama import OllamaContainer  # only where Docker answers
 
     with OllamaContainer(IMAGE) as container:
         url: str = container.get_endpoint()  # type: ignore[no-untyped-call]  # it has no types

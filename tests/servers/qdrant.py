@@ -30,7 +30,7 @@ def qdrant_server() -> Iterator[QdrantServer]:
         return
     if not docker_answers():
         pytest.skip(f"no Qdrant server: set {URL} or run Docker")
-    from testcontainers.community.qdrant import QdrantContainer  # noqa: PLC0415 - only where Docker answers
+    from testcontainers.community.qdrant import QdrantContainer  # only where Docker answers
 
     key = "a key of tests"
     with QdrantContainer(IMAGE, api_key=key) as container:

@@ -49,8 +49,8 @@ class Bucket:
 
     def objects(self) -> dict[str, Any]:
         """Return moto's own objects, by key."""
-        from moto.core.models import DEFAULT_ACCOUNT_ID  # noqa: PLC0415 - half a second, for those that ask for it
-        from moto.s3.models import s3_backends  # noqa: PLC0415
+        from moto.core.models import DEFAULT_ACCOUNT_ID  # half a second, for those that ask for it
+        from moto.s3.models import s3_backends
 
         return dict(s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.name].keys.items())
 
@@ -69,12 +69,12 @@ class S3Server:
     """The server; tests set what fails, and read the requests."""
 
     def __init__(self) -> None:
-        from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - see above
+        from moto.moto_server.werkzeug_app import (
             DomainDispatcherApplication,
             MotoRequestHandler,
             create_backend_app,
         )
-        from werkzeug.serving import make_server  # noqa: PLC0415
+        from werkzeug.serving import make_server
 
         class Quiet(MotoRequestHandler):
             def log(self, *arguments: object) -> None:
@@ -115,8 +115,8 @@ class S3Server:
         self._thread.start()
 
     def close(self) -> None:
-        from moto.core.models import DEFAULT_ACCOUNT_ID  # noqa: PLC0415 - see above
-        from moto.s3.models import s3_backends  # noqa: PLC0415
+        from moto.core.models import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
 
         self.mend()
         self._server.shutdown()

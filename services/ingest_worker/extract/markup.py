@@ -11,7 +11,7 @@ def parsed(source: bytes, *, encoding: str | None = None) -> "_Element | None":
 
     `encoding` overrules the declaration.
     """
-    from lxml import etree  # noqa: PLC0415 - heavy libraries are for the parser processes alone
+    from lxml import etree  # heavy libraries are for the parser processes alone
 
     parser = etree.XMLParser(
         encoding=encoding,

@@ -45,7 +45,7 @@ def smaller(line: "NDArray[Any]") -> "NDArray[Any]":
 
     Recognition makes every line 48 pixels tall, and takes its time by the width that follows from that.
     """
-    import numpy as np  # noqa: PLC0415 - for the parser processes alone
+    import numpy as np  # for the parser processes alone
 
     height, width = line.shape[:2]
     if height < _CLEAR or width < _LONG * height:
@@ -56,7 +56,7 @@ def smaller(line: "NDArray[Any]") -> "NDArray[Any]":
 
 @cache
 def _engine() -> Any:
-    from rapidocr import RapidOCR  # noqa: PLC0415 - seconds that only those pay who read images
+    from rapidocr import RapidOCR  # seconds that only those pay who read images
 
     class Engine(RapidOCR):
         def recognize_txt(self, img: "list[NDArray[Any]]") -> Any:

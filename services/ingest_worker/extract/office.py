@@ -48,7 +48,7 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
         raise Rejected(f"{hints.name} is locked by a password", "password")
     if importlib.util.find_spec("kreuzberg") is None:
         raise Rejected(f"{hints.name} is not read without the office extra: make extras", "unsupported")
-    import kreuzberg  # noqa: PLC0415 - native code that only the parser processes load
+    import kreuzberg  # native code that only the parser processes load
 
     # No cache: it would keep strangers' texts in a folder of its own. No OCR: that is our own extra.
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)  # type: ignore[call-arg]  # its stubs lag

@@ -39,7 +39,7 @@ def declared_charset(data: bytes) -> str | None:
 
 def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
     """Return the tree, and whether libxml2's own limits cut it off."""
-    from lxml import etree, html  # noqa: PLC0415 - heavy libraries are for the parser processes alone
+    from lxml import etree, html  # heavy libraries are for the parser processes alone
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
     try:
@@ -84,7 +84,7 @@ class _Flat(HTMLParser):
 
 
 def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
-    from lxml import etree  # noqa: PLC0415 - as above
+    from lxml import etree
 
     page = _Page()
     walk = etree.iterwalk(tree, events=("start", "end"))

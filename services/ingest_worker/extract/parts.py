@@ -14,7 +14,7 @@ def told(parts: Iterable[tuple[str, bytes]], hints: Hints) -> tuple[list[str], l
     Raises:
         Rejected: code `too_large`, when containers are nested too deeply.
     """
-    from services.ingest_worker.extract import extract  # noqa: PLC0415 - it knows all formats, this one's too
+    from services.ingest_worker.extract import extract  # it knows all formats, this one's too
 
     if hints.depth >= _DEPTH:
         raise Rejected(f"{hints.name} is nested in more than {_DEPTH} files", "too_large")

@@ -30,7 +30,7 @@ def read_as(
     Raises:
         Rejected: code `password` or `damaged`.
     """
-    import python_calamine as calamine  # noqa: PLC0415 - native code that only the parser processes load
+    import python_calamine as calamine  # native code that only the parser processes load
 
     texts: list[str] = []
     unread: list[str] = []

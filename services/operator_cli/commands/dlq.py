@@ -42,7 +42,7 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """List dead letters, the newest failure first. In a pipe: tab-separated lines."""
-    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+    from services.operator_cli.terminal import console, print_json, print_rows
 
     filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
     page = _client(context).dead_letters(limit=limit, **filters)
@@ -63,7 +63,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show why a record was set aside, and the record."""
-    from services.operator_cli.terminal import print_json, print_rows  # noqa: PLC0415 - see above
+    from services.operator_cli.terminal import print_json, print_rows
 
     client = _client(context)
     if record:
@@ -143,7 +143,7 @@ def _chosen(ids: list[str] | None, filters: dict[str, str], *, everything: bool)
 
 
 def _settle(client: "Client", how: str, chosen: list[dict[str, Any]], *, dry_run: bool, as_json: bool) -> None:
-    from services.operator_cli.terminal import console, print_json, print_rows  # noqa: PLC0415 - see above
+    from services.operator_cli.terminal import console, print_json, print_rows
 
     items = [each for choice in chosen for each in client.settle_dead_letters(how, {**choice, "dryRun": dry_run})]
     counts = dict(sorted(Counter(each["outcome"] for each in items).items()))
@@ -163,12 +163,12 @@ def _told(value: Any) -> Any:
 
 
 def _client(context: typer.Context) -> "Client":
-    from services.operator_cli.client import Client  # noqa: PLC0415 - see above
+    from services.operator_cli.client import Client
 
     return context.with_resource(Client(context.obj))
 
 
 def _misused(sentence: str) -> Exception:
-    from services.operator_cli.client import Misuse  # noqa: PLC0415 - see above
+    from services.operator_cli.client import Misuse
 
     return Misuse(sentence)

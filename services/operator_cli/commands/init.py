@@ -1,134 +1,25 @@
-"""`sluice init`: what the pipeline stands on, looked at, made where it is missing, and never changed."""
+"""`sluice init`."""
 
-import asyncio
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
-import msgspec
+import typer
 
-from services.ingest_worker.chunk import CHUNKER
-from shared.embedder.open import open_embedder
-from shared.log import Log
-from shared.log.open import open_log
-from shared.runtime.data_lock import lock_data_folder
-from shared.runtime.logging_setup import configure_logging
-from shared.runtime.resources import make_missing, wanted_generation, wanted_topics
-from shared.settings import ConfigurationError, Settings, load_settings
-from shared.state.index import GENERATIONS, Generation, serving
-from shared.state.ledger import COLLECTION as LEDGER
-from shared.store import Filter, Match, Store
-from shared.store.open import open_store
-from shared.topics import TopicDifference, TopicInspection
-
-State = Literal["there", "missing", "created", "unfit"]
+from services.operator_cli.options import Json
 
 
-class InitStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A topic, or something in the index, as it was found or made."""
+def init(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be created.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Create missing topics and collections; report how existing ones differ. Exit code 1: one can't be used."""
+    from services.operator_cli.actions.init import initialise_here, lines
+    from services.operator_cli.terminal import console, print_json
 
-    kind: Literal["topic", "generation", "collection"]
-    name: str
-    state: State
-    partitions: int | None = None  # of a topic that is there
-    differences: tuple[TopicDifference, ...] = ()  # from what was asked for
-
-
-def initialise_here(*, dry_run: bool) -> tuple[InitStep, ...]:
-    """Return every part, by the environment's settings. Raises as `initialise` does."""
-    settings = load_settings()
-    # What the command prints says it all; below that, only what goes wrong.
-    configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
-    return asyncio.run(initialise(settings, dry_run=dry_run))
-
-
-async def initialise(settings: Settings, *, dry_run: bool) -> tuple[InitStep, ...]:
-    """Return every part; what was missing is made, unless a topic is unfit or it is a `dry_run`.
-
-    Raises:
-        ConfigurationError: a setting can't work, or the index was built with others.
-        Unavailable: a part is away.
-    """
-    async with AsyncExitStack() as stack:
-        if dry_run and settings.keeps_data and not settings.data.exists():
-            # Opening an embedded part would make it.
-            elsewhere = stack.enter_context(tempfile.TemporaryDirectory())
-            settings = settings.model_copy(update={"data": Path(elsewhere)})
-        if settings.keeps_data:
-            settings.data.mkdir(parents=True, exist_ok=True)
-        log = open_log(settings.log, settings.data)
-        store = open_store(settings, attach=_served(settings, stack))
-        embedder = open_embedder(settings.embedder, settings.openai_api_key)
-        for close in (log.stop, store.close, embedder.close):
-            stack.push_async_callback(close)
-        for start in (log.start, store.start, embedder.start):
-            await start()
-
-        wanted = wanted_generation(settings, CHUNKER, embedder.model)
-        found = await _parts(settings, log, store, wanted)
-        missing = [part for part in found if part.state == "missing"]
-        if dry_run or not missing or any(part.state == "unfit" for part in found):
-            return found
-        await make_missing(settings, log, store, await serving(store, wanted))
-        made = await _parts(settings, log, store, wanted)
-        return tuple(
-            msgspec.structs.replace(now, state="created") if before in missing else now
-            for before, now in zip(found, made, strict=True)
-        )
-
-
-async def _parts(settings: Settings, log: Log, store: Store, wanted: Generation) -> tuple[InitStep, ...]:
-    collections = await store.collections()
-    state, generation = await _generation(store, collections, wanted)
-    return (
-        *(_topic(each) for each in await log.inspect_topics(wanted_topics(settings, generation))),
-        InitStep(kind="generation", name=generation.id, state=state),
-        *(
-            InitStep(kind="collection", name=name, state="there" if name in collections else "missing")
-            for name in (LEDGER, generation.heads, generation.chunks)
-        ),
-    )
-
-
-async def _generation(store: Store, collections: Sequence[str], wanted: Generation) -> tuple[State, Generation]:
-    """Return the generation that answers, or the one that the settings ask for where there is none."""
-    answering = Filter(must=(Match("state", ("serving",)),))
-    if GENERATIONS not in collections or not await store.count(GENERATIONS, answering):
-        return "missing", wanted
-    return "there", await serving(store, wanted)
-
-
-def _topic(found: TopicInspection) -> InitStep:
-    state: State = "missing" if found.partitions is None else "there" if found.fit else "unfit"
-    return InitStep(
-        kind="topic", name=found.topic, state=state, partitions=found.partitions, differences=found.differences
-    )
-
-
-def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
-    """Yield what an operator reads: a line each, and below it how it differs and what to do."""
-    for part in parts:
-        size = "" if part.partitions is None else f"  {part.partitions} partition{'s' * (part.partitions != 1)}"
-        yield f"{part.state:9}{part.kind:12}{part.name}{size}"
-        for each in part.differences:
-            yield f"{'':9}{each.weight}: {each}: {each.why}"
-            if each.mend is not None:
-                yield f"{'':9}mend: {each.mend}"
-    missing = sum(part.state == "missing" for part in parts)
-    if missing and any(part.state == "unfit" for part in parts):
-        yield f"{missing} missing, and not made before what is unfit is mended"
-    elif missing and dry_run:
-        yield f"{missing} missing; `sluice init` makes them"
-
-
-def _served(settings: Settings, stack: AsyncExitStack) -> bool:
-    """Return whether another process runs the embedded store; else own its folder as long as `stack` is open."""
-    if settings.store != "edge:":
-        return False
-    try:
-        stack.enter_context(lock_data_folder(settings.data))
-    except ConfigurationError:
-        return True
-    return False
+    parts = initialise_here(dry_run=dry_run)
+    if as_json:
+        print_json({"dryRun": dry_run, "parts": parts})
+    else:
+        for line in lines(parts, dry_run=dry_run):
+            console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken in two
+    raise typer.Exit(1 if any(part.state == "unfit" for part in parts) else 0)

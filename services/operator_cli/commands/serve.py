@@ -1,66 +1,20 @@
-"""`sluice serve`: settings, logs, and what a person sees while all of it starts."""
+"""`sluice serve`."""
 
-import sys
-from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
+import typer
 
-from services.operator_cli.terminal import console
-from services.standalone.serve import serve
-from shared.runtime.logging_setup import configure_logging
-from shared.settings import load_settings
-from shared.version import VERSION
-
-QUESTION = "When is the tower open in October?"
+from services.operator_cli.options import Host, Port
 
 
-def serve_here(overrides: Mapping[str, object]) -> int:
-    """Return the exit code once the server has stopped; 0 after SIGINT or SIGTERM.
+def serve(
+    host: Host = None,
+    port: Port = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of what is kept; else SLUICE_DATA, else ./data.")] = None,
+) -> None:
+    """Run all of Sluice in this process until Ctrl-C."""
+    from services.operator_cli.actions.serve import serve_here
 
-    Raises:
-        ConfigurationError: a setting can't work, the port is taken, or the folder is in use.
-    """
-    settings = load_settings(**overrides)
-    # A person at a terminal reads the welcome and what goes wrong; events of every document, only when asked.
-    quiet = sys.stderr.isatty() and "log_level" not in settings.model_fields_set
-    level = "warning" if quiet else settings.log_level
-    configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
-    return serve(settings, Welcome(console(), keys=bool(settings.keys)))
-
-
-class Welcome:
-    """Tells a person on stdout that the server is up, and what to try first."""
-
-    def __init__(self, out: Console, *, keys: bool) -> None:
-        self._out = out
-        self._key = ' -H "Authorization: Bearer $SLUICE_API_KEY"' if keys else ""
-
-    def ready(self, url: str) -> None:
-        """Say where it listens, with two lines to paste."""
-        self._print(f"Sluice {VERSION} listens on {url}  (Ctrl-C stops it)")
-        self._print("\nAsk it something:\n")
-        for line in curl_lines(url, self._key):
-            self._print(f"  {line}")
-        self._print("")
-
-    def progress(self, done: int, of: int, name: str) -> None:
-        """Say that a sample document is in."""
-        self._print(f"  sample {done:2} of {of}  {name}")
-
-    def loaded(self, count: int) -> None:
-        """Say that all samples are in."""
-        self._print(f"The sample library is loaded: {count} documents. SLUICE_SAMPLES=off leaves it out.")
-
-    def _print(self, line: str) -> None:
-        # soft_wrap: a curl line broken by the terminal's width would not work when pasted
-        self._out.print(line, markup=False, soft_wrap=True)
-        sys.stdout.flush()
-
-
-def curl_lines(url: str, key: str = "") -> tuple[str, str]:
-    """Return a search and a question as shell lines that work when pasted; `key` is put in as it is."""
-    kind = f"{key} -H 'Content-Type: application/json'"
-    return (
-        f'curl -s {url}/rag/search{kind} -d \'{{"query": "tickets for the boat", "topK": 2}}\'',
-        f'curl -s {url}/chat{kind} -d \'{{"message": "{QUESTION}", "useRag": true}}\'',
-    )
+    given = {"host": host, "port": port, "data": data}
+    raise typer.Exit(serve_here({name: value for name, value in given.items() if value is not None}))

@@ -49,7 +49,7 @@ class McpEndpoint:
         await server.handle(scope, receive, send)
 
     def _load(self) -> "McpServer":
-        from services.query_api.clients.mcp_server import McpServer  # noqa: PLC0415 - an extra, and slow
+        from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
 
         return McpServer(self._tools, self._version, keyless=self._keyless)
 

@@ -105,7 +105,7 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
 
 def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
     """Return the main text as Markdown; trafilatura prunes the tree it is given."""
-    import trafilatura  # noqa: PLC0415 - for the parser processes alone
+    import trafilatura  # for the parser processes alone
 
     try:
         text = trafilatura.extract(

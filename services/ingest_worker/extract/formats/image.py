@@ -20,8 +20,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if not ocr.installed():
         raise Rejected(f"{hints.name} holds no text, 1 image, {ocr.INSTALL}", "empty")
-    import numpy as np  # noqa: PLC0415 - for the parser processes alone
-    from PIL import Image, ImageOps, ImageSequence  # noqa: PLC0415
+    import numpy as np  # for the parser processes alone
+    from PIL import Image, ImageOps, ImageSequence
 
     Image.MAX_IMAGE_PIXELS = None  # we look at the size ourselves
     try:

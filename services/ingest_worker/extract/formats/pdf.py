@@ -149,8 +149,8 @@ def _hyphen(match: re.Match[str]) -> str:
 
 
 def _by_pdfium(data: bytes) -> _Read:
-    import pypdfium2  # noqa: PLC0415 - native code that only the parser processes load
-    import pypdfium2.raw  # noqa: PLC0415
+    import pypdfium2  # native code that only the parser processes load
+    import pypdfium2.raw
 
     try:
         document = pypdfium2.PdfDocument(data)
@@ -213,8 +213,8 @@ def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool
 
     What is `filled` into a form is text as well.
     """
-    import pypdfium2  # noqa: PLC0415 - as above
-    import pypdfium2.raw as pdfium  # noqa: PLC0415
+    import pypdfium2
+    import pypdfium2.raw as pdfium
 
     try:
         page = document[number]
@@ -233,7 +233,7 @@ def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool
 
 def _shows(page: Any, *, blank: bool) -> bool:
     """Return whether anything is on a blank page, or a picture covers half of one that isn't."""
-    import pypdfium2.raw as pdfium  # noqa: PLC0415 - as above
+    import pypdfium2.raw as pdfium
 
     if blank:
         return bool(pdfium.FPDFPage_CountObjects(page) > 0)
@@ -243,7 +243,7 @@ def _shows(page: Any, *, blank: bool) -> bool:
 
 
 def _language(document: Any) -> str:
-    import pypdfium2.raw as pdfium  # noqa: PLC0415 - as above
+    import pypdfium2.raw as pdfium
 
     size = pdfium.FPDFCatalog_GetLanguage(document, None, 0)
     if not 0 < size <= _LANGUAGE_BYTES:
@@ -254,8 +254,8 @@ def _language(document: Any) -> str:
 
 
 def _by_pypdf(data: bytes, hints: Hints) -> _Read:
-    from pypdf import PdfReader  # noqa: PLC0415 - half a second that only the parser processes pay
-    from pypdf.errors import DependencyError, FileNotDecryptedError  # noqa: PLC0415
+    from pypdf import PdfReader  # half a second that only the parser processes pay
+    from pypdf.errors import DependencyError, FileNotDecryptedError
 
     try:
         reader = PdfReader(io.BytesIO(data))

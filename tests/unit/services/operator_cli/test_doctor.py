@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.operator_cli.commands import doctor
+from services.operator_cli.actions import doctor
 from services.operator_cli.main import main
 from shared.settings import Settings
 from tests.servers.s3 import Bucket

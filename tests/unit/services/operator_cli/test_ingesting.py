@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from services.operator_cli.actions.ingest import IngestOptions, ingest
 from services.operator_cli.client import Client
-from services.operator_cli.commands.ingest import IngestOptions, ingest
 from shared.ids import bytes_hash
 from tests.unit.services.operator_cli.conftest import Sluice, Wire
 

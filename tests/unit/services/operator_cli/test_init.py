@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.operator_cli.commands.init import InitStep, initialise, lines
+from services.operator_cli.actions.init import InitStep, initialise, lines
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
 from shared.settings import ConfigurationError, Settings

@@ -141,7 +141,7 @@ def test_removing_asks_and_dry_run_only_tells(sluice: Sluice, wire: Wire) -> Non
     unconfirmed = sluice("documents", "rm", "d1")
     dry = sluice("documents", "rm", "d1", "--dry-run")
 
-    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1 should be removed\n")
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to delete 1 documents without being asked\n")
     assert (dry.code, dry.out) == (0, "d1\ts\ta.md\n")
     assert {each.method for each in wire.seen} == {"GET"}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from services.operator_cli.actions.remove import metadata_filters
 from services.operator_cli.client import Misuse
-from services.operator_cli.commands.remove import metadata_filters
 from tests.unit.services.operator_cli.conftest import Ran, Sluice, Wire
 
 DOCUMENTS, ERASE, FORGET = "/rag/documents", "/ops/erase", "/ops/forget"

@@ -44,7 +44,7 @@ def _typed(value: str) -> Any:
 
 def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool, as_json: bool) -> int:
     """Delete the documents that fit and return the exit code: 1, where one was not deleted."""
-    from services.operator_cli.terminal import console, print_json, progress  # noqa: PLC0415 - slow to import
+    from services.operator_cli.terminal import console, print_json, progress  # slow to import
 
     matched = client.count_doomed(chosen)
     if dry_run or not matched:
@@ -73,7 +73,7 @@ def erase(
     client: "Client", ids: Sequence[str], source: str | None, *, yes: bool, dry_run: bool, wait: bool, as_json: bool
 ) -> int:
     """Erase documents and return the exit code: 1, where one was not erased, or something of one was found again."""
-    from services.operator_cli.terminal import console, print_json, progress  # noqa: PLC0415 - slow to import
+    from services.operator_cli.terminal import console, print_json, progress  # slow to import
 
     if bool(ids) == bool(source):
         raise Misuse("name document ids, or a --source, and not both")
@@ -131,7 +131,7 @@ def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: i
 
 
 def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
-    from services.operator_cli.terminal import console  # noqa: PLC0415 - slow to import
+    from services.operator_cli.terminal import console  # slow to import
 
     for each in items:
         said = each.get("error") or each[what]

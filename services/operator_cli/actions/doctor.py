@@ -1,0 +1,254 @@
+"""What a Sluice here needs, checked one by one, each with the fix."""
+
+import asyncio
+import errno
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import msgspec
+
+from services.operator_cli.client import Client, CommandError
+from shared.contracts import DEFAULT_TENANT, BlobRef
+from shared.errors import Rejected, Unavailable
+from shared.settings import ConfigurationError, Settings, load_settings
+
+if TYPE_CHECKING:
+    from shared.embedder import Model
+
+Verdict = Literal["ok", "warning", "failed"]
+
+PYTHON_NEEDED: Final = (3, 11)
+SPACE_NEEDED: Final = 500 * 1000**2  # bytes: a log, an index and blobs of some ten thousand pages
+CONNECT_S: Final = 3.0
+BUCKET_S: Final = 10.0
+_PORTS: Final = {
+    "http": 80,
+    "https": 443,
+    "kafka": 9092,
+    "ollama": 11434,
+    "openai": 443,
+    "qdrant+http": 6333,
+    "qdrant+https": 6333,
+}
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One finding; `fix` says what to do unless all is well."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    fix: str | None = None
+
+
+def examine() -> Iterator[Check]:
+    """Yield every check as it is made; one that can't be made says why."""
+    yield python(sys.version_info[:2])
+    try:
+        settings = load_settings()
+    except ConfigurationError as error:
+        yield Check(
+            name="settings", verdict="failed", found=str(error), fix="set the variable named to a value it takes"
+        )
+        return
+    yield Check(name="settings", verdict="ok", found="every SLUICE_ variable has a value it takes")
+    yield folder(settings.data)
+    yield space(settings.data)
+    yield door(settings)
+    yield weights(settings.embedder)
+    for variable, setting in (
+        ("SLUICE_LOG", settings.log),
+        ("SLUICE_STORE", settings.store),
+        ("SLUICE_EMBEDDER", settings.embedder),
+        ("SLUICE_CHAT", settings.chat),
+        ("SLUICE_BLOBS", settings.blobs),
+    ):
+        for each in _models(setting) if variable == "SLUICE_CHAT" else [setting]:
+            yield part(variable, each)
+
+
+def python(version: tuple[int, int]) -> Check:
+    """Return whether this Python is new enough."""
+    shown = ".".join(map(str, version))
+    if version >= PYTHON_NEEDED:
+        return Check(name="python", verdict="ok", found=f"Python {shown}")
+    needed = ".".join(map(str, PYTHON_NEEDED))
+    return Check(
+        name="python", verdict="failed", found=f"Python {shown} is older than {needed}", fix="make PYTHON=python3.11"
+    )
+
+
+def folder(data: Path) -> Check:
+    """Return whether the data folder can be written, or made."""
+    there = _nearest(data)
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        state = "can be written" if there == data else f"will be made in {there}"
+        return Check(name="folder", verdict="ok", found=f"SLUICE_DATA={data} {state}")
+    reason = "can't be written" if there.is_dir() else "is not a folder"
+    return Check(
+        name="folder", verdict="failed", found=f"SLUICE_DATA={data}: {there} {reason}", fix="set SLUICE_DATA to another"
+    )
+
+
+def space(data: Path) -> Check:
+    """Return whether the disk of the data folder has room."""
+    free = shutil.disk_usage(_nearest(data)).free
+    shown = f"{free / 1000**3:.1f} GB are free for {data}"
+    if free >= SPACE_NEEDED:
+        return Check(name="disk", verdict="ok", found=shown)
+    needed = f"{SPACE_NEEDED / 1000**3:.1f} GB"
+    return Check(name="disk", verdict="warning", found=shown, fix=f"free {needed}, or set SLUICE_DATA elsewhere")
+
+
+def door(settings: Settings) -> Check:
+    """Return whether a Sluice answers, or else whether its port is free."""
+    try:
+        with Client() as client:
+            said, ready = client.landing(), client.readiness()
+    except CommandError as error:
+        return _port(settings, str(error))
+    except ConfigurationError:  # port 0: it will be a free one
+        return Check(name="server", verdict="ok", found="none is looked for: SLUICE_PORT=0 takes any free port")
+    if said.get("name") != "Sluice":
+        return _taken(settings, f"what answers at {client.url} is no Sluice")
+    found = f"Sluice {said.get('version')} answers at {client.url}"
+    troubles = [f"{name}: {trouble}" for name, trouble in ready.get("checks", {}).items() if trouble]
+    if not troubles:
+        return Check(name="server", verdict="ok", found=found)
+    return Check(
+        name="server",
+        verdict="failed",
+        found=f"{found}, but is not ready: {'; '.join(troubles)}",
+        fix="mend the part named; the server goes on by itself",
+    )
+
+
+def _port(settings: Settings, answer: str) -> Check:
+    if os.environ.get("SLUICE_URL"):
+        return Check(name="server", verdict="failed", found=answer, fix="start it, or set SLUICE_URL to where it is")
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        with closing(socket.socket(family, kind, protocol)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return _taken(settings, f"port {settings.port} is taken: {answer}")
+        shown = (
+            f"SLUICE_HOST={settings.host} SLUICE_PORT={settings.port} can't be listened on: {error.strerror or error}"
+        )
+        return Check(name="server", verdict="failed", found=shown, fix="set them to an address of this machine")
+    return Check(name="server", verdict="ok", found=f"not running; port {settings.port} is free for `sluice serve`")
+
+
+def _taken(settings: Settings, found: str) -> Check:
+    return Check(
+        name="server", verdict="failed", found=found, fix=f"set SLUICE_PORT to another, such as {settings.port + 1}"
+    )
+
+
+def weights(setting: str) -> Check:
+    """Return whether the built-in model is there, unaltered, and loads."""
+    if setting != "minilm:":
+        return Check(name="weights", verdict="ok", found=f"not needed by SLUICE_EMBEDDER={setting}")
+    from shared.embedder.open import open_embedder  # numpy is slow to import
+
+    async def loaded() -> "Model":
+        embedder = open_embedder(setting)
+        try:
+            await embedder.start()
+            return embedder.model
+        finally:
+            await embedder.close()
+
+    try:
+        model = asyncio.run(loaded())
+    except ConfigurationError as error:
+        return Check(name="weights", verdict="failed", found=str(error), fix="remove .venv, then run make again")
+    return Check(name="weights", verdict="ok", found=f"{model.name} is as pinned, and loads")
+
+
+def part(variable: str, setting: str) -> Check:
+    """Return whether what the setting names can be reached."""
+    name = variable.removeprefix("SLUICE_").lower()
+    if setting == "auto:":
+        from shared.answers.open import open_models  # for this setting alone
+
+        answering = asyncio.run(open_models(setting)).default.name
+        return Check(name=name, verdict="ok", found=f"{variable}=auto: answers by {answering}")
+    if setting.startswith("s3:"):
+        return bucket(variable, setting)
+    targets = list(_targets(setting))
+    if not targets:
+        return Check(name=name, verdict="ok", found=f"{variable}={setting} is part of Sluice itself")
+    refusals = [refusal for host, port in targets if (refusal := _refusal(host, port))]
+    shown = ", ".join(f"{host}:{port}" for host, port in targets)
+    if not refusals:
+        return Check(name=name, verdict="ok", found=f"{variable}: {shown} can be reached")
+    return Check(
+        name=name,
+        verdict="failed",
+        found=f"{variable}: {'; '.join(refusals)}",
+        fix=f"start it, or set {variable} to where it is",
+    )
+
+
+def bucket(variable: str, setting: str) -> Check:
+    """Return whether the bucket takes our credentials, lists, and says of what isn't there that it is missing."""
+    from shared.blobs.s3 import S3Blobs  # for this setting alone
+    from shared.blobs.s3_address import s3_address
+
+    try:
+        blobs = S3Blobs(s3_address(setting), timeout_s=BUCKET_S)
+        asyncio.run(blobs.get(DEFAULT_TENANT, str(UUID(int=0)), BlobRef(sha256="0" * 64, size=0)))
+    except Rejected:
+        return Check(name="blobs", verdict="ok", found=f"{variable}: the bucket can be read")
+    except ConfigurationError as error:
+        return Check(name="blobs", verdict="failed", found=str(error), fix=f"set {variable} to a value it takes")
+    except Unavailable as error:
+        found = f"{variable}: {error.sentence}"
+        return Check(name="blobs", verdict="failed", found=found, fix=f"start it, or set {variable} to where it is")
+    raise AssertionError("no content has this hash")
+
+
+def _models(setting: str) -> list[str]:
+    """Return the addresses in SLUICE_CHAT, without their aliases."""
+    from shared.answers.open import entries  # it reads the same
+
+    return [url for _, url in entries(setting)]
+
+
+def _targets(setting: str) -> Iterator[tuple[str, int]]:
+    """Yield host and port of every server a setting names, as in `kafka://a:9092,b:9092` or `qdrant+http://q:6333`."""
+    scheme, there, rest = setting.partition("://")
+    if not there or scheme == "file":
+        return
+    fallback = _PORTS.get(scheme, _PORTS.get(scheme.rpartition("+")[2], 0))
+    for server in rest.partition("/")[0].split(","):
+        parsed = urlsplit(f"//{server}")
+        try:
+            port = parsed.port or fallback
+        except ValueError:
+            port = 0
+        yield parsed.hostname or "", port
+
+
+def _refusal(host: str, port: int) -> str | None:
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except OSError as error:
+        return f"{host}:{port} can't be reached: {error.strerror or error}"
+    return None
+
+
+def _nearest(path: Path) -> Path:
+    """Return the path, or the nearest thing above it that exists."""
+    return next(each for each in (path, *path.absolute().parents) if each.exists())

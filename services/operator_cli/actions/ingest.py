@@ -1,0 +1,203 @@
+"""`sluice ingest`: compare, load, remove what is missing, and go on watching."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from services.operator_cli.actions.remove import confirm
+from services.operator_cli.bulk_load import Done, LoadOutcome, load, missing, outcome, remove, to_send
+from services.operator_cli.client import Client, CommandError, Misuse, ServerAway
+from services.operator_cli.folder_watch import Watched, stamps
+from services.operator_cli.local_files import FoundFile, files_at, wanted
+from services.operator_cli.terminal import console, print_line, progress
+
+SOURCE: Final = "files"
+STDIN: Final = "-"
+LOOK_EVERY_S: Final = 1.0
+
+
+class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command was asked for."""
+
+    what: tuple[str, ...]  # paths, addresses, or `-` for what is piped in
+    source: str | None = None
+    path: str | None = None  # of what is piped in
+    tags: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    watch: bool = False
+    delete_missing: bool = False
+    dry_run: bool = False
+    yes: bool = False
+    as_json: bool = False
+
+    @property
+    def piped(self) -> bool:
+        """Return whether something is piped in."""
+        return STDIN in self.what
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Return the addresses of pages."""
+        return tuple(each for each in self.what if each.startswith(("http://", "https://")))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Return the files and folders."""
+        return tuple(Path(each) for each in self.what if each != STDIN and each not in self.urls)
+
+    @property
+    def files_source(self) -> str:
+        """Return the source that files stand under."""
+        return self.source or SOURCE
+
+    def check(self) -> None:
+        """Raise Misused where its parts don't go together."""
+        if self.piped and len(self.what) > 1:
+            raise Misuse("- stands for what is piped in, and for nothing beside it")
+        if self.path is not None and not self.piped:
+            raise Misuse(f"--path {self.path} names what is piped in: give - to read it")
+        if self.watch and (self.piped or self.urls or self.dry_run):
+            raise Misuse("--watch is for files and folders, and not for a --dry-run")
+        if not self.delete_missing:
+            return
+        if self.piped or self.urls or any(path.is_file() for path in self.paths):
+            raise Misuse("--delete-missing compares a source with folders: name nothing else")
+        if self.source is None:
+            raise Misuse("--delete-missing removes from a source what the folders haven't: name it by --source")
+        if self.watch and not self.yes:
+            raise Misuse("confirm by --yes that --watch may remove documents without asking")
+
+
+class IngestReport:
+    """Says how each document ended as it does, and in the end how many of each there were."""
+
+    def __init__(self, wish: IngestOptions) -> None:
+        self.counts = Counter[str]()
+        self._wish = wish
+
+    def __call__(self, ended: LoadOutcome) -> None:
+        """Take in one more."""
+        self.counts[ended.status] += 1
+        if self._wish.as_json:
+            print_line(ended)
+        elif ended.error:
+            console(stderr=True).print(f"{ended.path}: {ended.error}", markup=False)
+
+    def total(self) -> None:
+        """Print the sum."""
+        source = self._wish.files_source if self._wish.paths else self._wish.source
+        counts = dict(sorted(self.counts.items()))
+        if self._wish.as_json:
+            print_line({"source": source, "dryRun": self._wish.dry_run, "counts": counts})
+            return
+        number = self.counts.total()
+        said = f"{number} {'document' if number == 1 else 'documents'}" + (f" in {source}" if source else "")
+        console().print(f"{said}: " + ", ".join(f"{count} {status}" for status, count in counts.items()), markup=False)
+
+
+def ingest(client: Client, wish: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
+    """Load what was asked for, and return the exit code: 1, where a document failed. `pause` is between two looks.
+
+    Raises:
+        Misused: it can't be meant so, or a path can't be read. Away: there is no server.
+    """
+    wish.check()
+    files, report = _files(wish), IngestReport(wish)
+    if not (files or wish.piped or wish.urls or wish.watch or wish.delete_missing):
+        raise CommandError(f"nothing to load in {', '.join(map(str, wish.paths))}")
+    watched = Watched(stamps(files))  # before they are read: what changes meanwhile is loaded again
+    for name, send in _others(client, wish):
+        report(LoadOutcome(path=name, status="to load") if wish.dry_run else outcome(name, send))
+    with progress(len(files), "loading") as step:
+
+        def done(ended: LoadOutcome) -> None:
+            step(ended.path)
+            report(ended)
+
+        _load(client, wish, files, done)
+    if wish.delete_missing:
+        _remove(client, wish, files, report)
+    report.total()
+    if wish.watch:
+        _watch(client, wish, watched, report, pause)
+    return 1 if report.counts["failed"] else 0
+
+
+def _files(wish: IngestOptions) -> list[FoundFile]:
+    try:
+        return files_at(wish.paths, include=wish.include, exclude=wish.exclude)
+    except (OSError, ValueError) as error:
+        raise Misuse(str(error)) from None
+
+
+def _others(client: Client, wish: IngestOptions) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Return what is no file, by a name to show, with what sends it."""
+
+    def piped() -> dict[str, Any]:
+        return client.upload_body(sys.stdin.buffer.read(), source=wish.source, path=wish.path, tags=wish.tags)
+
+    def fetched(url: str) -> Callable[[], dict[str, Any]]:
+        return lambda: client.ingest_url(url, source=wish.source, tags=wish.tags)
+
+    return [(wish.path or STDIN, piped)] * wish.piped + [(url, fetched(url)) for url in wish.urls]
+
+
+def _load(client: Client, wish: IngestOptions, files: Sequence[FoundFile], done: Done) -> None:
+    changed = to_send(files, client, source=wish.files_source, tags=wish.tags, done=done)
+    if wish.dry_run:
+        for each in changed:
+            done(LoadOutcome(path=each.name, status="to load"))
+    else:
+        load(changed, client, source=wish.files_source, tags=wish.tags, done=done)
+
+
+def _remove(client: Client, wish: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
+    """Remove the source's documents that no file stands for, of those that the globs let through."""
+    names = (each.name for each in files)
+    gone = missing(
+        names, client, source=wish.files_source, chosen=lambda path: wanted(path, wish.include, wish.exclude)
+    )
+    if wish.dry_run:
+        for path, id_ in gone.items():
+            report(LoadOutcome(path=path, status="to remove", document_id=id_))
+    elif gone:
+        confirm("removed", "Remove", len(gone), yes=wish.yes, as_json=wish.as_json)
+        remove(gone, client, done=report)
+
+
+def _watch(
+    client: Client, wish: IngestOptions, watched: Watched, report: IngestReport, pause: Callable[[float], None]
+) -> None:
+    """Load what changes, and remove what goes where that was asked for, until Ctrl-C."""
+
+    def done(ended: LoadOutcome) -> None:
+        report(ended)
+        if not (wish.as_json or ended.error):
+            console().print(f"{ended.path}: {ended.status}", markup=False)
+
+    said = ""
+    try:
+        while True:
+            pause(LOOK_EVERY_S)
+            try:
+                files = {each.name: each for each in _files(wish)}
+                changed, gone = watched.look(stamps(list(files.values())))
+                _load(client, wish, [files[name] for name in changed], done)
+                if wish.delete_missing and gone:
+                    there = missing(files, client, source=wish.files_source, chosen=frozenset(gone).__contains__)
+                    remove(there, client, done=done)
+                for name in (*changed, *gone):
+                    watched.done(name)  # failed or not: it comes again when it changes
+                said = ""
+            except (ServerAway, Misuse) as error:  # it may come back, and what was to be done then is
+                if str(error) != said:
+                    console(stderr=True).print(f"{error}; looking again", markup=False)
+                said = str(error)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,123 @@
+"""`sluice documents ls`, `show` and `rm`."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from services.operator_cli.options import Json, Source, Tags, client_of, fail, filters_of
+
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
+
+documents = typer.Typer(help="List, show and remove documents.", no_args_is_help=True)
+
+LISTED: Final = 100
+
+
+@documents.command("ls")
+def documents_ls(
+    context: typer.Context,
+    *,
+    source: Source = None,
+    status: Annotated[str | None, typer.Option(help="Only documents with this status, such as failed.")] = None,
+    tags: Tags = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to list.")] = LISTED,
+    as_json: Json = False,
+) -> None:
+    """List documents, most recently changed first. In a pipe, print tab-separated lines."""
+    from services.operator_cli.terminal import console, print_json, print_rows
+
+    page = client_of(context).documents(source=source, status=status, tags=tags or (), limit=limit)
+    if as_json:
+        print_json(page)
+        return
+    columns = ("documentId", "status", "chunkCount", "source", "path")
+    print_rows(page["items"], columns, right=("chunkCount",))
+    if page["nextCursor"]:
+        console(stderr=True).print(f"there are more than {limit}: raise --limit")
+
+
+@documents.command("show")
+def documents_show(
+    context: typer.Context,
+    document_id: str,
+    text: Annotated[bool, typer.Option("--text", help="Print the extracted text instead.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a document's state, or its extracted text."""
+    from services.operator_cli.terminal import print_json, print_rows
+
+    client = client_of(context)
+    if text:
+        shown = client.text(document_id)
+        if as_json:
+            print_json({"documentId": document_id, "text": shown})
+        else:
+            print(shown)
+        return
+    document = client.document(document_id)
+    if as_json:
+        print_json(document)
+        return
+    rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], "")]
+    print_rows(rows, ("field", "value"))
+
+
+@documents.command("rm")
+def documents_rm(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
+    *,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
+    tags: Tags = None,
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", help="Only documents with this metadata, as name=value; repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete documents by id, by filters, or all of them."""
+    from services.operator_cli.actions.remove import metadata_filters, remove
+    from services.operator_cli.terminal import console, print_json, print_rows
+
+    wanted = {**filters_of(source, tags), **metadata_filters(filters or ())}
+    if [bool(ids), bool(wanted), everything].count(True) != 1:
+        fail("give either document ids, or filters (--source, --tags, --filter), or --all", 2)
+    client = client_of(context)
+    if not ids:
+        chosen_by: dict[str, Any] = {"all": True} if everything else {"filters": wanted}
+        raise typer.Exit(remove(client, chosen_by, yes=yes, dry_run=dry_run, as_json=as_json))
+    chosen = [client.document(each) for each in dict.fromkeys(ids)]
+    if as_json and dry_run:
+        print_json({"dryRun": True, "items": chosen})
+    elif not as_json:
+        print_rows(chosen, ("documentId", "source", "path"))
+    if dry_run or not chosen:
+        return
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            fail(f"add --yes to delete {len(chosen)} documents without being asked", 2)
+        typer.confirm(f"Remove {len(chosen)}?", abort=True)
+
+    removed = [_removed(client, each) for each in chosen]
+    failed = [each for each in removed if each["status"] == "failed"]
+    if as_json:
+        print_json({"items": removed})
+    else:
+        for each in failed:
+            console(stderr=True).print(f"{each['documentId']}: {each['error']}", markup=False)
+        console().print(f"{len(removed) - len(failed)} of {len(removed)} removed")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
+    from services.operator_cli.client import RequestRefused
+
+    try:
+        return client.delete(document["documentId"])
+    except RequestRefused as error:
+        return {"status": "failed", "documentId": document["documentId"], "error": str(error)}

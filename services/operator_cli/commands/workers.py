@@ -1,0 +1,37 @@
+"""`sluice ingest-worker`, `embed-worker`, `query-api` and `store`: each part as a process of its own."""
+
+import typer
+
+from services.operator_cli.options import Host, Port, SidePort
+
+
+def ingest_worker(side_port: SidePort = None) -> None:
+    """Run an ingest worker: it accepts, fetches, extracts and chunks. At most one per partition works."""
+    from services.ingest_worker.app import start
+    from services.operator_cli.actions.worker import run_here
+
+    raise typer.Exit(run_here("ingest-worker", start, side_port=side_port))
+
+
+def embed_worker(side_port: SidePort = None) -> None:
+    """Run an embed worker: it embeds chunks and updates the index. At most one per partition works."""
+    from services.embed_worker.app import start
+    from services.operator_cli.actions.worker import run_here
+
+    raise typer.Exit(run_here("embed-worker", start, side_port=side_port))
+
+
+def query_api(host: Host = None, port: Port = None, side_port: SidePort = None) -> None:
+    """Run the HTTP API. Any number may run."""
+    from services.operator_cli.actions.worker import run_here
+    from services.query_api.process import start
+
+    raise typer.Exit(run_here("query-api", start, door=True, host=host, port=port, side_port=side_port))
+
+
+def store(side_port: SidePort = None) -> None:
+    """Run the embedded store of SLUICE_DATA for the workers and APIs on this machine."""
+    from services.operator_cli.actions.worker import run_here
+    from services.standalone.store_process import start
+
+    raise typer.Exit(run_here("store", start, side_port=side_port))

@@ -1,0 +1,47 @@
+"""What the commands share: options, the client, and how they end with an error."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
+TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="Number of passages.")]
+Source = Annotated[str | None, typer.Option("--source", "-s", help="Only documents of this source.")]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tags", "-t", help="Only documents with one of these tags; repeatable.")
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: SLUICE_HOST, then 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option(help="Port; 0 is any free one. Default: SLUICE_PORT, then 3000.")]
+SidePort = Annotated[
+    int | None,
+    typer.Option(help="Port of probes and metrics; 0 is any free one. Default: SLUICE_SIDE_PORT, then 0."),
+]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="The server's address. Default: SLUICE_URL, then SLUICE_HOST and SLUICE_PORT."),
+]
+
+
+def client_of(context: typer.Context) -> "Client":
+    """Return a client of the server that the command talks to, closed when the command ends."""
+    from services.operator_cli.client import Client
+
+    return context.with_resource(Client(context.obj))
+
+
+def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]:
+    """Return the options as filters of a search, without those that weren't given."""
+    given = {"source": source, "tags": list(tags) if tags else None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Print the sentence to stderr and exit with the code."""
+    print(f"sluice: {sentence}", file=sys.stderr)
+    sys.exit(code)
