@@ -22,7 +22,7 @@ async def opened(
 ) -> ApiParts:
     """Return the API's parts, once the broker and the stages beside it run; `stack` ends those. See `base.begin`."""
     settings = base.settings
-    models = await open_models(settings.chat, settings.history, settings.openai_api_key)
+    models = await open_models(settings.chat, settings.history, settings.openai_api_key, base.embedder.similarities)
     notices = StatusWaiters()
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, embeds=embeds)

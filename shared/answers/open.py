@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import SecretStr
 
-from shared.answers.extractive import Extractive
+from shared.answers.extractive import Compare, Extractive
 from shared.answers.models import ChatModel, ChatModels
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
@@ -24,13 +24,15 @@ _ALIASED: Final = re.compile(r"([A-Za-z0-9._/-]+)=((?:auto|extractive|ollama|ope
 _SHAPES: Final = "must be auto:, extractive:, ollama://host:11434/model or openai+https://host/v1/model"
 
 
-async def open_models(setting: str, history: int = 5, openai_api_key: SecretStr = _NO_KEY) -> ChatModels:
+async def open_models(
+    setting: str, history: int = 5, openai_api_key: SecretStr = _NO_KEY, compare: Compare | None = None
+) -> ChatModels:
     """Return the models of a comma-separated list, the default first; each may have an alias, as in `fast=ollama://…`.
 
     A model is `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`. `auto:` is the
     first chat model of the Ollama server at OLLAMA_HOST, or on this machine, when it is there now; otherwise extractive
-    answers. Those can always be chosen by name. `history` is the number of earlier turns that a language model sees. A
-    server that is away now may come later.
+    answers. Those can always be chosen by name, and rank what they quote by `compare`. `history` is the number of
+    earlier turns that a language model sees. A server that is away now may come later.
 
     Raises:
         ConfigurationError: an entry is none of them, a name occurs twice, or a server refuses the key; the sentence
@@ -38,7 +40,7 @@ async def open_models(setting: str, history: int = 5, openai_api_key: SecretStr 
     """
     models: list[ChatModel] = []
     for alias, url in entries(setting):
-        model = await _opened(url, history, openai_api_key)
+        model = await _opened(url, history, openai_api_key, compare)
         if alias:
             model = msgspec.structs.replace(model, name=alias)
         if any(model.name == other.name for other in models):
@@ -49,7 +51,7 @@ async def open_models(setting: str, history: int = 5, openai_api_key: SecretStr 
     if not models:
         raise ConfigurationError(f"SLUICE_CHAT={setting} {_SHAPES}")
     if all(model.server != "extractive" for model in models):
-        extractive = Extractive()
+        extractive = Extractive(compare)
         models.append(ChatModel(name=extractive.name, server="extractive", answers=extractive, stands_in=False))
     return ChatModels(models)
 
@@ -61,11 +63,11 @@ def entries(setting: str) -> list[tuple[str, str]]:
     return [(match[1], match[2]) if match else ("", part) for match, part in aliased]
 
 
-async def _opened(url: str, history: int, openai_api_key: SecretStr) -> ChatModel:
+async def _opened(url: str, history: int, openai_api_key: SecretStr, compare: Compare | None) -> ChatModel:
     if url == "auto:" and (found := await _found(history)):
         return ChatModel(name=found.name, server="ollama", answers=found)
     if url in ("auto:", "extractive:"):
-        extractive = Extractive()
+        extractive = Extractive(compare)
         return ChatModel(name=extractive.name, server="extractive", answers=extractive)
     if url.startswith("ollama:"):
         # The Ollama client is slow to import.

@@ -1,30 +1,19 @@
-"""Sentences and content words of Markdown or plain text, in any script."""
+"""Sentences and content words of plain text, in any script, and plain text of Markdown."""
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
-
-import msgspec
 
 from shared.answers.citations import unmarked
 
-
-class Sentence(msgspec.Struct, frozen=True):
-    """Something that can be quoted on its own: a sentence, a table's row, a line of code."""
-
-    text: str  # without Markdown's marks, on one line
-    about: str  # the heading and question under which it stands
-
-
-_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_HEADING: Final = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
-_RULE: Final = re.compile(r"(?:=+|-+|(?:[-*_]\s*){3,})$")
-_ROW: Final = re.compile(r"\|(.*?)\|?$")
-_ITEM: Final = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-
 _INLINE: Final = (
     (re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])"), r"\1"),  # image, link
+    (
+        re.compile(r"(?<=\S)\{[:.#][^{}]*\}|\{:\s[^{}]*\}|(?<!\S)\{ [\w-]+ \}"),
+        "",
+    ),  # attributes of a link, as MkDocs and Kramdown write them
+    (re.compile(r"`#!\w+ "), "`"),  # the language of inline code
     (re.compile(r"<(https?://[^<>\s]+)>"), r"\1"),
     (re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
     (re.compile(r"(?<![\w*])([*_])(?=\S)([^*_]+?)(?<=\S)\1(?![\w*])"), r"\2"),
@@ -66,22 +55,6 @@ which while who whom whose why will with would you your
 """
 
 
-def sentences(text: str) -> list[Sentence]:
-    """Return what can be quoted, in reading order; headings, questions and openings ("Run:") say what it is about."""
-    found: list[Sentence] = []
-    heading = about = ""
-    for kind, block in _blocks(text):
-        if kind == "heading":
-            heading = about = _plain(block)
-            continue
-        for part in _quotable(kind, block):
-            if part.endswith(("?", "？", ":", "：")):
-                about = f"{heading} {part}".strip()
-            elif _WORD.search(part):
-                found.append(Sentence(part, about))
-    return found
-
-
 def words(text: str) -> list[str]:
     """Return the words of `text` as they are compared: folded, without accents and endings, in reading order."""
     folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
@@ -94,76 +67,50 @@ def content_words(text: str) -> list[str]:
     return [word for word in words(text) if word not in _STOPPED]
 
 
-def names(question: str) -> set[str]:
-    """Return the words that are written like names, with a capital within the sentence; in German, every noun."""
-    _, *later = [match[0] for match in _WORD.finditer(question)] or [""]
-    return {word for name in later if name[0].isupper() for word in words(name)}
+def names(question: str) -> tuple[set[str], set[str]]:
+    """Return the words that are written like names, with a capital within the question, and those that explain one.
+
+    "Wausau, Wisconsin": a name behind another and a comma explains it. In German every noun looks like a name.
+    """
+    found: tuple[set[str], set[str]] = (set(), set())
+    before: re.Match[str] | None = None
+    for position, match in enumerate(_WORD.finditer(question)):
+        capital = match[0][0].isupper()
+        if position and capital:
+            behind = question[before.end() : match.start()].strip() if before else ""
+            found[behind == ","].update(words(match[0]))
+        before = match if capital and position else None
+    return found[0] - _STOPPED, found[1] - _STOPPED
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:  # noqa: C901 - a branch for each kind of line
-    """Yield (heading | prose | row | code, its text), prose with its lines joined."""
-    prose: list[str] = []
-    header: list[str] = []
-    row: list[str] = []  # may turn out to be a header
-    fenced = False
-
-    def flushed() -> Iterator[tuple[str, str]]:
-        nonlocal row
-        if prose:
-            yield "prose", " ".join(prose)
-            prose.clear()
-        if row:
-            yield "row", _row(header, row)
-            row = []
-
-    for line in (raw.strip() for raw in text.splitlines()):
-        if _FENCE.match(line):
-            yield from flushed()
-            fenced = not fenced
-        elif fenced:
-            yield "code", line
-        elif row and "-" in line and not line.strip("|:- \t"):
-            header, row = row, []
-        elif cells := _ROW.match(line):
-            yield from flushed()
-            row = [cell.strip() for cell in cells[1].split("|")]
-        elif heading := _HEADING.match(line):
-            yield from flushed()
-            header = []
-            yield "heading", heading[1]
-        elif _RULE.match(line):
-            if len(prose) == 1:  # underlined: a heading
-                yield "heading", prose.pop()
-            yield from flushed()
-        else:
-            content = line.lstrip("> ")
-            if not content or _ITEM.match(content):
-                yield from flushed()
-                header = []
-            if content:
-                prose.append(_ITEM.sub("", content, count=1))
-    yield from flushed()
+def is_german(question: str) -> bool:
+    """Return whether the question has words that are German and not English: there every noun has a capital."""
+    return not _GERMAN.isdisjoint(question.casefold().split())
 
 
-def _quotable(kind: str, block: str) -> Iterable[str]:
-    if kind == "code":
-        return [unmarked(block)]
-    return _split(_plain(block)) if kind == "prose" else [_plain(block)]
+def codes(question: str) -> set[str]:
+    """Return the words that are written like codes, as `MQTT`, `RabbitMQ` and `N1458U` are."""
+    return {
+        word for match in _WORD.finditer(question) if sum(map(str.isupper, match[0])) > 1 for word in words(match[0])
+    } - _STOPPED
 
 
-def _row(header: list[str], cells: list[str]) -> str:
-    if len(header) != len(cells):
-        return "; ".join(filter(None, cells))
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(header, cells, strict=True) if cell)
+def numbers(question: str) -> set[str]:
+    """Return the years and other numbers of two digits or more, and words that hold one, as they are compared."""
+    return {
+        word for match in _WORD.finditer(question) if sum(map(str.isdigit, match[0])) > 1 for word in words(match[0])
+    }
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a line of Markdown without its marks, and without what would read as a citation."""
     for pattern, kept in _INLINE:
         text = pattern.sub(kept, text)
     return unmarked(text).strip()
 
 
-def _split(text: str) -> Iterator[str]:
+def split(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that stands on one line."""
     begun = ""
     for part in _END.split(text):
         begun = f"{begun} {part}" if begun else part
@@ -194,4 +141,25 @@ def _stem(word: str) -> str:
     return word
 
 
+# Words by which a question is German; none of them is English.
+_GERMAN: Final = frozenset(
+    [
+        "der",
+        "das",
+        "dem",
+        "den",
+        "des",
+        "ist",
+        "wie",
+        "wo",
+        "wer",
+        "welche",
+        "welcher",
+        "welches",
+        "welchem",
+        "welchen",
+        "auf",
+        "und",
+    ]
+)
 _STOPPED: Final = frozenset(map(_stem, _STOP.split()))

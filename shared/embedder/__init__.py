@@ -70,6 +70,14 @@ class Embedder(Protocol):
         """Return the unit vector of a search query; longer queries are cut at the model's limit."""
         ...
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return the cosine of the question with each text, -1 to 1; longer texts are cut, none waits behind documents.
+
+        Raises:
+            Unavailable: as for documents. Rejected: the question or a text is blank.
+        """
+        ...
+
     async def ping(self) -> None:
         """Return when the model's server answers; it isn't asked to embed, so a busy one answers too.
 

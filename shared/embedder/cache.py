@@ -44,6 +44,10 @@ class QueryCache:
             self._vectors.popitem(last=False)
         return vector
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return the cosine of the question with each text; nothing of it is kept."""
+        return await self._embedder.similarities(question, texts)
+
     async def ping(self) -> None:
         """Ask the embedder."""
         await self._embedder.ping()

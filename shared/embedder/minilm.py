@@ -154,6 +154,19 @@ class MiniLm:
         refuse_unreadable([text])
         return await asyncio.get_running_loop().run_in_executor(self._queries, self._embed_cut, text)
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return the cosine of the question with each text, on the threads that queries have.
+
+        Raises:
+            Rejected: one of them is blank.
+        """
+        refuse_unreadable([question, *texts])
+        loop = asyncio.get_running_loop()
+        asked, *vectors = await asyncio.gather(
+            *(loop.run_in_executor(self._queries, self._embed_cut, text) for text in (question, *texts))
+        )
+        return [float(asked @ vector) for vector in vectors]
+
     async def ping(self) -> None:
         """Return: the model is in this process."""
 

@@ -180,6 +180,23 @@ class ServedEmbedder:
                 return vector
         raise Rejected(f"{self.model.name} takes not even {len(asked)} characters of the query", "text_too_long")
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return the cosine of the question with each text, from one call that doesn't wait behind the documents.
+
+        Raises:
+            Unavailable: as for documents. Rejected: one of them is blank, or longer than the server takes.
+        """
+        refuse_unreadable([question, *texts])
+        asked = self._prefixes.query + beginning(question.strip(), self._longest_query)
+        longest = self.model.max_tokens
+        try:
+            query, *vectors = await self._embed(
+                [asked, *(self._prefixes.document + beginning(text, longest) for text in texts)]
+            )
+        except TooLong as error:
+            raise Rejected(f"a text can't be compared: {error}", "text_too_long") from error
+        return [float(query @ vector) for vector in vectors]
+
     async def ping(self) -> None:
         """Return when the server answers, not behind the texts it embeds.
 

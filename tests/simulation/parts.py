@@ -64,6 +64,9 @@ class MemoryEmbedder:
     async def embed_query(self, text: str) -> Vector:
         return vector_of(text)
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        return [float(vector_of(question) @ vector_of(text)) for text in texts]
+
 
 class MemoryModel:
     """A model's server without weights."""

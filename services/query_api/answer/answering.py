@@ -23,12 +23,14 @@ from shared.answers import (
     Turn,
     Usage,
 )
+from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
 from shared.errors import Unavailable
-from shared.store import Filter
+from shared.store import Filter, Match
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
 GENERAL: Final = "This answer comes from general knowledge, not from the documents: "
+DEEPER: Final = 12  # passages that extractive answers read
 TRIES: Final = 2  # a model that failed before its first word is asked once more
 
 log = structlog.get_logger(__name__)
@@ -151,7 +153,7 @@ class Answering:
                 raise _no_model(models[0])
             return self._prepared(request, answerable)
         try:
-            passages = await self._passages(request, request.retrieval)
+            passages = await self._passages(request, request.retrieval, quotes=models[0].answers.needs_passages)
         except Unavailable as error:
             if not (self._without_store and answerable):
                 raise
@@ -205,10 +207,24 @@ class Answering:
         except UnknownModel as error:
             raise invalid(error.field, str(error)) from None
 
-    async def _passages(self, request: AnswerRequest, retrieval: Retrieval) -> tuple[Passage, ...]:
-        """Return the passages that bear on the question, best first, none below the least score."""
+    async def _passages(self, request: AnswerRequest, retrieval: Retrieval, *, quotes: bool) -> tuple[Passage, ...]:
+        """Return the passages that bear on the question, best first, none below the least score.
+
+        What only quotes reads more of them than it may quote: it costs no tokens.
+        """
         question = Conversation(turns=request.turns).question
-        found = await self._retriever.search(request.tenant, question, top_k=retrieval.top_k, where=retrieval.where)
+        top_k = max(retrieval.top_k, DEEPER) if quotes and retrieval.top_k >= MOST_QUOTED else retrieval.top_k
+        passages = await self._searched(request.tenant, question, retrieval, retrieval.where, top_k)
+        if quotes and (ids := focus(question, passages)):
+            only = Match("metadata.documentId", ids)
+            where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
+            return await self._searched(request.tenant, question, retrieval, where, top_k)
+        return passages
+
+    async def _searched(
+        self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int
+    ) -> tuple[Passage, ...]:
+        found = await self._retriever.search(tenant, question, top_k=top_k, where=where)
         least = self._min_score if retrieval.min_score is None else retrieval.min_score
         return tuple(
             Passage(

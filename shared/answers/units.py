@@ -1,0 +1,266 @@
+"""What can be quoted of a passage on its own: a sentence, a list, a code block, a table's row, a form's line."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from shared.answers.citations import unmarked
+from shared.answers.sentences import plain, split, words
+
+Kind = Literal["sentence", "list", "code", "row", "field"]
+
+LONGEST_LIST: Final = 600  # characters of a list that is quoted whole; items of a longer one are quoted alone
+LONGEST_CODE: Final = 900  # of a code block; a longer one is left out
+
+_FENCE: Final = re.compile(r"(?:```|~~~)\s*([\w+-]*)")
+_HEADING: Final = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
+_RULE: Final = re.compile(r"(?:=+|-+|(?:[-*_]\s*){3,})$")
+_ROW: Final = re.compile(r"\|(.*?)\|?$")
+_ITEM: Final = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*(?: [\w/&().#'-]+){0,6}:(?:\s|$)")
+# What documentation generators put between texts: included files, admonitions, tabs.
+_INCLUDED: Final = re.compile(r"\{!>?.*?!\}|\{%.*?%\}")
+_LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*(?:[\w ]*?)(?:\"(.*)\")?\s*$")
+_PAGE: Final = re.compile(
+    r"(?:page|seite|página|pagina|strana|sida|стр\.?)\s*\d+(?:\s*(?:/|of|von|de|di|sur|из|z|av)\s*\d+)?(?:\W.{0,40})?$"
+    r"|\W*\d{1,4}\W*$",
+    re.IGNORECASE,
+)
+_DIGITS: Final = re.compile(r"\d+")
+_OPEN_END: Final = (":", "：")
+_ASKING: Final = ("?", "？")
+_SHORT_LINE: Final = 50  # characters; a heading of a text without marks is no longer
+_WRAPPED: Final = 75  # characters; a line this long goes on in the next
+_REPEATED: Final = 3  # passages of a document in which a line must stand to be a header or footer
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can be quoted on its own."""
+
+    kind: Kind
+    text: str  # a sentence, row or field on one line; a list or code with its opening, in Markdown
+    about: str  # the headings, the question or the opening under which it stands
+    block: int = 0  # sentences of one paragraph have the same
+    opening: str = ""  # of a list or code: the sentence that ends with a colon right above
+    cells: tuple[tuple[str, str], ...] = ()  # of a row: its name, then column and value
+
+
+def furniture(texts: Iterable[str]) -> frozenset[str]:
+    """Return the running headers and footers of a document: short lines that several of its passages hold.
+
+    Lines are given as `skeleton` does, because page numbers differ.
+    """
+    seen = Counter(
+        line
+        for text in texts
+        for line in {skeleton(each) for each in text.splitlines() if 0 < len(each.strip()) <= 2 * _SHORT_LINE}
+    )
+    return frozenset(line for line, count in seen.items() if count >= _REPEATED and not line.startswith(("|", "`")))
+
+
+def skeleton(line: str) -> str:
+    """Return the line with every number as `#`, by which footers of two pages are the same."""
+    return _DIGITS.sub("#", line.strip())
+
+
+def units(text: str, section: str = "", noise: Collection[str] = ()) -> list[Unit]:  # noqa: C901 - a branch for each kind
+    """Return what can be quoted, in reading order; `section` is the heading above, `noise` the passage's furniture."""
+    found: list[Unit] = []
+    heading = about = plain(section)
+    opening = ""  # the sentence that ends with a colon right above
+    items: list[str] = []
+
+    def listed() -> None:
+        nonlocal items, opening
+        if items:
+            found.extend(_list(items, opening, about))
+            items, opening = [], ""
+
+    for number, (kind, block) in enumerate(_blocks(text, noise)):
+        if kind == "item":
+            items.append(block)
+            continue
+        listed()
+        match kind:
+            case "heading":
+                heading, opening = plain(block), ""
+                about = heading
+            case "code":
+                found.extend(_code(block, opening, about))
+                opening = ""
+            case "row":
+                found.append(_row(block, about))
+                opening = ""
+            case "field":
+                found.append(Unit(kind="field", text=plain(block), about=about))
+                opening = ""
+            case _:
+                for part in split(plain(block)):
+                    if part.endswith(_ASKING):
+                        about, opening = f"{heading} {part}".strip(), ""
+                    elif part.endswith(_OPEN_END):
+                        opening = part
+                    elif words(part):
+                        whole = f"{opening} {part}" if opening else part
+                        found.append(Unit(kind="sentence", text=whole, about=about, block=number))
+                        opening = ""
+    listed()
+    return found
+
+
+def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:
+    """Yield a short list whole, or the items of a long one."""
+    quoted = [plain(item) for item in items]
+    whole = "\n".join([*([opening, ""] if opening else []), *(f"- {item}" for item in quoted)])
+    if len(items) > 1 and len(whole) <= LONGEST_LIST:
+        yield Unit(kind="list", text=whole, about=about, opening=opening)
+        return
+    for item in quoted:
+        if words(item):
+            yield Unit(kind="sentence", text=item, about=f"{about} {opening}".strip())
+
+
+def _code(block: str, opening: str, about: str) -> Iterator[Unit]:
+    code = unmarked(block)
+    if words(code) and len(code) <= LONGEST_CODE:
+        fenced = f"```\n{code}\n```"
+        yield Unit(kind="code", text=f"{opening}\n\n{fenced}" if opening else fenced, about=about, opening=opening)
+
+
+def _row(block: str, about: str) -> Unit:
+    """Return a row, of its header's cells and its own, as `row, column: value`."""
+    header_line, _, row_line = block.partition("\n")
+    header = [plain(cell) for cell in header_line.split("\x1f")] if header_line else []
+    cells = [plain(cell) for cell in row_line.split("\x1f")]
+    if len(header) != len(cells) or len(cells) < 2:
+        return Unit(kind="row", text="; ".join(filter(None, cells)), about=about)
+    named = tuple((name, value) for name, value in zip(header[1:], cells[1:], strict=True) if value)
+    return Unit(
+        kind="row", text=row_text(cells[0], named), about=f"{about} {header[0]}".strip(), cells=((cells[0], ""), *named)
+    )
+
+
+def row_text(row: str, cells: Sequence[tuple[str, str]]) -> str:
+    """Return `row, column: value; column: value`."""
+    said = "; ".join(f"{name}: {value}" if name else value for name, value in cells)
+    return f"{row}, {said}" if row and said else row or said
+
+
+def _blocks(text: str, noise: Collection[str]) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR0915 - a branch for each kind of line
+    """Yield (heading | prose | item | row | code | field, its text), prose and items with their lines joined."""
+    prose: list[str] = []
+    item: list[str] = []
+    header: list[str] = []
+    row: list[str] = []  # may turn out to be a header
+    code: list[str] = []
+    fenced = False
+
+    def flushed() -> Iterator[tuple[str, str]]:
+        nonlocal row
+        if item:
+            yield "item", " ".join(item)
+            item.clear()
+        if prose:
+            yield from _paragraph(prose)
+            prose.clear()
+        if row:
+            yield "row", "\x1f".join(header) + "\n" + "\x1f".join(row)
+            row = []
+
+    for raw in _without_front_matter(text).splitlines():
+        line = raw.strip()
+        if _FENCE.match(line):
+            yield from flushed()
+            if fenced and code:
+                yield "code", _dedented(code)
+            code.clear()
+            fenced = not fenced
+        elif fenced:
+            if not _INCLUDED.search(line):
+                code.append(raw)
+        elif _PAGE.match(line) or skeleton(line) in noise:
+            continue
+        elif row and "-" in line and not line.strip("|:- \t"):
+            header, row = row, []
+        elif cells := _ROW.match(line):
+            yield from flushed()
+            row = [cell.strip() for cell in cells[1].split("|")]
+        elif heading := _HEADING.match(line):
+            yield from flushed()
+            header = []
+            yield "heading", heading[1]
+        elif _LABEL.match(line) and not _RULE.match(line):
+            yield from flushed()
+        elif _RULE.match(line):
+            if len(prose) == 1 and not item:  # underlined: a heading
+                yield "heading", prose.pop()
+            yield from flushed()
+        else:
+            content = _INCLUDED.sub("", line.lstrip("> ")).strip()
+            if not content:
+                yield from flushed()
+                header = []
+            elif begun := _ITEM.match(content):
+                yield from flushed()
+                header = []
+                item.append(content[begun.end() :])
+            else:
+                (item or prose).append(content)
+    yield from flushed()
+    if fenced and code:
+        yield "code", _dedented(code)
+
+
+def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of lines that stand together: short titles, a form's lines, and prose.
+
+    A page of a PDF has no blank lines: what is a title or a line of a form only shows in its lines.
+    """
+    form = sum(1 for line in lines if _FIELD.match(line)) > 1
+    kind, begun = "prose", list[str]()
+    for position, line in enumerate(lines):
+        before, after = begun[-1] if begun else "", lines[position + 1] if position + 1 < len(lines) else ""
+        if after and _is_title(line, after, before, form=kind == "field"):
+            if begun:
+                yield kind, " ".join(begun)
+            yield "heading", line
+            kind, begun = "prose", []
+        elif form and _FIELD.match(line) and not before.endswith(("-", ",")):
+            if begun:
+                yield kind, " ".join(begun)
+            kind, begun = "field", [line]
+        elif kind == "field" and not (line[:1].islower() or len(before) >= _WRAPPED or before.endswith(",")):
+            yield kind, " ".join(begun)
+            kind, begun = "prose", [line]
+        else:
+            begun.append(line)
+    if begun:
+        yield kind, " ".join(begun)
+
+
+def _is_title(line: str, after: str, before: str, *, form: bool) -> bool:
+    """Return whether a line of plain text reads as a heading: short, no sentence, between two that are."""
+    starts = line[:1].isupper() and after[:1].isupper()
+    ended = not before or before.endswith((".", "!", "?", ":")) or (form and len(before) < _WRAPPED)
+    return (
+        starts
+        and ended
+        and len(line) <= _SHORT_LINE
+        and ":" not in line
+        and not line.endswith((".", ",", ";", "!", "?", "-", ")"))
+    )
+
+
+def _without_front_matter(text: str) -> str:
+    if not text.startswith("---\n"):
+        return text
+    _, end, rest = text[4:].partition("\n---\n")
+    return rest if end else text
+
+
+def _dedented(lines: Sequence[str]) -> str:
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join(line[margin:].rstrip() for line in lines).strip("\n")

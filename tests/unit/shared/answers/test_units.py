@@ -1,0 +1,112 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.answers.units import furniture, units
+
+FORM = """Page 1 of 5
+Aviation Accident Report
+Location: Anytown, XX Accident Number: A-51
+Date & Time: 2007-12-28, 0830 Registration: N1
+Pilot Information
+Restraint Used: Seatbelt, Shoulder
+harness
+Flight Time: 110 hours (Total, all aircraft), 45 hours (Total, this make and model), 70 hours (In
+Command, all aircraft)
+Analysis
+The pilot flew several
+patterns. Winds were light.
+"""
+
+
+def quoted(text: str) -> list[tuple[str, str]]:
+    return [(unit.kind, unit.text) for unit in units(text)]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        (
+            "One. Two! Three… Four",
+            [("sentence", "One."), ("sentence", "Two!"), ("sentence", "Three…"), ("sentence", "Four")],
+        ),
+        ("A line\nthat goes on.\n\nAnother.", [("sentence", "A line that goes on."), ("sentence", "Another.")]),
+        ("# Title\n\nText.", [("sentence", "Text.")]),
+        ("Title\n=====\nText.", [("sentence", "Text.")]),
+        ("> quoted\n> text.", [("sentence", "quoted text.")]),
+        ("- one\n- two\n  goes on\n3. three", [("list", "- one\n- two goes on\n- three")]),
+        ("Do this:\n\n1. Cut.\n2. Paste.", [("list", "Do this:\n\n- Cut.\n- Paste.")]),
+        (
+            "Run:\n```sh\nmake run\n  now\n```\nDone.",
+            [("code", "Run:\n\n```\nmake run\n  now\n```"), ("sentence", "Done.")],
+        ),
+        ("~~~\nprint(a[9]) # *all*\n~~~", [("code", "```\nprint(a(9)) # *all*\n```")]),
+        ("| town | price |\n|---|:-:|\n| Oslo | 9 |\n| Bonn | |", [("row", "Oslo, price: 9"), ("row", "Bonn")]),
+        ("| 1 | 2 |\n| 3 | 4 |", [("row", "1; 2"), ("row", "3; 4")]),
+        ('!!! note\n    It is so.\n=== "Redis"\n{! file.py !}', [("sentence", "It is so.")]),
+        ("---\nsearch: on\n---\nText.", [("sentence", "Text.")]),
+        ("---\n***\n...\n", []),
+    ],
+)
+def test_every_unit_can_be_quoted_alone(markdown: str, expected: list[tuple[str, str]]) -> None:
+    assert quoted(markdown) == [(kind, text) for kind, text in expected]
+
+
+def test_a_long_list_is_quoted_by_items_that_say_what_they_are_about() -> None:
+    found = units(
+        "Towns with a harbour:\n\n" + "\n".join(f"- Town {number} has a deep harbour." for number in range(40))
+    )
+
+    assert {unit.kind for unit in found} == {"sentence"}
+    assert found[7].text == "Town 7 has a deep harbour."
+    assert found[7].about == "Towns with a harbour:"
+
+
+def test_a_sentence_keeps_the_opening_that_it_completes() -> None:
+    [unit] = units("The cause of it was found to be:\nThe pilot looked away.")
+
+    assert unit.text == "The cause of it was found to be: The pilot looked away."
+
+
+def test_a_form_in_a_page_of_plain_text_is_read_line_by_line() -> None:
+    assert quoted(FORM) == [
+        ("field", "Location: Anytown, XX Accident Number: A-51"),
+        ("field", "Date & Time: 2007-12-28, 0830 Registration: N1"),
+        ("field", "Restraint Used: Seatbelt, Shoulder harness"),
+        ("field", FORM[FORM.index("Flight Time") : FORM.index("Analysis")].strip().replace("\n", " ")),
+        ("sentence", "The pilot flew several patterns."),
+        ("sentence", "Winds were light."),
+    ]
+    assert [unit.about for unit in units(FORM)][2:5] == ["Pilot Information", "Pilot Information", "Analysis"]
+
+
+def test_page_numbers_and_running_footers_are_never_quoted() -> None:
+    pages = [
+        f"Text {word} here.\nAcme annual report 2007 - {number}" for number, word in enumerate(("one", "two", "six"))
+    ]
+
+    noise = furniture(pages)
+
+    assert [[unit.text for unit in units(page, noise=noise)] for page in pages] == [
+        ["Text one here."],
+        ["Text two here."],
+        ["Text six here."],
+    ]
+    assert units("Page 3 of 9 A-51\n\n- 12 -\n\nSeite 4 von 7") == []
+
+
+def test_headings_and_questions_say_what_follows_is_about() -> None:
+    found = units("Alone.\n# Refunds\nHow long? Five days.\n\n## Cost\nFree.", section="Shop")
+
+    assert [(unit.text, unit.about) for unit in found] == [
+        ("Alone.", "Shop"),
+        ("Five days.", "Refunds How long?"),
+        ("Free.", "Cost"),
+    ]
+
+
+@given(st.text(max_size=400))
+def test_any_text_gives_units_that_say_something(text: str) -> None:
+    for unit in units(text):
+        assert unit.text.strip()
+        assert unit.kind in ("list", "code") or "\n" not in unit.text
