@@ -16,6 +16,7 @@ ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # what fits into the brackets of a header's comment
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
+_ORIGIN = r"https?://[^\s/?#]+"  # as browsers send it: no path, no slash behind
 _QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
@@ -42,6 +43,7 @@ class Settings(BaseSettings):
     side_host: str = "127.0.0.1"  # of a worker's probes and metrics
     side_port: int = Field(default=0, ge=0, le=65535)  # of a worker's probes and metrics; 0: any free port
     public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # begins links to documents; else what the client called
+    cors_origins: str = ""  # web pages that may call from a browser: https://chat.example.org,… or *
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with the roles ingest, query, admin
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
@@ -98,6 +100,19 @@ class Settings(BaseSettings):
             raise ValueError(f"must be at most half of chunk_size ({size // 2})")
         return value
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _as_browsers_send_them(cls, value: str) -> str:
+        for origin in _listed(value):
+            if origin != "*" and not re.fullmatch(_ORIGIN, origin):
+                raise ValueError(f"{origin} must be * or an origin such as https://chat.example.org, without a path")
+        return value
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Return the origins of web pages that may call; empty: none but this server's own."""
+        return _listed(self.cors_origins)
+
     @property
     def keys(self) -> tuple[ApiKey, ...]:
         """Return the API keys; empty means: tenant `default`, every role, loopback only."""
@@ -120,6 +135,10 @@ class Settings(BaseSettings):
                 "(key:tenant:role+role,…)"
             )
         return self
+
+
+def _listed(value: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in value.split(","))))
 
 
 def parse_api_keys(text: str) -> tuple[ApiKey, ...]:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import structlog
 from litestar import Litestar, MediaType, Router
+from litestar.config.cors import CORSConfig
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
@@ -19,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from services.query_api.answer import chat, query
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import ollama, openai, vector_stores
+from services.query_api.clients import dify, ollama, open_webui, openai, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
@@ -76,6 +77,7 @@ class ApiParts:
     blobs: Blobs
     models: ChatModels
     readiness: Troubles
+    file_reader: open_webui.ReadFile = open_webui.no_reader
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -122,6 +124,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "asking": Asking(answering),
         "models": Models(parts.models, parts.embedder),
         "embedding": Embedding(parts.embedder),
+        "file_reader": parts.file_reader,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
         "version": index_page.Version(parts.version),
@@ -164,6 +167,10 @@ def make_api(parts: ApiParts) -> Litestar:
         vector_stores.listed,
         vector_stores.shown,
         vector_stores.search,
+        dify.retrieval,
+        open_webui.web_search,
+        open_webui.process_file,
+        open_webui.tools,
         mcp_route(McpEndpoint(tools, parts.version, keyless=not settings.keys)),
     ]
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
@@ -196,6 +203,7 @@ def make_api(parts: ApiParts) -> Litestar:
         before_send=[_Observer(metrics)],
         request_class=ApiRequest,
         request_max_body_size=settings.max_body,
+        cors_config=_cors(settings.origins),
         openapi_config=_openapi(parts.version),
         logging_config=None,
     )
@@ -246,6 +254,13 @@ def _links(public_url: str) -> Callable[[ApiRequest], Links]:
         return Links(public_url or str(request.base_url))
 
     return links
+
+
+def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
+    """Return who may call from a web page; None: no other page than this server's."""
+    if not origins:
+        return None
+    return CORSConfig(allow_origins=list(origins), expose_headers=["Location", "Link", "Retry-After", "X-Request-Id"])
 
 
 def _openapi(version: str) -> OpenAPIConfig:

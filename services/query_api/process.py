@@ -1,12 +1,14 @@
 """The API on a foundation, and as a process of its own: `sluice query-api`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 from faststream.kafka import KafkaBroker
 
 from services.query_api.app import ApiParts, make_api
+from services.query_api.clients.open_webui import ReadFile
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
 from shared.answers.open import open_models
 from shared.log.consume import Consumption
@@ -45,10 +47,17 @@ async def opened(
     )
 
 
-async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
-    """Return the API, started. Raises as `open_resources` does."""
+async def start(
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    reader: Callable[[Resources, AsyncExitStack], ReadFile] | None = None,
+) -> RunningService:
+    """Return the API, started; `reader` makes what reads files. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True)
     parts = await opened(base, base.log.broker("query-api"), [], stack, embeds=False)
+    if reader is not None:
+        parts = replace(parts, file_reader=reader(base, stack))
     return RunningService(
         troubles=parts.readiness, registry=parts.registry, door=make_api(parts), closing=parts.notices.close
     )

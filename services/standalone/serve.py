@@ -5,6 +5,7 @@ import json
 import os
 import socket
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Protocol
 
 import httpx
@@ -15,6 +16,7 @@ from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
 from services.query_api.app import ApiParts, make_api
 from services.query_api.process import opened
+from services.standalone.file_reader import file_reader
 from services.standalone.samples import load_samples
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.listening import answered, bound, url_of
@@ -91,7 +93,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     ]
     parts = await opened(base, broker, stages, stack, embeds=True)
     embed_worker.keep_swept(base.index, stack)
-    return parts
+    return replace(parts, file_reader=file_reader(ingesting.parsers))
 
 
 async def _sample(settings: Settings, url: str, announce: Announce) -> None:

@@ -1,5 +1,7 @@
 """`sluice ingest-worker`, `embed-worker`, `query-api` and `store`: each part as a process of its own."""
 
+from functools import partial
+
 import typer
 
 from services.operator_cli.options import Host, Port, SidePort
@@ -25,8 +27,10 @@ def query_api(host: Host = None, port: Port = None, side_port: SidePort = None) 
     """Run the HTTP API. Any number may run."""
     from services.operator_cli.actions.worker import run_here
     from services.query_api.process import start
+    from services.standalone.file_reader import api_reader
 
-    raise typer.Exit(run_here("query-api", start, door=True, host=host, port=port, side_port=side_port))
+    started = partial(start, reader=api_reader)
+    raise typer.Exit(run_here("query-api", started, door=True, host=host, port=port, side_port=side_port))
 
 
 def store(side_port: SidePort = None) -> None:

@@ -1,0 +1,105 @@
+"""Dify's external knowledge: `POST /retrieval`. The knowledge id is a source, or `documents` for all of them."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest
+from services.query_api.search.filters import filter_of
+from services.query_api.search.search import Retriever, question_of
+
+EVERYTHING: Final = "documents"
+_EQUAL: Final = frozenset({"is", "=", "in"})
+
+
+class RetrievalSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is wanted, and how good."""
+
+    top_k: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
+    score_threshold: float | None = None
+
+
+class MetadataComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition on fields of the metadata; `name` is a list in Dify's contract."""
+
+    name: list[str] | str
+    comparison_operator: str
+    value: Any = None
+
+
+class MetadataCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions that all hold."""
+
+    logical_operator: Literal["and", "or"] | None = None
+    conditions: list[MetadataComparison] | None = None
+
+
+class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What Dify asks for."""
+
+    query: str
+    knowledge_id: str = EVERYTHING
+    retrieval_setting: RetrievalSetting = RetrievalSetting()
+    metadata_condition: MetadataCondition | None = None
+
+
+@post("/retrieval", operation_id="dify_retrieval", guards=[needs("query")], status_code=200, include_in_schema=False)
+async def retrieval(
+    data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]
+) -> dict[str, Any]:
+    """Find passages for Dify; an unknown knowledge id finds none."""
+    setting = data.retrieval_setting
+    found = await retriever.search(
+        request.user.tenant,
+        question_of(data.query, "query"),
+        top_k=setting.top_k,
+        where=filter_of(filters_of(data.knowledge_id, data.metadata_condition)),
+    )
+    least = setting.score_threshold or 0.0
+    return {
+        "records": [
+            {
+                "content": hit.text,
+                "score": hit.score,
+                "title": hit.metadata.get("title") or hit.metadata["path"],
+                # Dify refuses a null in here.
+                "metadata": {name: value for name, value in hit.metadata.items() if value is not None},
+            }
+            for hit in found.hits
+            if hit.score >= least
+        ]
+    }
+
+
+def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[str, Any]:
+    """Return the filters of a search.
+
+    Raises:
+        Problem: 422, a comparison isn't possible here; 400, two conditions name one field.
+    """
+    filters: dict[str, Any] = {} if knowledge_id in ("", EVERYTHING) else {"source": knowledge_id}
+    conditions = (condition.conditions if condition else None) or []
+    if condition and condition.logical_operator == "or" and len(conditions) > 1:
+        raise _impossible("logical_operator", "or")
+    for each in conditions:
+        if each.comparison_operator not in _EQUAL:
+            raise _impossible("comparison_operator", each.comparison_operator)
+        for name in [each.name] if isinstance(each.name, str) else each.name:
+            if name in filters:
+                raise invalid("metadata_condition", f"restricts {name} twice")
+            filters[name] = each.value
+    return filters
+
+
+def _impossible(field: str, operator: str) -> Problem:
+    return Problem(
+        422,
+        f"metadata_condition.{field}: {operator!r} isn't possible here; is, =, in, and `and` are",
+        code="UNKNOWN_OPERATOR",
+        details={"field": f"metadata_condition.{field}", "operator": operator},
+    )

@@ -1,0 +1,90 @@
+"""Open WebUI's other ways in: its web search, its document loader, and its tools."""
+
+from typing import Annotated, Any, Final, Protocol, runtime_checkable
+from urllib.parse import unquote
+
+import msgspec
+from litestar import get, post, put
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.clients.links import Links
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import Problem
+from services.query_api.http.request import ApiRequest
+from services.query_api.search.search import Retriever, question_of
+from shared.runtime.probes import OPEN
+
+TOOLS: Final = frozenset({"rag_search", "rag_query", "chat", "rag_documents", "rag_document_text"})
+_SNIPPET: Final = 1000  # characters
+
+
+class FileText(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says."""
+
+    text: str
+    metadata: dict[str, Any]
+
+
+@runtime_checkable  # the framework asks
+class ReadFile(Protocol):
+    """Reads a file of any format that documents may have."""
+
+    async def __call__(self, body: bytes, *, name: str | None, media_type: str | None) -> FileText:
+        """Return the text.
+
+        Raises:
+            Rejected: it can't be read. Unavailable: nobody can read it now.
+        """
+        ...
+
+
+class WebSearchBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A query of Open WebUI's external web search."""
+
+    query: str
+    count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+
+
+@post("/web-search", operation_id="web_search", guards=[needs("query")], status_code=200, include_in_schema=False)
+async def web_search(
+    data: JSONBody[WebSearchBody],
+    request: ApiRequest,
+    retriever: NamedDependency[Retriever],
+    links: NamedDependency[Links],
+) -> list[dict[str, str]]:
+    """Find passages as results of a web search, at most one for each link."""
+    found = await retriever.search(request.user.tenant, question_of(data.query, "query"), top_k=data.count)
+    results: dict[str, dict[str, str]] = {}
+    for hit in found.hits:
+        link = links.passage(hit.metadata, hit.text)
+        title = hit.metadata.get("title") or hit.metadata["path"]
+        results.setdefault(link, {"link": link, "title": title, "snippet": hit.text[:_SNIPPET]})
+    return list(results.values())
+
+
+@put("/process", operation_id="process_file", guards=[needs("ingest")], status_code=200, include_in_schema=False)
+async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:
+    """Read a file and keep nothing: Open WebUI's external document loader."""
+    body = await request.body()
+    if not body:
+        raise Problem(400, "the body is missing", details={"field": "body"})
+    name = unquote(request.headers.get("x-filename", "")) or None
+    read = await file_reader(body, name=name, media_type=request.content_type[0] or None)
+    return {"page_content": read.text, "metadata": read.metadata}
+
+
+async def no_reader(body: bytes, *, name: str | None, media_type: str | None) -> FileText:  # noqa: ARG001 - the port's
+    """Refuse with the 501 of an API without parsers."""
+    raise Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
+
+
+@get("/tools/openapi.json", include_in_schema=False, opt={OPEN: True})
+async def tools(request: ApiRequest) -> dict[str, Any]:
+    """Describe the routes that an assistant may use as tools: those that only read."""
+    schema = request.app.openapi_schema.to_schema()
+    paths = {
+        path: {method: operation for method, operation in item.items() if operation.get("operationId") in TOOLS}
+        for path, item in schema["paths"].items()
+    }
+    return {**schema, "paths": {path: item for path, item in paths.items() if item}}

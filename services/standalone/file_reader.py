@@ -1,0 +1,44 @@
+"""The ingest worker's parsers as the API's reader of files: one service may not import the other."""
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from services.query_api.clients.open_webui import FileText, ReadFile
+from shared.runtime.resources import Resources
+
+if TYPE_CHECKING:
+    from services.ingest_worker.parsers import ParserPool
+
+
+def file_reader(parsers: "ParserPool") -> ReadFile:
+    """Return what reads a file with these parsers."""
+
+    async def read(body: bytes, *, name: str | None, media_type: str | None) -> FileText:
+        said = await parsers.extract(body, filename=name, media_type=media_type)
+        known = {
+            "source": name,
+            "title": said.title,
+            "documentType": said.document_type,
+            "language": said.language,
+            "pages": len(said.pages) or None,
+            "note": said.note,
+        }
+        return FileText(text=said.text, metadata={key: value for key, value in known.items() if value is not None})
+
+    return read
+
+
+def api_reader(base: Resources, stack: AsyncExitStack) -> ReadFile:
+    """Return the reader of an API that is a process of its own; its parsers come with the first file."""
+    made: list[ReadFile] = []
+
+    async def read(body: bytes, *, name: str | None, media_type: str | None) -> FileText:
+        if not made:
+            from services.ingest_worker.parsers import ParserPool  # noqa: PLC0415 - most APIs never read a file
+
+            parsers = ParserPool(base.settings.parsers, tokens=base.embedder.tokens)
+            stack.push_async_callback(parsers.close)
+            made.append(file_reader(parsers))
+        return await made[0](body, name=name, media_type=media_type)
+
+    return read
