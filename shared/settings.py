@@ -13,7 +13,7 @@ from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
 
 Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # what fits into the brackets of a header's comment
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
 _ORIGIN = r"https?://[^\s/?#]+"  # as browsers send it: no path, no slash behind
@@ -129,7 +129,7 @@ class Settings(BaseSettings):
         Raises:
             ConfigurationError: keys are malformed, or a door without keys would face the network.
         """
-        if not self.keys and self.host not in _LOOPBACK:
+        if not self.keys and self.host not in LOOPBACK:
             raise ConfigurationError(
                 f"SLUICE_HOST={self.host} is reachable from other machines, so SLUICE_API_KEYS must be set "
                 "(key:tenant:role+role,…)"

@@ -27,13 +27,15 @@ from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
-from services.query_api.documents import bulk_delete, events, views
+from services.query_api.console import pages as console
+from services.query_api.documents import bulk_delete, events, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import HANDLERS
+from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.request import ApiRequest
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
@@ -84,6 +86,7 @@ class ApiParts:
 def make_api(parts: ApiParts) -> Litestar:
     """Return the API, every route also under /api."""
     settings = parts.settings
+    keyring = Keyring(settings.keys)
     metrics = Metrics(parts.registry)
     retriever = search.Retriever(parts.index, parts.embedder, parts.bm25, metrics)
     submissions = Submissions(
@@ -110,6 +113,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,
+        "census": stats.Census(parts.log, parts.ledger, parts.index, settings.data if settings.keeps_data else None),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
         "selector": DocumentSelector(parts.ledger, parts.index),
         "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),
@@ -127,7 +131,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "file_reader": parts.file_reader,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
-        "version": index_page.Version(parts.version),
+        "console": console.Console(keyring, parts.version, index_page.ROUTES),
     }
     tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [
@@ -139,6 +143,7 @@ def make_api(parts: ApiParts) -> Litestar:
         unchanged_check.rag_ingest_check,
         url_door.rag_ingest_url,
         views.rag_documents,
+        stats.rag_stats,
         views.rag_document,
         views.rag_document_delete,
         bulk_delete.rag_documents_delete,
@@ -158,8 +163,6 @@ def make_api(parts: ApiParts) -> Litestar:
         livez,
         readyz,
         metrics_route,
-        index_page.landing,
-        index_page.alive,
         openai.models,
         openai.model,
         openai.chat_completions,
@@ -172,6 +175,7 @@ def make_api(parts: ApiParts) -> Litestar:
         open_webui.process_file,
         open_webui.tools,
         mcp_route(McpEndpoint(tools, parts.version, keyless=not settings.keys)),
+        console.index_page,
     ]
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [
@@ -187,7 +191,7 @@ def make_api(parts: ApiParts) -> Litestar:
     ]
     return Litestar(
         route_handlers=[
-            Router("/", route_handlers=routes),
+            Router("/", route_handlers=[*routes, *console.VIEW_HANDLERS]),
             Router("/api", route_handlers=[*under_api, index_page.openapi], include_in_schema=False),
         ],
         dependencies={
@@ -197,8 +201,9 @@ def make_api(parts: ApiParts) -> Litestar:
         middleware=[
             _Bound,
             DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
-            DefineMiddleware(Authenticate, keyring=Keyring(settings.keys)),
+            DefineMiddleware(Authenticate, keyring=keyring),
         ],
+        guards=[KnownQuery()],
         exception_handlers=HANDLERS,
         before_send=[_Observer(metrics)],
         request_class=ApiRequest,

@@ -269,6 +269,10 @@ class Index:
         """Return how many points of one version are there."""
         return await self._store.count(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
 
+    async def tenant_points(self, tenant: str) -> int:
+        """Return how many points the tenant has; while a version is replaced, those of both."""
+        return await self._store.count(self._chunks, Filter(must=(Match("metadata.tenant", (tenant,)),)))
+
     async def answering(self, document_id: str, version: int) -> Head | None:
         """Return the head of just this version where it stands, and all of its points do, else None."""
         head = (await self._load_heads([document_id])).get(document_id)

@@ -34,6 +34,7 @@ INDEXES: dict[str, IndexKind] = {
     "rev": "integer",
     "updatedAt": "integer",
 }
+MOST_SOURCES = 10_000
 _PROCESS = uuid4().hex
 _writes = itertools.count()  # a random name for each write would cost a system call each
 NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # earlier than every place
@@ -286,13 +287,28 @@ class Ledger:
         return [_entry(point.payload) for point in page.points], page.after
 
     async def page(
-        self, where: Filter, *, limit: int, start: int | None = None, seen: Sequence[str] = ()
+        self,
+        where: Filter,
+        *,
+        limit: int,
+        start: int | None = None,
+        seen: Sequence[str] = (),
+        descending: bool = True,
     ) -> list[Entry]:
-        """Return at most `limit` matching entries, last changed first, from `start` (ms) down, without `seen`."""
+        """Return at most `limit` matching entries by their last change, the newest first, without `seen`.
+
+        `start` is the time (ms) of the first one; not `descending`: the oldest first.
+        """
         if seen:
             where = Filter(must=where.must, must_not=(*where.must_not, Ids(tuple(seen))))
-        points = await self._store.ordered(COLLECTION, where, by="updatedAt", descending=True, limit=limit, start=start)
+        points = await self._store.ordered(
+            COLLECTION, where, by="updatedAt", descending=descending, limit=limit, start=start
+        )
         return [_entry(point.payload) for point in points]
+
+    async def sources(self, where: Filter) -> Mapping[str, int]:
+        """Return how many matching entries each source has, the largest MOST_SOURCES of them."""
+        return await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)
 
 
 def _payload(entry: Entry) -> Payload:

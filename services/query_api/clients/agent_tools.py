@@ -6,6 +6,7 @@ import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
 from services.query_api.clients.links import Links
+from services.query_api.documents.listing import Listing
 from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
@@ -169,7 +170,7 @@ class AgentTools:
     async def documents(self, tenant: str, cursor: ListCursor | None) -> DocumentPage:
         """Return a page of the tenant's documents, last changed first."""
         where = Filter(must=(Match("tenant", (tenant,)),), must_not=(Match("last.status", ("deleted",)),))
-        return await self._views.page(where, limit=100, cursor=cursor)
+        return await self._views.page(Listing(where=where), limit=100, cursor=cursor)
 
     async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
         """Return a document's text, and how it is written."""

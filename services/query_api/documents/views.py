@@ -1,8 +1,8 @@
 """Documents as their owner sees them: lists, states, passages, text."""
 
 import base64
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
@@ -10,6 +10,9 @@ from litestar import Response, delete, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, QueryParameter
 
+from services.query_api.documents.listing import LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State, words_of
+from services.query_api.documents.listing import after as sorted_after
+from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid, not_found
@@ -19,15 +22,16 @@ from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.search import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, LogPosition, Status, TextFormat, text_format_of
+from shared.ids import document_id as id_of
 from shared.log.headers import position_from
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
-from shared.store import Filter, Match, Payload
+from shared.store import Condition, Filter, Ids, Match, Payload
 from shared.submission import deletion
 from shared.times import iso
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of a document's newest submission
-State = Literal["accepted", "ready", "failed", "deleted"]
+LOOKED_AT = 1000  # entries read at a time where each has to be looked at
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
 Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the page before.")]
 
@@ -50,10 +54,12 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     url: str | None = None
     error: str | None = None
     code: str | None = None
+    submitted_at: str | None = None  # when the log took its newest submission
+    ended_at: str | None = None  # when that ended
 
 
 class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Documents, last changed first."""
+    """Documents in the order asked for."""
 
     items: list[DocumentView]
     next_cursor: str | None
@@ -88,7 +94,7 @@ class ChunkCursor(msgspec.Struct, frozen=True, array_like=True):
     start: Annotated[int, msgspec.Meta(ge=0)]
 
 
-K = TypeVar("K", ListCursor, ChunkCursor)
+K = TypeVar("K", ListCursor, SortCursor, ChunkCursor)
 
 
 class DocumentViews:
@@ -120,15 +126,68 @@ class DocumentViews:
         shown = _view(entry, await self._index.head(document_id))
         return shown if submission is None else _of_submission(shown, entry, submission)
 
-    async def page(self, where: Filter, *, limit: int, cursor: ListCursor | None) -> DocumentPage:
-        """Return a page of the matching documents."""
-        start, seen = (cursor.updated_at, cursor.seen) if cursor else (None, ())
-        entries = await self._ledger.page(where, limit=limit, start=start, seen=seen)
+    async def page(
+        self, listing: Listing, *, limit: int, cursor: ListCursor | SortCursor | None = None
+    ) -> DocumentPage:
+        """Return a page of the list's documents."""
+        entries, after = (
+            await self._sorted(listing, limit, cursor)
+            if isinstance(cursor, SortCursor) or not listing.by_update
+            else await self._by_update(listing, limit, cursor)
+        )
         heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
         return DocumentPage(
             items=[_view(entry, heads.get(entry.document_id)) for entry in entries],
-            next_cursor=_cursor(_after(entries, cursor)) if len(entries) == limit else None,
+            next_cursor=_cursor(after) if after else None,
         )
+
+    async def _by_update(
+        self, listing: Listing, limit: int, cursor: ListCursor | None
+    ) -> tuple[list[Entry], ListCursor | None]:
+        """Return the page and the cursor of the next, in the store's own order, which ends the search early."""
+        asked = max(limit, LOOKED_AT) if listing.looks else limit
+        found: list[Entry] = []
+        while True:
+            start, seen = (cursor.updated_at, cursor.seen) if cursor else (None, ())
+            descending = listing.sort.startswith("-")
+            entries = await self._ledger.page(listing.where, limit=asked, start=start, seen=seen, descending=descending)
+            fitting = {entry.document_id for entry in await self._fitting(listing, entries)}
+            for number, entry in enumerate(entries, start=1):
+                if entry.document_id in fitting:
+                    found.append(entry)
+                if len(found) == limit:
+                    more = number < len(entries) or len(entries) == asked
+                    return found, _after(entries[:number], cursor) if more else None
+            if len(entries) < asked:
+                return found, None
+            cursor = _after(entries, cursor)
+
+    async def _sorted(
+        self, listing: Listing, limit: int, cursor: ListCursor | SortCursor | None
+    ) -> tuple[list[Entry], SortCursor | None]:
+        """Return the page and the cursor of the next, after a look at every entry; only the best are kept."""
+        behind = cursor if isinstance(cursor, SortCursor) else None
+        best: list[Entry] = []
+        place: str | None = None
+        while True:
+            entries, place = await self._ledger.scan(listing.where, after=place, limit=LOOKED_AT)
+            best = first_of([*best, *await self._fitting(listing, entries)], listing, limit + 1, behind)
+            if place is None:
+                page = best[:limit]
+                return page, sorted_after(listing, page[-1]) if len(best) > limit else None
+
+    async def _fitting(self, listing: Listing, entries: Sequence[Entry]) -> list[Entry]:
+        """Return those entries that the list shows."""
+        fitting = [entry for entry in entries if listing.fits(entry)]
+        if listing.state is None or not fitting:
+            return fitting
+        heads = await self._index.heads([entry.document_id for entry in fitting])
+        return [entry for entry in fitting if state_of(entry, heads.get(entry.document_id))[0] == listing.state]
+
+    async def of_path(self, tenant: str, path: str) -> Ids:
+        """Return the condition that a document has the path, whatever its source."""
+        sources = await self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),)))
+        return Ids(tuple(id_of(tenant, source, path) for source in sources))
 
     async def chunks(self, tenant: str, document_id: str, *, limit: int, cursor: ChunkCursor | None) -> ChunkPage:
         """Return a page of the answering version's chunks.
@@ -185,26 +244,44 @@ async def rag_documents(
     library: NamedDependency[DocumentViews],
     *,
     source: FromQuery[str | None] = None,
-    status: FromQuery[str | None] = None,
+    path: FromQuery[str | None] = None,
+    path_prefix: Annotated[str | None, QueryParameter(name="pathPrefix")] = None,
+    q: Annotated[str | None, QueryParameter(description="Words that the title or the path must hold.")] = None,
+    in_state: Annotated[str | None, QueryParameter(name="state", description=f"One of {', '.join(STATES)}.")] = None,
+    status: FromQuery[list[str] | None] = None,
     tags: FromQuery[list[str] | None] = None,
+    sort: Annotated[str, QueryParameter(description=f"One of {', '.join(SORTS)}.")] = "-updatedAt",
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> DocumentPage:
-    """List documents, last changed first; deleted ones only when asked for by status."""
-    must = [Match("tenant", (request.user.tenant,))]
-    if source is not None:
-        must.append(Match("source", (source,)))
-    if status is not None and status not in STATUSES:
-        raise invalid("status", f"{status!r} is none of {', '.join(STATUSES)}")
-    if status is not None:
-        must.append(Match("last.status", (status,)))
-    wanted = [tag for value in [*(tags or []), *request.query_params.getall("tags[]", [])] for tag in tags_of(value)]
-    if wanted:
-        must.append(Match("tags", tuple(wanted)))
-    gone = () if status else (Match("last.status", ("deleted",)),)
-    return await library.page(
-        Filter(must=tuple(must), must_not=gone), limit=limit, cursor=parsed_cursor(cursor, ListCursor)
+    """List documents, last changed first; deleted ones only when asked for by state or status."""
+    tenant = request.user.tenant
+    for name, value in (("source", source), ("path", path)):
+        if value == "":
+            raise invalid(name, "must not be empty; leave it out to list documents of any")
+    _known("state", in_state, STATES)
+    for each in status or ():
+        _known("status", each, STATUSES)
+    _known("sort", sort, SORTS)
+    if q is not None and len(q) > LONGEST_SEARCH:
+        raise invalid("q", f"has {len(q)} characters, at most {LONGEST_SEARCH} are possible")
+    tags_wanted = [*(tags or []), *request.query_params.getall("tags[]", [])]
+    named: tuple[Condition, ...] = () if source is None else (Match("source", (source,)),)
+    if path is not None:
+        named = (await library.of_path(tenant, path) if source is None else Ids((id_of(tenant, source, path),)),)
+    listing = Listing(
+        where=_where(tenant, in_state, status or (), [tag for value in tags_wanted for tag in tags_of(value)], named),
+        path_prefix=path_prefix or "",
+        words=words_of(q or ""),
+        state=in_state,
+        sort=sort,
     )
+    if listing.by_update:
+        return await library.page(listing, limit=limit, cursor=parsed_cursor(cursor, ListCursor))
+    behind = parsed_cursor(cursor, SortCursor)
+    if behind is not None and behind.sort != sort:
+        raise invalid("cursor", f"was given for sort={behind.sort}")
+    return await library.page(listing, limit=limit, cursor=behind)
 
 
 @get("/rag/documents/{document_id:str}", operation_id="rag_document", guards=[needs("query")])
@@ -286,6 +363,8 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         url=entry.url,
         error=last.error,
         code=last.code.upper() if last.code else None,
+        submitted_at=iso(last.place.time) if last.place.time >= 0 else None,
+        ended_at=iso(last.at) if last.status in TERMINAL else None,
     )
 
 
@@ -315,6 +394,23 @@ def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
     return ("failed" if entry.last.status == "failed" else "accepted"), entry.last.version
 
 
+def _where(
+    tenant: str, in_state: str | None, statuses: Sequence[str], tags: Sequence[str], named: tuple[Condition, ...]
+) -> Filter:
+    """Return the filter of a list; deleted documents are only in it when a state or status asks for them."""
+    must: list[Condition] = [Match("tenant", (tenant,)), *named]
+    if statuses:
+        must.append(Match("last.status", tuple(statuses)))
+    if tags:
+        must.append(Match("tags", tuple(tags)))
+    return Filter(must=tuple(must), must_not=() if in_state or statuses else (Match("last.status", ("deleted",)),))
+
+
+def _known(name: str, value: str | None, possible: Iterable[str]) -> None:
+    if value is not None and value not in possible:
+        raise invalid(name, f"{value!r} is none of {', '.join(possible)}")
+
+
 def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
     last = entries[-1].updated_at
     shown = tuple(entry.document_id for entry in entries if entry.updated_at == last)
@@ -322,7 +418,7 @@ def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
     return ListCursor(last, earlier + shown)
 
 
-def _cursor(cursor: ListCursor | ChunkCursor) -> str:
+def _cursor(cursor: ListCursor | SortCursor | ChunkCursor) -> str:
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
 
 

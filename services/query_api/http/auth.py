@@ -1,8 +1,14 @@
-"""Who calls: an API key names its tenant and roles, and nothing else in a request does."""
+"""Who calls: an API key names its tenant and roles, and nothing else in a request does.
+
+A browser that has signed in sends a session cookie instead of the key. See `Keyring.session`.
+"""
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 from litestar.connection import ASGIConnection
@@ -15,6 +21,10 @@ from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
+
+SESSION_COOKIE: Final = "sluice_session"
+SESSION_S: Final = 7 * 24 * 3600  # then a browser has to sign in again
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -34,8 +44,14 @@ ANYBODY = Caller(DEFAULT_TENANT, ROLES)
 class Keyring:
     """The configured keys, kept as digests; without any, everybody is `ANYBODY`."""
 
-    def __init__(self, keys: Sequence[ApiKey]) -> None:
+    def __init__(self, keys: Sequence[ApiKey], *, now: Callable[[], float] = time.time) -> None:
         self._callers = [(_digest(key.key.encode()), Caller(key.tenant, key.roles)) for key in keys]
+        self._now = now
+
+    @property
+    def needed(self) -> bool:
+        """Return whether callers need a key."""
+        return bool(self._callers)
 
     def caller(self, headers: Headers) -> Caller:
         """Return who presents `Authorization: Bearer` or `X-API-Key`.
@@ -45,22 +61,84 @@ class Keyring:
         """
         if not self._callers:
             return ANYBODY
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        presented = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        presented = _presented(headers)
         if not presented:
             raise _unauthenticated("an API key is required: send Authorization: Bearer <key> or X-API-Key: <key>")
-        digest = _digest(presented.encode("latin-1", "replace"))  # as header bytes are decoded
+        _, caller = self._known(_digest(presented.encode("latin-1", "replace")))  # as header bytes are decoded
+        return caller
+
+    def caller_of(self, connection: ASGIConnection) -> Caller:  # type: ignore[type-arg]  # the framework's own signature
+        """Return who calls, by a key in a header, else by the session cookie.
+
+        Raises:
+            Problem: 401, there is neither, or it is not valid; 403, a write by cookie comes from another site.
+        """
+        session = connection.cookies.get(SESSION_COOKIE)
+        if session is None or not self._callers or _presented(connection.headers):
+            return self.caller(connection.headers)
+        caller = self.signed_in(session)
+        if caller is None:
+            raise _unauthenticated("the session has ended: sign in again")
+        if connection.scope["method"] not in _SAFE_METHODS and not from_same_origin(connection.headers):  # type: ignore[typeddict-item]  # there are no sockets here
+            raise Problem(403, "a browser session may change something only from this server's own pages")
+        return caller
+
+    def session(self, key: str) -> str:
+        """Return the cookie value of a session with the key: `<seconds since 1970>.<64 hex digits>`.
+
+        It holds no key, needs no memory in the server, and ends with its key or after `SESSION_S`.
+
+        Raises:
+            Problem: 401, the key is unknown.
+        """
+        digest, _ = self._known(_digest(key.encode()))
+        issued = f"{self._now():.0f}"
+        return f"{issued}.{_signature(digest, issued)}"
+
+    def signed_in(self, session: str) -> Caller | None:
+        """Return whose session it is; None where it has ended, or its key is gone."""
+        issued, _, signature = session.partition(".")
+        if not (issued.isascii() and issued.isdigit() and len(issued) < 20 and signature.isascii()):
+            return None
         found: Caller | None = None
         for known, caller in self._callers:  # all of them, so that time tells nothing
-            if hmac.compare_digest(known, digest):
+            if hmac.compare_digest(_signature(known, issued), signature):
                 found = caller
+        return found if 0 <= self._now() - int(issued) + 60 < SESSION_S else None  # clocks may differ by a minute
+
+    def _known(self, digest: bytes) -> tuple[bytes, Caller]:
+        found: tuple[bytes, Caller] | None = None
+        for known, caller in self._callers:  # all of them, so that time tells nothing
+            if hmac.compare_digest(known, digest):
+                found = known, caller
         if found is None:
             raise _unauthenticated("the API key is unknown")
         return found
 
 
+def from_same_origin(headers: Headers) -> bool:
+    """Return whether a browser sent the request from one of this server's own pages.
+
+    `Sec-Fetch-Site` decides where it is sent, else `Origin` must name the host that was asked.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
+
+
+def _presented(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+
+
 def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
+
+
+def _signature(digest: bytes, issued: str) -> str:
+    return hmac.new(digest, b"sluice console session " + issued.encode(), hashlib.sha256).hexdigest()
 
 
 def _unauthenticated(sentence: str) -> Problem:
@@ -76,7 +154,7 @@ class Authenticate(AbstractAuthenticationMiddleware):
 
     async def authenticate_request(self, connection: ASGIConnection) -> AuthenticationResult:  # type: ignore[type-arg]  # the framework's own signature
         """Return the caller of this connection."""
-        return AuthenticationResult(user=self._keyring.caller(connection.headers), auth=None)
+        return AuthenticationResult(user=self._keyring.caller_of(connection), auth=None)
 
 
 def needs(role: Role) -> Guard:

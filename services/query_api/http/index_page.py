@@ -1,9 +1,8 @@
-"""A page that says what is here, and the description of all of it."""
+"""What is here, in a line for each route, and the description of all of it. The console shows it at `/`."""
 
 from typing import Any
 
-from litestar import get, head
-from litestar.di import NamedDependency
+from litestar import get
 
 from services.query_api.http.problems import AnyRequest
 from shared.runtime.probes import OPEN
@@ -12,7 +11,8 @@ ROUTES = {
     "POST /rag/ingest": "add or replace a document: source, path, text",
     "POST /rag/ingest/text": "add a text",
     "POST /rag/ingest/upload": "add files",
-    "GET /rag/documents": "list documents",
+    "GET /rag/documents": "list documents: source, path, pathPrefix, q, state, tags, sort",
+    "GET /rag/stats": "documents by state and source, chunks, and how fast they come",
     "GET /rag/documents/{id}": "how a document stands; /chunks and /text show what it holds",
     "DELETE /rag/documents/{id}": "delete a document",
     "DELETE /rag/documents": "delete all that fit filters, once their count is confirmed",
@@ -26,25 +26,7 @@ ROUTES = {
 }
 
 
-class Version:
-    """The running version."""
-
-    def __init__(self, version: str) -> None:
-        self.version = version
-
-
 @get("/openapi.json", include_in_schema=False, opt={OPEN: True})
 async def openapi(request: AnyRequest) -> dict[str, Any]:
     """Describe every route."""
     return request.app.openapi_schema.to_schema()
-
-
-@get("/", include_in_schema=False, opt={OPEN: True})
-async def landing(version: NamedDependency[Version]) -> dict[str, Any]:
-    """Say what this is and where things are."""
-    return {"name": "Sluice", "version": version.version, "routes": ROUTES}
-
-
-@head("/", include_in_schema=False, opt={OPEN: True})
-async def alive() -> None:
-    """Say that somebody is here, as Ollama's command line asks before anything else."""

@@ -1,0 +1,204 @@
+"""The console's routes: one page for every view, its files, and the session of a browser."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar import MediaType, Response, delete, get, post, route
+from litestar.datastructures import Cookie
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from services.query_api.console.assets import fingerprint, load_assets, templates
+from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, from_same_origin
+from services.query_api.http.problems import AnyRequest, Problem
+from services.query_api.http.request import ApiRequest
+from shared.runtime.probes import OPEN
+from shared.settings import LOOPBACK
+
+
+class View(NamedTuple):
+    """A view as the navigation shows it."""
+
+    path: str
+    name: str
+    short: str  # on a phone
+    role: str  # who may see it
+    icon: str  # the path of a picture of 24 by 24
+
+
+VIEWS: Final = (
+    View("/", "Ask", "Ask", "query", "M4 5h16v11H9l-5 4z"),
+    View("/search", "Search", "Search", "query", "M10.5 4a6.5 6.5 0 1 1 0 13a6.5 6.5 0 0 1 0-13M15.5 15.5L21 21"),
+    View("/documents", "Documents", "Files", "", "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6"),
+    View("/overview", "Overview", "Overview", "query", "M4 20V11M10 20V4M16 20v-7M22 20H2"),
+    View("/generations", "Generations", "Index", "query", "M12 3l9 5-9 5-9-5zM3 13l9 5 9-5"),
+    View("/dead-letters", "Dead letters", "Failed", "admin", "M3 6h18v12H3zM3 7l9 7 9-7"),
+)
+ASSETS: Final = "/console/assets"
+# Nothing from elsewhere, nothing inline; with trusted types no string of a document can become markup.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+GUARDED: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_MONTHS_S: Final = 365 * 24 * 3600
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who is signed in, and what they may do. `keys`: whether signing in is needed at all."""
+
+    keys: bool
+    signed_in: bool
+    tenant: str | None
+    roles: list[str]
+
+
+class Key(msgspec.Struct, frozen=True):
+    """What a person signs in with."""
+
+    key: str
+
+
+class Console:
+    """Renders the page, and signs browsers in."""
+
+    def __init__(self, keyring: Keyring, version: str, index: Mapping[str, str]) -> None:
+        self._keyring = keyring
+        self._version = version
+        self._index = index
+        self._assets = load_assets()
+        self._stamp = fingerprint(self._assets)
+        self._templates = templates()
+
+    def page(self, request: AnyRequest) -> Response[str]:
+        """Return the page; its script shows the view that the address names."""
+        html = self._templates.render_template(
+            "page.html",
+            assets=f"{ASSETS}/{self._stamp}",
+            modules=sorted(name for name in self._assets if name.endswith(".js")),
+            session=msgspec.json.encode(self.session(request)).decode(),
+            view=next((each.name for each in VIEWS if each.path == request.scope["path"]), "Documents"),
+            version=self._version,
+            views=[each._asdict() for each in VIEWS],  # the template reads them by name
+        )
+        headers = {**GUARDED, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
+        return Response(html, media_type=MediaType.HTML, headers=headers)
+
+    def plain(self) -> Response[str]:
+        """Return the index of routes as text."""
+        text = self._templates.render_template("index.txt", version=self._version, routes=self._index)
+        return Response(text, media_type=MediaType.TEXT, headers={"Vary": "Accept"})
+
+    def index(self) -> Response[dict[str, Any]]:
+        """Return the index of routes as JSON."""
+        told = {"name": "Sluice", "version": self._version, "routes": dict(self._index)}
+        return Response(told, headers={"Vary": "Accept"})
+
+    def asset(self, stamp: str, name: str) -> Response[bytes]:
+        """Return a file, or raise the 404."""
+        asset = self._assets.get(name)
+        if asset is None or stamp != self._stamp:
+            raise Problem(404, "there is no such file of the console")
+        headers = {**GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
+        return Response(asset.body, media_type=asset.media_type, headers=headers)
+
+    def session(self, request: AnyRequest) -> Session:
+        """Return what the browser may do."""
+        if not self._keyring.needed:
+            return _session(ANYBODY, keys=False)
+        cookie = request.cookies.get(SESSION_COOKIE)
+        return _session(None if cookie is None else self._keyring.signed_in(cookie), keys=True)
+
+    def sign_in(self, request: AnyRequest, key: str) -> Response[Session]:
+        """Return the session of the key, with its cookie.
+
+        Raises:
+            Problem: 401, the key is unknown; 403, another site asks; 409, there are no keys.
+        """
+        if not from_same_origin(request.headers):
+            raise Problem(403, "sign in on this server's own page")
+        if not self._keyring.needed:
+            raise Problem(409, "no keys are set here: everybody is signed in")
+        value = self._keyring.session(key.strip())
+        session = _session(self._keyring.signed_in(value), keys=True)
+        return Response(session, cookies=[_cookie(request, value, SESSION_S)], headers={"Cache-Control": "no-store"})
+
+
+def _session(caller: Caller | None, *, keys: bool) -> Session:
+    roles = [] if caller is None else [role for role in ("ingest", "query", "admin") if caller.may(role)]
+    return Session(keys=keys, signed_in=caller is not None, tenant=caller.tenant if caller else None, roles=roles)
+
+
+def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
+    """Return the session cookie; `Secure` unless this machine itself is asked, where there is no TLS."""
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    return Cookie(
+        key=SESSION_COOKIE,
+        value=value,
+        max_age=max_age_s,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=host not in LOOPBACK,
+    )
+
+
+@route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True}, status_code=200)
+async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[Any]:
+    """Show the console to a browser, and the index of routes to everyone else: as text where only that is asked for."""
+    wanted = request.accept.best_match(["application/json", "text/html", "text/plain"])
+    if "text/html" in request.headers.get("accept", "") and wanted == "text/html":
+        return console.page(request)
+    return console.plain() if wanted == "text/plain" else console.index()
+
+
+@route(
+    ["/search", "/documents", "/documents/{document_id:str}", "/overview", "/generations", "/dead-letters"],
+    http_method=["GET", "HEAD"],
+    include_in_schema=False,
+    opt={OPEN: True},
+    status_code=200,
+)
+async def console_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[str]:
+    """Show one view of the console."""
+    return console.page(request)
+
+
+@get(ASSETS + "/{stamp:str}/{name:str}", include_in_schema=False, opt={OPEN: True})
+async def console_asset(
+    stamp: FromPath[str], name: FromPath[str], console: NamedDependency[Console]
+) -> Response[bytes]:
+    """Give a script, a style or a picture of the console."""
+    return console.asset(stamp, name)
+
+
+@get("/console/session", include_in_schema=False, opt={OPEN: True})
+async def console_session(request: AnyRequest, console: NamedDependency[Console]) -> Response[Session]:
+    """Say who is signed in."""
+    return Response(console.session(request), headers={"Cache-Control": "no-store"})
+
+
+@post("/console/session", include_in_schema=False, opt={OPEN: True}, status_code=200)
+async def console_sign_in(
+    data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
+) -> Response[Session]:
+    """Sign a browser in."""
+    return console.sign_in(request, data.key)
+
+
+@delete("/console/session", include_in_schema=False, opt={OPEN: True}, status_code=204)
+async def console_sign_out(request: AnyRequest) -> Response[None]:
+    """Sign a browser out."""
+    return Response(None, status_code=204, cookies=[_cookie(request, "", 0)])
+
+
+VIEW_HANDLERS: Final = [console_page, console_asset, console_session, console_sign_in, console_sign_out]

@@ -1,0 +1,187 @@
+// Ask: a conversation about the documents. The answer is shown as it comes, and each [n] opens what it cites.
+
+import { events, get, Problem, request } from "./api.js";
+import { fill, h, icon, STANDINGS } from "./dom.js";
+import { passage } from "./passage.js";
+import { prose } from "./prose.js";
+import { Scope } from "./scope.js";
+
+const EARLIER = 10; // turns that are sent along
+
+const kept = { turns: [], scope: null }; // a look at a citation doesn't lose the conversation
+
+export default function ask(main, app) {
+  const thread = h("div", { class: "thread", "aria-live": "polite" });
+  const bar = h("div");
+  kept.scope ??= new Scope(() => {});
+  const scope = kept.scope;
+  scope.changed = () => fill(bar, scope.bar());
+  const question = h("textarea", { id: "question", rows: "1", "aria-label": "Your question", placeholder: "Ask about your documents", "data-find": "", dir: "auto" });
+  const button = h("button", { class: "primary round", "aria-label": "Ask" }, icon("send"));
+  const form = h("form", { class: "composer" }, bar, h("div", { class: "field" }, question, button));
+  const heading = h("div", { class: "hero" }, h("h1", {}, "Ask your documents"), h("p", { class: "muted" }, "Answers come from what the documents say now, and each shows the passages it rests on."));
+  const fresh = h("button", { type: "button", class: "quiet fresh", onclick: () => restart() }, "New conversation");
+  let running = null;
+
+  const restart = () => {
+    running?.abort();
+    kept.turns = [];
+    render();
+    question.focus();
+  };
+  const render = () => {
+    const begun = kept.turns.length > 0;
+    form.classList.toggle("low", begun);
+    fill(thread, kept.turns.map((turn) => turn.element));
+    fill(main, h("section", { class: begun ? "ask begun" : "ask" }, begun ? [h("h1", { class: "hidden" }, "Ask your documents"), fresh] : heading, thread, form, begun ? null : suggestions(app, (text) => submit(text))));
+  };
+  const grow = () => {
+    question.style.height = "auto";
+    question.style.height = `${Math.min(question.scrollHeight, 200)}px`;
+  };
+  const submit = async (text) => {
+    if (!text.trim() || running) return;
+    question.value = "";
+    const earlier = kept.turns.filter((turn) => turn.answer).slice(-EARLIER).flatMap((turn) => [{ role: "user", content: turn.question }, { role: "assistant", content: turn.answer }]);
+    const turn = begun(text);
+    kept.turns.push(turn);
+    render();
+    grow();
+    turn.element.scrollIntoView({ block: "start", behavior: "smooth" });
+    running = new AbortController();
+    app.signal.addEventListener("abort", () => running?.abort());
+    button.disabled = true;
+    try {
+      await answered(turn, { message: text, useRag: true, stream: true, ragFilters: scope.filters ?? undefined, conversationHistory: earlier.length ? earlier : undefined }, running.signal);
+    } catch (error) {
+      if (error.name === "AbortError") turn.stopped();
+      else turn.failed(error, () => again(turn));
+    } finally {
+      running = null;
+      button.disabled = false;
+    }
+  };
+  const again = (turn) => {
+    kept.turns = kept.turns.filter((each) => each !== turn);
+    submit(turn.question);
+  };
+
+  question.addEventListener("input", grow);
+  question.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      submit(question.value);
+    }
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit(question.value);
+  });
+  scope.changed();
+  render();
+  if (matchMedia("(min-width: 700px)").matches) question.focus({ preventScroll: true });
+  const asked = app.params.get("q");
+  if (asked && !kept.turns.length) submit(asked);
+}
+
+/** Return three questions to begin with: they come from what is there. */
+function suggestions(app, submit) {
+  const box = h("div", { class: "suggestions" });
+  get("/rag/documents", { limit: 3, status: STANDINGS.searchable }).then(
+    ({ items }) => {
+      if (!items.length)
+        fill(box, h("p", { class: "muted" }, "There is nothing to ask about yet. ", h("a", { href: "/documents" }, app.may("ingest") ? "Add your first documents" : "See the documents"), "."));
+      else if (items.some((each) => each.source === "samples"))
+        fill(box, ["When is the tower open in October?", "How long does one winding of the clockwork last?", "What does a ticket for the boat cost?"].map((text) => h("button", { type: "button", class: "suggestion", onclick: () => submit(text) }, text)));
+    },
+    () => {},
+  );
+  return box;
+}
+
+/** Return a turn of the conversation, waiting for its answer. */
+function begun(question) {
+  const body = h("div", { class: "answer" }, h("p", { class: "waiting", role: "status" }, "Looking through the documents…"));
+  const sources = h("div", { class: "sources" });
+  const element = h("article", { class: "turn" }, h("p", { class: "question", dir: "auto" }, question), body, sources);
+  let passages = [];
+  const cite = (number) => {
+    const found = passages[number - 1];
+    if (!found) return null;
+    return h("a", { class: "cite", href: found.href, title: found.title, "aria-label": `Source ${number}: ${found.title}` }, String(number));
+  };
+  const turn = {
+    question,
+    element,
+    answer: "",
+    known(list) {
+      passages = list.map(citable);
+    },
+    shown(text, done) {
+      turn.answer = done ? text : "";
+      fill(body, prose(text, { cite, breaks: true }), done ? null : h("span", { class: "caret", "aria-hidden": "true" }));
+    },
+    ended(text, cited) {
+      turn.shown(text, true);
+      if (!cited.length) return;
+      fill(
+        sources,
+        h("h2", {}, cited.length === 1 ? "Source" : "Sources"),
+        h("ol", {}, cited.map((number) => h("li", { value: String(number) }, passage(passages[number - 1], { number, words: [] })))),
+      );
+    },
+    stopped() {
+      fill(body, h("p", { class: "muted" }, "Stopped."));
+    },
+    failed(error, again) {
+      const hint = error.code === "GENERATION_FAILED" || error.code === "NO_MODEL" ? " The search still works." : "";
+      fill(body, h("div", { class: "note bad", role: "alert" }, h("p", {}, error.sentence ?? String(error), hint), h("button", { type: "button", onclick: again }, icon("redo"), "Ask again")));
+    },
+  };
+  return turn;
+}
+
+function citable(source) {
+  const metadata = source.metadata ?? {};
+  const id = source.documentId;
+  return {
+    title: metadata.title || metadata.path || "Untitled",
+    href: `/documents/${id}?chunk=${encodeURIComponent(source.chunkId)}`,
+    score: source.score,
+    text: source.text ?? metadata.text ?? "",
+    metadata,
+  };
+}
+
+async function answered(turn, body, signal) {
+  const response = await request("POST", "/chat", { body, signal, headers: { Accept: "text/event-stream, application/json" } });
+  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return finish(turn, await response.json());
+  let text = "";
+  let due = false;
+  for await (const { event, data } of events(response)) {
+    if (event === "sources") turn.known(data.ragSources);
+    else if (event === "token") {
+      text += data.content;
+      if (!due) {
+        due = true;
+        requestAnimationFrame(() => {
+          if (due) turn.shown(text, false);
+          due = false;
+        });
+      }
+    } else if (event === "error") throw new Problem(data.status, data);
+    else if (event === "done") {
+      due = false;
+      return finish(turn, data);
+    }
+  }
+  throw new Problem(0, { detail: "the answer broke off" });
+}
+
+function finish(turn, reply) {
+  const texts = new Map((reply.sources ?? []).map((each) => [each.chunkId, each.chunk]));
+  turn.known((reply.ragSources ?? []).map((each) => ({ ...each, text: each.text ?? texts.get(each.chunkId) })));
+  const numbers = [...reply.response.matchAll(/\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4})*)\]/gi)].flatMap((found) => found[1].split(",").map(Number));
+  const known = (reply.ragSources ?? []).length;
+  turn.ended(reply.response, [...new Set(numbers)].filter((number) => number >= 1 && number <= known));
+}

@@ -1,0 +1,141 @@
+// Search: passages with the words marked, why each was found, and filters by a click.
+
+import { get, post } from "./api.js";
+import { empty, failure, fill, h, icon, plural, settled, wordsOf } from "./dom.js";
+import { passage } from "./passage.js";
+import { Scope } from "./scope.js";
+
+const MODES = [
+  ["hybrid", "Both", "By meaning and by words"],
+  ["dense", "Meaning", "Passages that say the same in other words"],
+  ["sparse", "Words", "Passages with the same words"],
+];
+const LEGS = { dense: ["Meaning", "cosine"], sparse: ["Words", "BM25"] };
+const STEP = 10;
+
+export default function search(main, app) {
+  const { params } = app;
+  const state = { mode: params.get("mode") ?? "hybrid", tags: new Set(params.getAll("tag")), count: STEP };
+  const scope = new Scope(() => ran(), { sources: params.getAll("source"), documents: params.getAll("document").map((id) => [id, id]) });
+  const query = h("input", { type: "search", id: "q", value: params.get("q") ?? "", placeholder: "Search your documents", "aria-label": "Search your documents", autocomplete: "off", "data-find": "", dir: "auto" });
+  const modes = h("div", { class: "segments", role: "group", "aria-label": "How to search" });
+  const filters = h("div", { class: "filters" });
+  const results = h("div", { class: "results" });
+  const told = h("p", { class: "muted told", role: "status" });
+  let asking = null;
+
+  const controls = () => {
+    fill(modes, MODES.map(([mode, name, about]) => h("button", { type: "button", title: about, "aria-pressed": String(mode === state.mode), onclick: () => change(() => (state.mode = mode)) }, name)));
+    fill(filters, scope.bar(), [...state.tags].map((tag) => h("button", { type: "button", class: "chip", "aria-label": `Leave out the tag ${tag}`, onclick: () => change(() => state.tags.delete(tag)) }, h("span", { class: "cut" }, `#${tag}`), icon("close"))));
+  };
+  const change = (act) => {
+    act();
+    state.count = STEP;
+    ran();
+  };
+  const ran = async () => {
+    controls();
+    const q = query.value.trim();
+    app.remember({ q, mode: state.mode === "hybrid" ? "" : state.mode, tag: [...state.tags], source: [...scope.sources], document: [...scope.documents.keys()] });
+    asking?.abort();
+    if (!q) {
+      told.textContent = "";
+      return fill(results, hint());
+    }
+    asking = new AbortController();
+    const mine = asking;
+    results.setAttribute("aria-busy", "true");
+    const where = { ...(scope.filters ?? {}), ...(state.tags.size ? { tagsAll: [...state.tags] } : {}) };
+    try {
+      const reply = await post("/rag/search", { query: q, topK: state.count, mode: state.mode, explain: true, filters: Object.keys(where).length ? where : undefined }, { signal: mine.signal });
+      const took = reply.timings ? Object.values(reply.timings).reduce((sum, ms) => sum + (Number(ms) || 0), 0) : null;
+      told.textContent = reply.results.length ? `The ${plural(reply.results.length, "best passage")}${took === null ? "" : ` in ${Math.max(1, Math.round(took))} ms`}` : "";
+      const words = state.mode === "dense" ? [] : wordsOf(q);
+      fill(
+        results,
+        reply.results.map((each) => hit(each, words, add)),
+        reply.results.length === 0 ? empty("Nothing was found.", where && Object.keys(where).length ? "Try it without the filters, or in other words." : "Try other words, or add documents that say it.") : null,
+        reply.results.length === state.count && state.count < 100 ? h("button", { type: "button", class: "more", onclick: () => change2() }, "More passages") : null,
+      );
+    } catch (error) {
+      if (error.name !== "AbortError") fill(results, failure(error, ran));
+    } finally {
+      if (mine === asking) results.removeAttribute("aria-busy");
+    }
+  };
+  const change2 = () => {
+    state.count = Math.min(100, state.count + 2 * STEP);
+    ran();
+  };
+  const add = (kind, value) =>
+    change(() => {
+      if (kind === "tag") state.tags.add(value);
+      else {
+        scope.documents.clear();
+        scope.sources.add(value);
+      }
+      scrollTo(0, 0);
+    });
+
+  query.addEventListener("input", settled(() => change(() => {}), 300));
+  app.signal.addEventListener("abort", () => asking?.abort());
+  const form = h("form", { role: "search", class: "find" }, icon("search"), query, modes);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    change(() => {});
+  });
+  fill(main, h("section", { class: "search" }, h("h1", {}, "Search"), form, filters, told, results));
+  query.focus({ preventScroll: true });
+  ran();
+  named(scope, controls);
+}
+
+/** Give the documents of a shared address their titles. */
+async function named(scope, controls) {
+  for (const id of scope.documents.keys()) {
+    const found = await get(`/rag/documents/${encodeURIComponent(id)}`).catch(() => null);
+    if (found) scope.documents.set(id, found.title || found.path);
+  }
+  if (scope.documents.size) controls();
+}
+
+function hint() {
+  return empty("What are you looking for?", "Words and meaning count: “opening hours” also finds “the tower is open from nine to five”.");
+}
+
+function hit(found, words, add) {
+  const { metadata } = found;
+  const chips = h(
+    "div",
+    { class: "chips" },
+    h("button", { type: "button", class: "chip", title: "Only this source", onclick: () => add("source", metadata.source) }, h("span", { class: "cut" }, metadata.source)),
+    (metadata.tags ?? []).slice(0, 8).map((tag) => h("button", { type: "button", class: "chip", title: "Only with this tag", onclick: () => add("tag", tag) }, h("span", { class: "cut" }, `#${tag}`))),
+    found.explain ? why(found) : null,
+  );
+  return passage(
+    {
+      title: metadata.title || metadata.path,
+      href: `/documents/${metadata.documentId}?chunk=${encodeURIComponent(metadata.chunkId)}`,
+      score: found.score,
+      text: found.text,
+      metadata,
+    },
+    { words, below: chips },
+  );
+}
+
+function why(found) {
+  const legs = Object.entries(found.explain).filter(([, leg]) => leg && typeof leg === "object" && "rank" in leg);
+  const sentence = ([name, leg]) => {
+    const [label, unit] = LEGS[name] ?? [name, "score"];
+    return h("li", {}, h("strong", {}, label), `: place ${leg.rank} of its ranking, ${unit} ${Number(leg.score).toFixed(2)}`);
+  };
+  const missing = Object.keys(LEGS).filter((name) => !(name in found.explain));
+  return h(
+    "details",
+    { class: "why" },
+    h("summary", {}, "Why this passage?"),
+    h("ul", {}, legs.map(sentence), legs.length ? missing.map((name) => h("li", { class: "muted" }, h("strong", {}, LEGS[name][0]), ": not among its best, or not asked")) : null),
+    h("p", { class: "muted" }, `Together they make the score ${found.score.toFixed(2)}, from 0 to 1.`),
+  );
+}

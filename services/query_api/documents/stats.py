@@ -1,0 +1,215 @@
+"""What is there in numbers: documents by status and source, chunks, how fast they come, and how far the stages are."""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+from litestar import get
+from litestar.di import NamedDependency
+
+from services.query_api.documents.views import STATUSES
+from services.query_api.http.auth import needs
+from services.query_api.http.request import ApiRequest
+from shared.errors import Unavailable
+from shared.log import Log
+from shared.state.index import Generation, Index
+from shared.state.ledger import Ledger
+from shared.store import Condition, Filter, Match, Range
+from shared.times import iso
+from shared.topics import readers
+
+BUCKETS = 12
+BUCKET_S = 300
+LAG_S = 2.0  # what is asked of the log and the disk is kept for so long
+DISK_S = 60.0
+STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in their order
+
+T = TypeVar("T")
+
+
+class SourceCount(msgspec.Struct, frozen=True):
+    """How many documents a source has, deleted ones not counted."""
+
+    source: str
+    documents: int
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """How many documents were last submitted in the time from `since` on, and how many of them failed."""
+
+    since: str
+    documents: int
+    failed: int
+
+
+class GenerationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the index was built with."""
+
+    id: str
+    model: str
+    dimension: int
+    chunk_size: int
+    chunk_overlap: int
+    chunk_unit: str
+    chunker: str
+
+
+class StageLag(msgspec.Struct, frozen=True):
+    """How many records a stage has yet to read, of all tenants; None where the log gave no answer."""
+
+    stage: str
+    topic: str
+    unread: int | None
+
+
+class Disk(msgspec.Struct, frozen=True):
+    """Bytes of the data folder, and of the disk it stands on."""
+
+    folder: int
+    free: int
+    total: int
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """How the installation stands; only those who administer it are shown this."""
+
+    stages: list[StageLag]
+    disk: Disk | None
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The caller's documents in numbers."""
+
+    documents: dict[str, int]  # by the status of their newest submission; `total` leaves deleted ones out
+    chunks: int
+    sources: list[SourceCount]
+    bucket_seconds: int
+    recent: list[Bucket]
+    generation: GenerationView
+    pipeline: Pipeline | None = None
+
+
+class Census:
+    """Counts. Raises Unavailable when the store is away."""
+
+    def __init__(
+        self, log: Log, ledger: Ledger, index: Index, data: Path | None, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._log = log
+        self._ledger = ledger
+        self._index = index
+        self._data = data
+        self._now = now
+        self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
+        self._disk: _Kept[Disk | None] = _Kept(self._read_disk, DISK_S)
+
+    async def of(self, tenant: str, *, pipeline: bool) -> Stats:
+        """Return the tenant's numbers; with `pipeline`, the installation's too."""
+        counts, chunks, sources, recent = await asyncio.gather(
+            asyncio.gather(*(self._count(tenant, Match("last.status", (each,))) for each in STATUSES)),
+            self._index.tenant_points(tenant),
+            self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),), must_not=_DELETED)),
+            self._recent(tenant),
+        )
+        documents: dict[str, int] = {str(status): count for status, count in zip(STATUSES, counts, strict=True)}
+        ordered = sorted(sources.items(), key=lambda each: (-each[1], each[0]))
+        return Stats(
+            documents={"total": sum(counts) - documents["deleted"], **documents},
+            chunks=chunks,
+            sources=[SourceCount(source, count) for source, count in ordered if source],
+            bucket_seconds=BUCKET_S,
+            recent=recent,
+            generation=_generation(self._index.generation),
+            pipeline=Pipeline(await self._stages.get(), await self._disk.get()) if pipeline else None,
+        )
+
+    async def _count(self, tenant: str, *conditions: Condition) -> int:
+        return await self._ledger.count(Filter(must=(Match("tenant", (tenant,)), *conditions)))
+
+    async def _recent(self, tenant: str) -> list[Bucket]:
+        end = (int(self._now()) // BUCKET_S + 1) * BUCKET_S
+        starts = [end - BUCKET_S * number for number in range(BUCKETS, 0, -1)]
+        ranges = [Range("updatedAt", gte=start * 1000, lt=(start + BUCKET_S) * 1000) for start in starts]
+        counts: Sequence[int] = await asyncio.gather(
+            *(self._count(tenant, each) for each in ranges),
+            *(self._count(tenant, each, Match("last.status", ("failed",))) for each in ranges),
+        )
+        return [
+            Bucket(iso(start * 1000), count, failed)
+            for start, count, failed in zip(starts, counts[:BUCKETS], counts[BUCKETS:], strict=True)
+        ]
+
+    async def _read_stages(self) -> list[StageLag]:
+        groups = readers(self._index.generation.id).items()
+        unread = await asyncio.gather(*(self._unread(group, topic) for topic, group in groups))
+        return [StageLag(stage, topic, count) for stage, (topic, _), count in zip(STAGES, groups, unread, strict=True)]
+
+    async def _unread(self, group: str, topic: str) -> int | None:
+        try:
+            committed = await self._log.committed(group, topic)
+            ends = await self._log.end_offsets(topic)
+            if None in committed.values():
+                starts = await self._log.offsets_since(topic, 0)
+                committed = {tp: starts.get(tp, ends[tp]) if at is None else at for tp, at in committed.items()}
+        except Unavailable:
+            return None
+        unread: int = sum(max(0, end - (committed.get(tp) or 0)) for tp, end in ends.items())
+        return unread
+
+    async def _read_disk(self) -> Disk | None:
+        return None if self._data is None else await asyncio.to_thread(_disk, self._data)
+
+
+class _Kept(Generic[T]):
+    """A value that is read again only when it is old; concurrent callers share one reading."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], seconds: float) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._lock = asyncio.Lock()
+        self._value: tuple[float, T] | None = None
+
+    async def get(self) -> T:
+        async with self._lock:
+            now = time.monotonic()
+            if self._value is None or now - self._value[0] > self._seconds:
+                self._value = now, await self._read()
+            return self._value[1]
+
+
+_DELETED = (Match("last.status", ("deleted",)),)
+
+
+def _generation(generation: Generation) -> GenerationView:
+    return GenerationView(
+        id=generation.id,
+        model=generation.model.name,
+        dimension=generation.model.dimension,
+        chunk_size=generation.chunk_size,
+        chunk_overlap=generation.chunk_overlap,
+        chunk_unit=generation.chunk_unit,
+        chunker=generation.chunker,
+    )
+
+
+def _disk(folder: Path) -> Disk:
+    size = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += (Path(root) / name).stat().st_blocks * 512  # files of the store have holes
+            except OSError:  # gone meanwhile
+                continue
+    usage = shutil.disk_usage(folder)
+    return Disk(size, usage.free, usage.total)
+
+
+@get("/rag/stats", operation_id="rag_stats", guards=[needs("query")])
+async def rag_stats(request: ApiRequest, census: NamedDependency[Census]) -> Stats:
+    """Count documents by status and source, and how many came lately; for admins, how far the stages are."""
+    return await census.of(request.user.tenant, pipeline=request.user.may("admin"))

@@ -1,0 +1,61 @@
+"""Refuses query parameters that a route doesn't know: a misspelt filter must not widen a list."""
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, cast
+
+from litestar import Litestar
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.openapi.spec import Operation
+from litestar.routes import HTTPRoute
+
+from services.query_api.http.problems import Problem
+
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope
+
+_OURS: Final = ("/rag/", "/ops/")  # the routes of other products' clients ignore what they don't know
+
+
+class KnownQuery:
+    """The guard of all routes; what each declares is looked up once."""
+
+    def __init__(self) -> None:
+        self._declared: dict[tuple[str, str], frozenset[str]] = {}  # by path template and method
+
+    async def __call__(self, connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
+        """Raise the 400 of a parameter that the route doesn't take; it names the nearest one that it does.
+
+        A handler with an operation class of its own reads the query itself.
+        """
+        scope = cast("HTTPScope", connection.scope)  # there are no sockets here
+        path = scope["path_template"]
+        if not connection.query_params or not path.removeprefix("/api").startswith(_OURS):
+            return
+        if not isinstance(handler, HTTPRouteHandler) or handler.operation_class is not Operation:
+            return
+        self._declared = self._declared or _declared(connection.app)
+        known = self._declared[path, scope["method"]]
+        for name in connection.query_params:
+            if name.removesuffix("[]") not in known:
+                raise _unknown(name, sorted(known))
+
+
+def _declared(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
+    return {
+        (route.path_format, method): frozenset(parameter.field_alias for parameter in model.expected_query_params)
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method, (_, model) in route.route_handler_map.items()
+    }
+
+
+def _unknown(name: str, known: list[str]) -> Problem:
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    if near:
+        said = f"{name}: there is no such query parameter here; did you mean {near[0]}?"
+    elif known:
+        said = f"{name}: there is no such query parameter here; possible are {', '.join(known)}"
+    else:
+        said = f"{name}: this route takes no query parameters"
+    return Problem(400, said, details={"field": name, "nearest": near[0] if near else None})
