@@ -10,6 +10,7 @@ export class Problem extends Error {
   }
 }
 
+const LAST = ["searchable", "deleted", "failed", "superseded"];
 const away = () => new Problem(0, { detail: "the server can't be reached; is it running?" });
 let signedOut = () => {};
 
@@ -92,11 +93,11 @@ export function watch(url, seen, signal) {
       source.close();
       act(value);
     };
-    for (const step of ["received", "extracted", "embedding", "searchable", "deleted", "failed"]) {
+    for (const step of ["received", "extracted", "embedding", ...LAST]) {
       source.addEventListener(step, (event) => {
         const told = JSON.parse(event.data);
         seen(told);
-        if (["searchable", "deleted", "failed"].includes(step)) end(resolve, told);
+        if (LAST.includes(step)) end(resolve, told);
       });
     }
     source.onerror = () => {
