@@ -145,7 +145,7 @@ async function read(box, app, found, first) {
       if (error instanceof Problem && error.status < 500) return null;
       throw error;
     });
-    const drawn = new Drawn(response ? await response.text() : null, isMarkdown(page.items[0].metadata.documentType), wanted);
+    const drawn = new Drawn(response ? await response.text() : null, response ? /^text\/markdown/.test(response.headers.get("content-type")) : isMarkdown(page.items[0].metadata.documentType), wanted);
     const note = h("p", { class: "muted legend" }, "Each bar at the side is one chunk: what a search finds and an answer cites.");
     const body = h("div", { class: "chunks" });
     const rest = h("button", { type: "button", class: "more" }, "Show more");
