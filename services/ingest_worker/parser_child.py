@@ -30,7 +30,7 @@ class ParserJob(msgspec.Struct, frozen=True):
 
     data: bytes
     hints: Hints
-    wall_s: float  # without what its pages earn
+    cpu_s: float  # without what its pages earn
 
 
 class ParserReady(msgspec.Struct, frozen=True, tag=True):
@@ -91,7 +91,7 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     _send(out, ParserReady())
     while True:
         job = jobs.get()
-        limits.begin(job.wall_s, partial(_announce, out))
+        limits.begin(job.cpu_s, partial(_announce, out))
         _send(out, _reply(job))
 
 

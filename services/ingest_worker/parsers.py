@@ -30,7 +30,7 @@ from services.ingest_worker.parser_child import (
 )
 from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected, RetryLater, Unavailable
 from shared.state.index import Generation
 
 log = structlog.get_logger(__name__)
@@ -39,6 +39,9 @@ _LIGHT_BYTES = 64 * 1024  # a text up to here costs less to read than to send
 _TINY_BYTES = 4 * 1024  # one up to here takes a fraction of a millisecond: to hand it to a thread costs as much
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
+_TRIES = 3  # of a document that takes too long
+_AGAIN_S = 60.0  # between two of them: with the clock's guard, the last begins within ten minutes
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PROJECT = Path(__file__).resolve().parents[2]
 _INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH"})
@@ -71,13 +74,15 @@ class _Memory(NamedTuple):
 class ParserPool:
     """Reads files in at most `size` processes at a time, first come, first served.
 
-    Processes start when they are needed and stay. A document gets `wall_s` seconds, 0.1 more for each
+    Processes start when they are needed and stay. A document gets `cpu_s` seconds of CPU time, 0.1 more for each
     PDF page (up to 1,000) and 20 for each page image to be recognised (up to 100), and `memory_mb` MB of
     resident memory, `image_memory_mb` with such images; its process is killed at either limit and the
     next document gets a new one. A reader that goes page by page stops before, and gives what it has.
+    `wall_factor` times as long by the clock is the limit, too, for readers that wait without working.
 
-    Documents that take longer than `patience_s`, or that killed their process, get half of the processes at most,
-    so that the others keep room: one that finds no place there is stopped, and begins again when it has one.
+    Documents that take longer than `patience_s` of the same time, or that killed their process, get half of the
+    processes at most, so that the others keep room: one that finds no place there is stopped, and begins again when it
+    has one.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class ParserPool:
         size: int,
         *,
         tokens: TokenCounter,
-        wall_s: float = 10.0,
+        cpu_s: float = 10.0,
+        wall_factor: float = limits.WALL_FACTOR,
         patience_s: float = 2.0,
+        again_s: float = _AGAIN_S,
         memory_mb: int = 512,
         image_memory_mb: int = 1200,
         program: str = parser_child.__name__,
@@ -95,8 +102,10 @@ class ParserPool:
         if size < 1:
             raise ValueError(f"parsers {size} must be at least 1")
         self._tokens = tokens
-        self._wall_s = wall_s
+        self._cpu_s = cpu_s
+        self._wall_factor = wall_factor
         self._patience_s = patience_s
+        self._again_s = again_s
         self._memory = _Memory(memory_mb << 20, max(memory_mb, image_memory_mb) << 20)
         self._program = program
         self._size = size
@@ -118,14 +127,15 @@ class ParserPool:
         """Return what the file says, and where its links lead if they are wanted.
 
         Raises:
-            Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`.
+            Rejected: code `empty`, `unsupported`, `damaged`, `password` or `too_large`.
+            RetryLater: code `timeout`; the machine may have been too busy for it.
             Unavailable: no process can be started, or the pool is closed.
             RuntimeError: a bug in a reader, with its traceback.
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             return extract(data, hints) if len(data) <= _TINY_BYTES else await asyncio.to_thread(extract, data, hints)
-        job = ParserJob(data, hints, self._wall_s)
+        job = ParserJob(data, hints, self._cpu_s)
         try:
             try:
                 return await self._quickly(job)
@@ -136,9 +146,12 @@ class ParserPool:
         except _Died as death:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
         except _TimeOut as limit:
-            raise Rejected(f"{hints.name} took longer than {limit} s to read", "timeout") from None
+            raise self._too_slow(f"{hints.name} took longer than {limit} to read") from None
         except _TooLarge as limit:
             raise Rejected(f"{hints.name} needs more than {limit} MB of memory to read", "too_large") from None
+
+    def _too_slow(self, sentence: str) -> RetryLater:
+        return RetryLater(sentence, "timeout", after_s=self._again_s, tries=_TRIES)
 
     async def chunk(
         self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation
@@ -187,7 +200,7 @@ class ParserPool:
     async def _attempt(self, job: ParserJob, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:
             raise Unavailable("the parser pool is closed")
-        child = self._idle.pop() if self._idle else _Child(self._program, self._memory)
+        child = self._idle.pop() if self._idle else _Child(self._program, self._memory, self._wall_factor)
         self._busy.add(child)
         sound = False
         try:
@@ -220,9 +233,10 @@ class ParserPool:
 class _Child:
     """One parser process, started by the first document it is asked to read."""
 
-    def __init__(self, program: str, memory: _Memory) -> None:
+    def __init__(self, program: str, memory: _Memory, wall_factor: float) -> None:
         self._program = program
         self._memory = memory
+        self._wall_factor = wall_factor
         self._allowed = memory.usual
         self._process: asyncio.subprocess.Process | None = None
         self._stopped = False
@@ -239,7 +253,7 @@ class _Child:
         return self._allowed >> 20
 
     async def ask(self, job: ParserJob, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]) -> Reply:
-        """Return the answer to a job; after `patience_s` it is asked once whether it may go on.
+        """Return the answer to a job; after `patience_s` of its time it is asked once whether it may go on.
 
         Raises:
             _TimeOut, _TooLarge, _Died: by the document.
@@ -249,17 +263,17 @@ class _Child:
         process = self._process or await self._start()
         if self._stopped:  # while it started
             raise _Died("stopped")
-        self._limit_s, self._allowed = job.wall_s, self._memory.usual
-        began, asked = time.monotonic(), False
+        self._limit_s, self._allowed = job.cpu_s, self._memory.usual
+        began, worked, asked = time.monotonic(), self._cpu(), False
         exchange = asyncio.create_task(self._exchange(process, job))
         try:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
                 if self._resident() > self._allowed:
                     raise _TooLarge(self.memory_mb)
-                taken = time.monotonic() - began
-                if taken > self._limit_s:
-                    raise _TimeOut(f"{self._limit_s:g}")
-                if taken > patience_s and not asked:
+                used = self._used(time.monotonic() - began, worked)
+                if used > self._limit_s:
+                    raise _TimeOut(self._limit(worked))
+                if used > patience_s and not asked:
                     asked = True
                     if not await may_take_long():
                         raise _Slow
@@ -314,11 +328,37 @@ class _Child:
             await process.stdin.drain()
         reply = await _received(process)
         while isinstance(reply, ParserBegun):
-            self._limit_s = limits.allowed(job.wall_s, reply.pages, reply.scans)
+            self._limit_s = limits.allowed(job.cpu_s, reply.pages, reply.scans)
             if reply.scans:
                 self._allowed = self._memory.images
             reply = await _received(process)
         return reply
+
+    def _used(self, passed: float, before: float | None) -> float:
+        """Return what counts against the limit, `passed` seconds after the CPU had worked for `before`."""
+        now = self._cpu()
+        if now is None or before is None:
+            return passed
+        return limits.used(now - before, passed, self._wall_factor)
+
+    def _limit(self, before: float | None) -> str:
+        """Return the limit that was reached, for people."""
+        now = self._cpu()
+        if now is None or before is None:
+            return f"{self._limit_s:g} s"
+        if now - before > self._limit_s:
+            return f"{self._limit_s:g} s of CPU time"
+        return f"{self._limit_s * self._wall_factor:g} s"
+
+    def _cpu(self) -> float | None:
+        """Return the seconds that the CPU has worked for all threads of the process; None: the system doesn't tell."""
+        assert self._process is not None
+        try:
+            stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
+        except OSError:
+            return None
+        # Behind the name, which may hold anything: utime, stime, and those of children that have ended.
+        return sum(map(int, stat.rpartition(b")")[2].split()[11:15])) * _TICK_S
 
     def _resident(self) -> int:
         """Return the process's resident bytes, 0 where the system doesn't tell."""

@@ -144,6 +144,7 @@ async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: 
     else:
         generation = await serving(store, wanted_generation(settings, chunker, embedder.model))
     ledger, index = await make_missing(settings, log, store, generation)
+    await index.warm()
     registry = CollectorRegistry()
     watching = asyncio.create_task(LoopLag(registry).watch())
     stack.callback(watching.cancel)

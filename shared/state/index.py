@@ -31,6 +31,7 @@ from shared.store import (
     PointPage,
     Range,
     Rewritable,
+    Sparse,
     Store,
     StoreHit,
 )
@@ -397,6 +398,11 @@ class Index:
         """Return each leg's best current hits of this tenant: no query can be built without one."""
         scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *where.must), must_not=where.must_not)
         return await self._store.search(self._chunks, legs, scoped, limit=limit, heads=Heads(self._heads))
+
+    async def warm(self) -> None:
+        """Return when the store has read whatever it reads once for all searches: nobody waits for an answer yet."""
+        nothing = [Leg(sparse=Sparse([], []))]
+        await self._store.search(self._chunks, nothing, Filter(), limit=1, heads=Heads(self._heads))
 
     async def flush(self) -> None:
         """Return when all that was written survives a crash."""

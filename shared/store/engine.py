@@ -13,6 +13,7 @@ import shutil
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -49,6 +50,7 @@ _ABANDONED_S = 60.0  # a copy that nobody has gone on with for this long is give
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
+_HEADS = "heads"  # a file in the folder of a collection whose heads searches ask for
 _FIRST_SHARD = "shard"
 _update = qdrant.UpdateOperation
 
@@ -233,6 +235,8 @@ class _Collection:
             records = self._all(None, payload=_only(_HEAD_FIELDS))
             self.heads = {}
             self._keep(records)
+            with suppress(OSError):  # a full disk: then the first search after a start reads them
+                (self.folder / _HEADS).touch()
         return self.heads
 
     def renew_heads(self, ids: Sequence[str]) -> None:
@@ -273,8 +277,10 @@ class Engine:
     def _load(self, name: str) -> None:
         folder = self._folder / name
         description = msgspec.json.decode((folder / _DESCRIPTION).read_bytes(), type=_Description)
-        self._open[name] = _Collection(folder, description)
-        self._open[name].clear()
+        collection = self._open[name] = _Collection(folder, description)
+        collection.clear()
+        if (folder / _HEADS).exists():  # now, because somebody waits for a search
+            collection.read_heads()
 
     def answer(self, request: wire.AnyRequest) -> Any:
         """Return what `request` is answered by.

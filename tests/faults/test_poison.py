@@ -143,9 +143,9 @@ async def test_poison_is_set_aside_once_with_its_reason_and_delays_no_neighbour(
 ) -> None:
     rng = random.Random(new_seed())
     program = "tests.integration.rough_parser"
-    monkeypatch.setattr(
-        app, "ParserPool", partial(ParserPool, program=program, wall_s=10.0, patience_s=1.0, memory_mb=250)
-    )
+    # Three tries of a third each hold the parsers for as long as one of ten seconds.
+    pool = partial(ParserPool, program=program, cpu_s=10.0 / 3, wall_factor=1.0, patience_s=1.0, again_s=1.0)
+    monkeypatch.setattr(app, "ParserPool", partial(pool, memory_mb=250))
     makers = kinds(tmp_path)
     names = [name for _ in range(rounds(ci=2, here=1)) for name in rng.sample(list(makers), len(makers))]
     expected: dict[tuple[int, int], tuple[str, str]] = {}

@@ -23,6 +23,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
             if not Path(argument).exists():
                 Path(argument).touch()
                 signal.pause()
+        case "wait":  # as on a machine that is busy with others
+            time.sleep(float(argument))
         case "spin":
             Path(argument).touch()
             while True:

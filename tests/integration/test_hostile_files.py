@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from services.ingest_worker.parsers import ParserPool
-from shared.errors import Rejected
+from shared.errors import Rejected, RetryLater
 from tests.servers.cache import CI_ONLY
 from tests.unit.services.ingest_worker.files import (
     a_docx,
@@ -49,7 +49,7 @@ async def _ended(pool: ParserPool, data: bytes, filename: str) -> str:
     """Return the text, or the code of the refusal."""
     try:
         return (await pool.extract(data, filename=filename)).text
-    except Rejected as refusal:
+    except (Rejected, RetryLater) as refusal:
         honest = refusal.code in _CODES and filename in refusal.sentence
         return refusal.code if honest else f"dishonest: {refusal.code}: {refusal.sentence}"
 

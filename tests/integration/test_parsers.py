@@ -16,7 +16,7 @@ import pytest
 from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.parsers import ParserPool
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected, RetryLater, Unavailable
 from tests.servers.cache import CI_ONLY
 from tests.simulation.parts import GENERATION
 from tests.unit.services.ingest_worker.files import a_pdf
@@ -37,7 +37,8 @@ class _Words:
 def _pool(
     size: int = 1,
     *,
-    wall_s: float = 20.0,
+    cpu_s: float = 20.0,
+    wall_factor: float = 1.0,
     patience_s: float = 20.0,
     memory_mb: int = 512,
     image_memory_mb: int = 1200,
@@ -46,7 +47,8 @@ def _pool(
     return ParserPool(
         size,
         tokens=_Words(),
-        wall_s=wall_s,
+        cpu_s=cpu_s,
+        wall_factor=wall_factor,
         patience_s=patience_s,
         memory_mb=memory_mb,
         image_memory_mb=image_memory_mb,
@@ -123,24 +125,33 @@ async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: P
     assert await _process(pool) == process
 
 
-@pytest.mark.parametrize("command", ["hang", pytest.param("spin", marks=CI_ONLY)])
+@pytest.mark.parametrize(
+    ("command", "factor", "limit"),
+    [("hang", 2.0, r"1\.6 s"), pytest.param("spin", 20.0, r"0\.8 s of CPU time", marks=CI_ONLY)],
+)
 async def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_read(
-    make_pool: Callable[..., ParserPool], command: str, tmp_path: Path
+    make_pool: Callable[..., ParserPool], command: str, factor: float, limit: str, tmp_path: Path
 ) -> None:
-    pool = make_pool(wall_s=0.3)
+    pool = make_pool(cpu_s=0.3, wall_factor=factor)
     process = await _process(pool)
 
-    with pytest.raises(Rejected, match=r"^x\.rough took longer than 0\.8 s to read$") as caught:
+    with pytest.raises(RetryLater, match=rf"^x\.rough took longer than {limit} to read$") as caught:
         await _read(pool, command, tmp_path / "begun", pages=5)
 
-    assert caught.value.code == "timeout"
+    assert (caught.value.code, caught.value.tries) == ("timeout", 3)
     assert not psutil.pid_exists(process)
     assert await _process(pool) != process
 
 
+async def test_time_that_the_machine_has_for_others_does_not_count(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(cpu_s=0.3, wall_factor=1000.0)
+
+    assert int((await _read(pool, "wait", 0.6)).text) > 0
+
+
 @CI_ONLY
 async def test_page_images_earn_time_and_memory_for_their_document_alone(make_pool: Callable[..., ParserPool]) -> None:
-    pool = make_pool(wall_s=1.0, memory_mb=150)
+    pool = make_pool(cpu_s=1.0, memory_mb=150)
     process = await _process(pool)
 
     assert (await _read(pool, "image")).text == str(200 << 20)
@@ -213,7 +224,7 @@ async def _slow_turns_taken(pool: ParserPool) -> None:
 async def test_documents_that_hang_get_half_of_the_processes_and_the_others_the_rest(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
-    pool = make_pool(2, wall_s=300.0, patience_s=1.0)
+    pool = make_pool(2, cpu_s=300.0, patience_s=1.0)
     hanging = [asyncio.create_task(_read(pool, "hang", tmp_path / f"begun{number}")) for number in range(3)]
     for number in range(3):  # each has had its chance
         await _until(tmp_path / f"begun{number}")
@@ -233,7 +244,7 @@ async def test_documents_that_hang_get_half_of_the_processes_and_the_others_the_
 async def test_a_document_that_was_stopped_to_make_room_has_all_its_time_later(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
-    pool = make_pool(2, wall_s=3.0, patience_s=0.1)
+    pool = make_pool(2, cpu_s=3.0, patience_s=0.1)
     hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
     await _slow_turns_taken(pool)
 
@@ -241,7 +252,7 @@ async def test_a_document_that_was_stopped_to_make_room_has_all_its_time_later(
 
     assert int(late.text) > 0
     assert (tmp_path / "begun-late").exists()
-    with pytest.raises(Rejected, match="took longer than 3 s"):
+    with pytest.raises(RetryLater, match="took longer than 3 s"):
         await hanging
 
 
@@ -249,7 +260,7 @@ async def test_a_document_that_was_stopped_to_make_room_has_all_its_time_later(
 async def test_a_document_that_crashed_is_tried_again_beside_the_slow_ones_only(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
-    pool = make_pool(2, wall_s=300.0, patience_s=1.0)
+    pool = make_pool(2, cpu_s=300.0, patience_s=1.0)
     hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
     await _slow_turns_taken(pool)
     crashed = asyncio.create_task(_read(pool, "crash-once", tmp_path / "crashed"))
@@ -267,7 +278,7 @@ async def test_a_document_that_crashed_is_tried_again_beside_the_slow_ones_only(
 async def test_closing_tells_those_who_wait_for_room_as_well(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
-    pool = make_pool(2, wall_s=300.0, patience_s=0.1)
+    pool = make_pool(2, cpu_s=300.0, patience_s=0.1)
     hanging = [asyncio.create_task(_read(pool, "hang", tmp_path / f"begun{number}")) for number in range(4)]
     for number in range(4):
         await _until(tmp_path / f"begun{number}")

@@ -62,6 +62,20 @@ def test_everything_is_there_again_after_a_restart(folder: Path) -> None:
     again.close()
 
 
+def test_heads_that_searches_ask_for_are_read_before_the_first_search_after_a_start(folder: Path) -> None:
+    first = opened(folder)
+    make(first, "heads")
+    make(first, "chunks", 2)
+    first.answer(wire.Upsert("heads", [Point(id=an_id(1), payload={"version": 7})]))
+    first.answer(wire.Search("chunks", [], EVERYTHING, 1, Heads("heads")))
+    first.close()
+
+    again = opened(folder)
+
+    assert {name: again._open[name].heads for name in ("chunks", "heads")} == {"chunks": None, "heads": {an_id(1): 7}}
+    again.close()
+
+
 def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> None:
     first = opened(folder)
     make(first, "whole")
