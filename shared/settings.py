@@ -63,7 +63,8 @@ class Settings(BaseSettings):
     chunk_unit: Literal["characters", "tokens"] = "characters"  # of chunk_size and chunk_overlap
     chunk_size: int = Field(default=800, ge=SMALLEST, le=LARGEST)  # of a chunk, at most; 500 in tokens
     chunk_overlap: int = Field(default=0, ge=0)  # at most half of the size
-    min_score: float = Field(default=0.0, ge=0.0, le=1.0)  # hits below are not used in answers
+    min_score: float = Field(default=0.02, ge=0.0, le=1.0)  # the least score of what answers may use: docs/search.md
+    gate: Literal["each", "best"] = "each"  # each: every passage must reach min_score; best: one of them
     history: int = Field(default=5, ge=0, le=100)  # earlier turns an answer may see
     max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request, and of one item of a batch
     max_batch: int = Field(default=1024**3, ge=1024)  # bytes of one batch, which is read as it comes

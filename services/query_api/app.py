@@ -44,6 +44,8 @@ from services.query_api.ops import dead_letters, erase
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
+from services.query_api.search.gate import Gate
+from services.query_api.search.retrieval import Retriever
 from shared.answers.models import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
@@ -88,7 +90,7 @@ def make_api(parts: ApiParts) -> Litestar:
     settings = parts.settings
     keyring = Keyring(settings.keys)
     metrics = Metrics(parts.registry)
-    retriever = search.Retriever(parts.index, parts.embedder, parts.bm25, metrics)
+    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics)
     submissions = Submissions(
         publish=parts.publish,
         ledger=parts.ledger,
@@ -103,7 +105,7 @@ def make_api(parts: ApiParts) -> Litestar:
     answering = Answering(
         retriever,
         parts.models,
-        min_score=settings.min_score,
+        gate=Gate(settings.min_score, settings.gate),
         general_knowledge=settings.general_knowledge == "on",
         without_store=settings.chat_without_store == "on",
     )

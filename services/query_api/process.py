@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
+import structlog
 from faststream.kafka import KafkaBroker
 
 from services.query_api.app import ApiParts, make_api
@@ -18,12 +19,16 @@ from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
 from shared.version import VERSION
 
+log = structlog.get_logger(__name__)
+
 
 async def opened(
     base: Resources, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool
 ) -> ApiParts:
     """Return the API's parts, once the broker and the stages beside it run; `stack` ends those. See `base.begin`."""
     settings = base.settings
+    if "min_score" in settings.model_fields_set:
+        log.warning("min_score_is_comparable", min_score=settings.min_score, see="docs/search.md, What a score means")
     models = await open_models(settings.chat, settings.history, settings.openai_api_key, base.embedder.similarities)
     notices = StatusWaiters()
     listen(broker, notices)

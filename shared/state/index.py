@@ -29,6 +29,7 @@ from shared.store import (
     Payload,
     Point,
     PointPage,
+    Present,
     Range,
     Rewritable,
     Sparse,
@@ -381,6 +382,11 @@ class Index:
         same = (Match("metadata.chunkHash", (chunk_hash,)),)
         other = Filter(must=same, must_not=(Match("metadata.documentId", (document_id,)),))
         return await self._store.count(self._chunks, other) > 0
+
+    async def has_field(self, tenant: str, field: str) -> bool:
+        """Return whether some point of the tenant has the (dotted) payload field."""
+        where = Filter(must=(Match("metadata.tenant", (tenant,)), Present(field)))
+        return bool((await self._store.scroll(self._chunks, where, limit=1, fields=())).points)
 
     async def rewrite(self) -> bool:
         """Return whether the store's files hold nothing any more of what was deleted; False: it has its own ways."""

@@ -28,10 +28,36 @@ class Range(msgspec.Struct, frozen=True, tag=True):
     """The numeric field lies within the bounds; a point without the field doesn't match."""
 
     field: str
-    gt: int | None = None
-    gte: int | None = None
-    lt: int | None = None
-    lte: int | None = None
+    gt: float | None = None
+    gte: float | None = None
+    lt: float | None = None
+    lte: float | None = None
+
+
+class Period(msgspec.Struct, frozen=True, tag=True):
+    """The field's text is a time (ISO 8601; UTC where it names no zone) within the bounds, which are such texts, too.
+
+    A point without the field, or with another text, doesn't match.
+    """
+
+    field: str
+    gt: str | None = None
+    gte: str | None = None
+    lt: str | None = None
+    lte: str | None = None
+
+
+class Prefix(msgspec.Struct, frozen=True, tag=True):
+    """The field (or one element of a list field) is a text that begins with `prefix`."""
+
+    field: str
+    prefix: str
+
+
+class Present(msgspec.Struct, frozen=True, tag=True):
+    """The point has the field, and it is neither null nor an empty list."""
+
+    field: str
 
 
 class Ids(msgspec.Struct, frozen=True, tag=True):
@@ -40,7 +66,7 @@ class Ids(msgspec.Struct, frozen=True, tag=True):
     ids: tuple[str, ...]
 
 
-Condition = Match | Range | Ids
+Condition = Match | Range | Period | Prefix | Present | Ids
 
 
 class Filter(msgspec.Struct, frozen=True):

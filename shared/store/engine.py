@@ -30,8 +30,11 @@ from shared.store import (
     Leg,
     Match,
     Payload,
+    Period,
     Point,
     PointPage,
+    Prefix,
+    Present,
     Range,
     Scalar,
     Sparse,
@@ -665,6 +668,13 @@ def _condition(condition: Condition) -> Any:
         case Range():
             bounds = qdrant.RangeFloat(condition.gte, condition.gt, condition.lte, condition.lt)
             return qdrant.FieldCondition(json_path(condition.field), range=bounds)
+        case Period():
+            times = qdrant.RangeDateTime(condition.gte, condition.gt, condition.lte, condition.lt)
+            return qdrant.FieldCondition(json_path(condition.field), range=times)
+        case Prefix():
+            return qdrant.FieldCondition(json_path(condition.field), match=qdrant.MatchPrefix(condition.prefix))
+        case Present():
+            return qdrant.FieldCondition(json_path(condition.field), is_empty=False)
         case _:
             return qdrant.HasIdCondition({identifier for identifier in condition.ids if is_id(identifier)})
 

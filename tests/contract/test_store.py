@@ -17,7 +17,23 @@ from qdrant_client import AsyncQdrantClient
 
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Condition, Filter, Heads, Ids, Leg, Match, Point, Range, Sparse, Store, Vector
+from shared.store import (
+    EVERYTHING,
+    Condition,
+    Filter,
+    Heads,
+    Ids,
+    Leg,
+    Match,
+    Period,
+    Point,
+    Prefix,
+    Present,
+    Range,
+    Sparse,
+    Store,
+    Vector,
+)
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
@@ -402,8 +418,8 @@ async def test_set_payload_refuses_what_can_not_be_kept(store: Store, heads: str
 
 LIBRARY: list[dict[str, Any]] = [
     {"metadata": {"tenant": "a", "tags": ["red", "blue"], "version": 1, "draft": True, "mit leer": "ja"}},
-    {"metadata": {"tenant": "a", "tags": ["red"], "version": 2, "draft": False, "größe": "XL"}},
-    {"metadata": {"tenant": "a", "tags": [], "version": 3, "rank": 1}},
+    {"metadata": {"tenant": "a", "tags": ["red"], "version": 2, "draft": False, "größe": "XL", "at": "2026-05-01"}},
+    {"metadata": {"tenant": "a", "tags": [], "version": 3, "rank": 1, "at": "2026-05-01T10:00:00.000Z", "part": 1.5}},
     {"metadata": {"tenant": "b", "tags": ["red", "grün"], "version": 4, "rank": "1"}},
     {"metadata": {"tenant": "b", "tags": "blue"}},
     {},
@@ -442,6 +458,16 @@ async def library(store: Store, chunks: str) -> str:
         (all_of(Range("metadata.version", gt=1, lte=3)), [1, 2]),
         (all_of(Range("metadata.version", gte=2, lt=4)), [1, 2]),
         (all_of(Range("metadata.nowhere", gte=0)), []),
+        (all_of(Range("metadata.part", gt=1.25, lt=1.75)), [2]),
+        (all_of(Period("metadata.at", gte="2026-05-01")), [1, 2]),
+        (all_of(Period("metadata.at", gt="2026-05-01T00:00:00Z", lte="2026-05-01T12:00:00+02:00")), [2]),
+        (all_of(Period("metadata.at", lt="2026-05-01")), []),
+        (all_of(Period("metadata.tags", gte="2026-05-01")), []),
+        (all_of(Prefix("metadata.tags", "r")), [0, 1, 3]),
+        (all_of(Prefix("metadata.größe", "XL")), [1]),
+        (all_of(Prefix("metadata.version", "1")), []),
+        (all_of(Present("metadata.tags")), [0, 1, 3, 4]),
+        (Filter(must_not=(Present("metadata.tenant"),)), [5]),
         (all_of(Ids((an_id(5), an_id(1), an_id(77)))), [1, 5]),
         (all_of(Ids(())), []),
         (Filter(must_not=(Ids((an_id(0), an_id(1))),)), [2, 3, 4, 5]),

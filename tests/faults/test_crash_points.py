@@ -62,8 +62,8 @@ READS = {
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
     "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "HasLogPosition",
-    "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Stamping", "Tell", "TokenCounter", "Uploads",
-    "VerifyProgress",
+    "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
+    "TokenCounter", "Uploads", "VerifyProgress",
 }  # fmt: skip
 UNUSED = {"Store.drop_collection", "Store.set_payload", "Blobs.delete"}  # a server calls them nowhere, so far
 

@@ -454,8 +454,8 @@ async def test_modes_and_explanations(client: httpx.AsyncClient) -> None:
 
     best = hybrid["results"][0]
     assert best["metadata"]["path"] == "a"
-    assert best["explain"].keys() == {"dense", "sparse"}
-    assert best["explain"]["dense"]["rank"] == best["explain"]["sparse"]["rank"] == 1
+    assert best["explain"].keys() == {"cosine", "bm25", "ranks", "fused", "coverage"}
+    assert best["explain"]["ranks"] == {"dense": 1, "sparse": 1}
     assert [hit["metadata"]["path"] for hit in sparse["results"]] == ["a"]
     assert len(dense["results"]) == 3
     assert hybrid["timings"].keys() == {"embedMs", "storeMs", "fuseMs"}

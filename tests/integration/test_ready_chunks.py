@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.http.metrics import Metrics
-from services.query_api.search.search import Mode, Retriever
+from services.query_api.search.retrieval import Mode, Retriever
 from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DocumentExtracted, DocumentSubmitted, decode
 from shared.ids import document_id

@@ -5,7 +5,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
+from operator import ge, gt, le, lt
 from typing import Any
 
 import msgspec
@@ -22,8 +24,11 @@ from shared.store import (
     Leg,
     Match,
     Payload,
+    Period,
     Point,
     PointPage,
+    Prefix,
+    Present,
     Range,
     Scalar,
     StoreHit,
@@ -327,6 +332,36 @@ def _test(condition: Condition) -> Test:
             )
         case Range(field):
             return _within(_path(field), condition)
+        case Period(field):
+            return _during(_path(field), condition)
+        case Prefix(field, prefix):
+            path = _path(field)
+            return lambda point: any(
+                isinstance(value, str) and value.startswith(prefix) for value in _values(point.payload, path)
+            )
+        case Present(field):
+            path = _path(field)
+            return lambda point: value_at(point.payload, path) not in (None, [])
+
+
+def _during(path: Sequence[str], bounds: Period) -> Test:
+    limits = {name: _time(value) for name in ("gt", "gte", "lt", "lte") if (value := getattr(bounds, name)) is not None}
+    tests = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+
+    def fits(point: Point) -> bool:
+        value = value_at(point.payload, path)
+        try:
+            time = _time(value)
+        except (TypeError, ValueError):
+            return False
+        return all(tests[name](time, limit) for name, limit in limits.items())
+
+    return fits
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _within(path: Sequence[str], bounds: Range) -> Test:

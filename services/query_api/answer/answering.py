@@ -10,7 +10,8 @@ import structlog
 
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.problems import invalid, unavailable
-from services.query_api.search.search import Retriever
+from services.query_api.search.gate import EVERYTHING, Gate, GateMode, usable
+from services.query_api.search.retrieval import Retriever
 from shared.answers import (
     Called,
     Conversation,
@@ -42,6 +43,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int = 5
     where: Filter = Filter()
     min_score: float | None = None  # None: as the settings say
+    gate: GateMode | None = None  # None: as the settings say
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +107,7 @@ class Answering:
         retriever: Retriever,
         models: ChatModels,
         *,
-        min_score: float = 0.0,
+        gate: Gate = EVERYTHING,
         general_knowledge: bool = False,
         without_store: bool = False,
     ) -> None:
@@ -116,7 +118,7 @@ class Answering:
         """
         self._retriever = retriever
         self._models = models
-        self._min_score = min_score
+        self._gate = gate
         self._general_knowledge = general_knowledge
         self._without_store = without_store
 
@@ -208,7 +210,7 @@ class Answering:
             raise invalid(error.field, str(error)) from None
 
     async def _passages(self, request: AnswerRequest, retrieval: Retrieval, *, quotes: bool) -> tuple[Passage, ...]:
-        """Return the passages that bear on the question, best first, none below the least score.
+        """Return the passages that may be used for an answer, best first: those that pass the relevance gate.
 
         What only quotes reads more of them than it may quote: it costs no tokens.
         """
@@ -225,7 +227,10 @@ class Answering:
         self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int
     ) -> tuple[Passage, ...]:
         found = await self._retriever.search(tenant, question, top_k=top_k, where=where)
-        least = self._min_score if retrieval.min_score is None else retrieval.min_score
+        gate = Gate(
+            self._gate.min_score if retrieval.min_score is None else retrieval.min_score,
+            retrieval.gate or self._gate.mode,
+        )
         return tuple(
             Passage(
                 number=number,
@@ -234,7 +239,7 @@ class Answering:
                 score=hit.score,
                 metadata=hit.metadata,
             )
-            for number, hit in enumerate((hit for hit in found.hits if hit.score >= least), start=1)
+            for number, hit in enumerate(usable(found.hits, gate), start=1)
         )
 
     def _prepared(

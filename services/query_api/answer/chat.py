@@ -19,7 +19,8 @@ from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_o
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest
-from services.query_api.search.search import TopK, filters_of, question_of
+from services.query_api.search.retrieval import TopK
+from services.query_api.search.search import filters_of, question_of
 from shared.answers import Passage, Preferences, Turn, Usage
 
 

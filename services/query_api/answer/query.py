@@ -19,7 +19,8 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid, unavailable
 from services.query_api.http.request import ApiRequest
-from services.query_api.search.search import TopK, question_of
+from services.query_api.search.retrieval import TopK
+from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn
 from shared.errors import PipelineError
 from shared.store import Filter, Match

@@ -10,7 +10,8 @@ from services.query_api.documents.listing import Listing
 from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
-from services.query_api.search.search import Retriever, question_of
+from services.query_api.search.retrieval import Retriever
+from services.query_api.search.search import question_of
 from shared.answers import Turn
 from shared.contracts import TextFormat
 from shared.store import Filter, Match

@@ -11,7 +11,8 @@ from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
-from services.query_api.search.search import Retriever, question_of
+from services.query_api.search.retrieval import Retriever
+from services.query_api.search.search import question_of
 
 EVERYTHING: Final = "documents"
 _EQUAL: Final = frozenset({"is", "=", "in"})

@@ -12,7 +12,8 @@ from services.query_api.clients.links import Links
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.search.search import Retriever, question_of
+from services.query_api.search.retrieval import Retriever
+from services.query_api.search.search import question_of
 from shared.runtime.probes import OPEN
 
 TOOLS: Final = frozenset({"rag_search", "rag_query", "chat", "rag_documents", "rag_document_text"})

@@ -26,7 +26,8 @@ from services.query_api.clients.models import Models
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import invalid, openai_error
 from services.query_api.http.request import ApiRequest
-from services.query_api.search.search import TopK, filters_of
+from services.query_api.search.retrieval import TopK
+from services.query_api.search.search import filters_of
 from shared.embedder import Vector
 
 STREAM_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}

@@ -12,7 +12,8 @@ from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
-from services.query_api.search.search import RetrievedChunk, Retriever, question_of
+from services.query_api.search.retrieval import Found, Retriever
+from services.query_api.search.search import question_of
 from shared.state.ledger import Ledger
 from shared.store import Filter, Match
 
@@ -62,7 +63,7 @@ class VectorStore:
             "last_active_at": None,
         }
 
-    async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[RetrievedChunk]:
+    async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
         """Return the hits of all the queries, best first, each chunk once."""
         queries = [data.query] if isinstance(data.query, str) else data.query
         if not queries:
@@ -70,7 +71,7 @@ class VectorStore:
         least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
         where = filter_of(filters_of(data.filters) if data.filters else None)
         most = data.max_num_results or 10
-        best: dict[str, RetrievedChunk] = {}
+        best: dict[str, Found] = {}
         for query in queries:
             found = await self._retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
             for hit in found.hits:
@@ -164,7 +165,7 @@ async def search(
     }
 
 
-def _result(hit: RetrievedChunk) -> dict[str, Any]:
+def _result(hit: Found) -> dict[str, Any]:
     scalars = {name: value for name, value in hit.metadata.items() if isinstance(value, str | int | float)}
     return {
         "file_id": hit.metadata["documentId"],

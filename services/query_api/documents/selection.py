@@ -28,7 +28,7 @@ def selection(tenant: str, filters: Mapping[str, Any], *, gone: bool = False) ->
         Problem: 400 or 422, as `filter_of`.
     """
     where = filter_of(filters)
-    if not filters.keys() <= _IN_LEDGER:
+    if not filters.keys() <= _IN_LEDGER or not all(isinstance(condition, Match) for condition in where.must):
         return Selection(tenant, where, by_chunks=True)
     must = tuple(_of_entry(condition) for condition in where.must)
     hidden = () if gone else (Match("last.status", ("deleted",)),)

@@ -19,7 +19,7 @@ from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.request import ApiRequest, tags_of
 from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.search.search import public
+from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, LogPosition, Status, TextFormat, text_format_of
 from shared.ids import document_id as id_of

@@ -1,26 +1,34 @@
-"""What a search may be restricted to, turned into the store's conditions. Pure.
+"""What a search may be restricted to, turned into the store's conditions. Pure; docs/search.md describes it.
 
-A missing field restricts nothing, an empty list matches nothing. Values are typed and compared for
-equality; nothing a caller writes is ever read as an operator.
+A missing field restricts nothing, an empty list matches nothing. A value or a list of values is compared for equality,
+by type. An object holds operators: `gt`, `gte`, `lt`, `lte` for numbers and times, `prefix` for texts.
+`not` holds filters of which none may match.
 """
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from services.query_api.http.problems import Problem, invalid
-from shared.store import Condition, Filter, Match, Scalar
+from shared.store import Condition, Filter, Match, Period, Prefix, Range, Scalar
 
 MOST_FIELDS = 64
 MOST_VALUES = 10_000
 LONGEST_FIELD = 256  # characters
+LONGEST_PREFIX = 4_096  # characters
 _NO_NAME = re.compile(r'["\[\]\\\x00-\x1f]')  # what stores read as path syntax, quoted or not
-_ALIASES = {"documentIds": "documentId"}
+_ALIASES = {"documentIds": "documentId", "pathPrefix": "path"}
+_BOUNDS = frozenset({"gt", "gte", "lt", "lte"})
+_OPERATORS = "gt, gte, lt, lte and prefix"
 _EXACT_INTEGER = 2**53  # beyond it the store compares neighbours as equal
 
 
 def filter_of(filters: Mapping[str, Any] | None, name: str = "filters") -> Filter:
-    """Return the filter of chunk points for `source`, `tags` (any of), `tagsAll`, `documentIds`, and metadata.
+    """Return the filter of chunk points.
+
+    Fields are `source`, `path`, `pathPrefix`, `tags` (any of), `tagsAll`, `documentIds`, `not`, any other field of a
+    hit's metadata, and the caller's own metadata.
 
     Raises:
         Problem: 400 names the field whose value can't be matched; 422 names an unknown operator.
@@ -30,18 +38,82 @@ def filter_of(filters: Mapping[str, Any] | None, name: str = "filters") -> Filte
     if len(filters) > MOST_FIELDS:
         raise invalid(name, f"has {len(filters)} fields, at most {MOST_FIELDS} are possible")
     must: list[Condition] = []
+    must_not: tuple[Condition, ...] = ()
     for key, value in filters.items():
         field = f"{name}.{key}"
-        if key == "tenant":
-            raise invalid(field, "the tenant comes from the API key")
-        values = _values(field, value)
-        if key == "tagsAll" and values:
-            must.extend(Match("metadata.tags", (tag,)) for tag in values)
-        elif key == "tagsAll":
-            must.append(Match("metadata.tags", ()))
+        if key == "not":
+            must_not = _excluded(field, value)
         else:
-            must.append(Match(_path(field, _ALIASES.get(key, key)), values))
-    return Filter(must=tuple(must))
+            must += _conditions(field, key, value)
+    return Filter(must=tuple(must), must_not=must_not)
+
+
+def _excluded(field: str, value: Any) -> tuple[Condition, ...]:
+    if not isinstance(value, dict):
+        raise invalid(field, "must be an object of filters")
+    if inner := sorted(value.keys() & {"not", "tagsAll"}):
+        raise invalid(f"{field}.{inner[0]}", "can't stand within not")
+    return filter_of(value, field).must
+
+
+def _conditions(field: str, key: str, value: Any) -> list[Condition]:
+    if key == "tenant":
+        raise invalid(field, "the tenant comes from the API key")
+    path = _path(field, _ALIASES.get(key, key))
+    if key == "pathPrefix":
+        return [_prefix(field, path, value)]
+    if isinstance(value, dict):
+        return _operated(field, path, value)
+    values = _values(field, value)
+    if key == "tagsAll":
+        return [Match("metadata.tags", (tag,)) for tag in values] or [Match("metadata.tags", ())]
+    return [Match(path, values)]
+
+
+def _operated(field: str, path: str, operators: Mapping[str, Any]) -> list[Condition]:
+    """Return the conditions of an object such as `{"gte": 2020}`."""
+    unknown = next(
+        (name for name in operators if name not in _BOUNDS and name != "prefix"), None if operators else "{}"
+    )
+    if unknown is not None:
+        raise Problem(
+            422,
+            f"{field}: unknown filter operator {unknown!r}; a value, a list of values, or the operators {_OPERATORS} "
+            "are possible",
+            code="UNKNOWN_OPERATOR",
+            details={"field": field, "operator": unknown},
+        )
+    found: list[Condition] = []
+    if "prefix" in operators:
+        found.append(_prefix(f"{field}.prefix", path, operators["prefix"]))
+    bounds = {name: value for name, value in operators.items() if name in _BOUNDS}
+    if bounds and all(isinstance(value, str) for value in bounds.values()):
+        found.append(Period(path, **{name: _time(f"{field}.{name}", value) for name, value in bounds.items()}))
+    elif bounds:
+        found.append(Range(path, **{name: _number(f"{field}.{name}", value) for name, value in bounds.items()}))
+    return found
+
+
+def _prefix(field: str, path: str, value: Any) -> Prefix:
+    if not isinstance(value, str) or not value or len(value) > LONGEST_PREFIX:
+        raise invalid(field, f"must be a text of 1 to {LONGEST_PREFIX} characters")
+    return Prefix(path, value)
+
+
+def _time(field: str, value: str) -> str:
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise invalid(field, f"{value[:80]!r} is no time; write 2026-05-01 or 2026-05-01T10:00:00Z") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
+
+
+def _number(field: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _EXACT_INTEGER:
+        raise invalid(
+            field, f"{_shown(value)} is no bound; all bounds must be numbers up to 2^53, or all of them times"
+        )
+    return value
 
 
 def _values(field: str, value: Any) -> tuple[Scalar, ...]:
@@ -59,16 +131,19 @@ def _scalar(field: str, value: Any) -> Scalar:
         operator = next(iter(value), "{}")
         raise Problem(
             422,
-            f"{field}: unknown filter operator {operator!r}; a value or a list of values is expected",
+            f"{field}: unknown filter operator {operator!r} within a list of values",
             code="UNKNOWN_OPERATOR",
             details={"field": field, "operator": operator},
         )
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int) or (not isinstance(value, str) and abs(value) > _EXACT_INTEGER):
-        shown = "null" if value is None else repr(value)
-        raise invalid(field, f"{shown[:80]} can't be matched; strings, integers up to 2^53 and booleans can")
+        raise invalid(field, f"{_shown(value)} can't be matched; strings, integers up to 2^53 and booleans can")
     return value
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else repr(value)[:80]
 
 
 def _path(field: str, key: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from qdrant_client import models
 
-from shared.store import Condition, Filter, IndexKind, Leg, Match, Point, Range, Scalar, Sparse
+from shared.store import Condition, Filter, IndexKind, Leg, Match, Period, Point, Prefix, Present, Range, Scalar, Sparse
 from shared.store.checks import is_id, json_path
 
 DENSE: Final = ""
@@ -76,6 +76,15 @@ def _condition(condition: Condition) -> models.Condition:
         case Range():
             bounds = models.Range(gt=condition.gt, gte=condition.gte, lt=condition.lt, lte=condition.lte)
             return models.FieldCondition(key=json_path(condition.field), range=bounds)
+        case Period(gt=gt, gte=gte, lt=lt, lte=lte):
+            times = models.DatetimeRange.model_validate({"gt": gt, "gte": gte, "lt": lt, "lte": lte})
+            return models.FieldCondition(key=json_path(condition.field), range=times)
+        case Prefix():
+            return models.FieldCondition(
+                key=json_path(condition.field), match=models.MatchPrefix(prefix=condition.prefix)
+            )
+        case Present():
+            return models.FieldCondition(key=json_path(condition.field), is_empty=False)
         case _:
             return models.HasIdCondition(has_id=[identifier for identifier in condition.ids if is_id(identifier)])
 

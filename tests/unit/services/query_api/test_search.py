@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.query_api.http.metrics import Metrics
-from services.query_api.search.search import Mode, Retriever
+from services.query_api.search.retrieval import Mode, Retriever
 from shared.errors import Unavailable
 from shared.store.bm25 import Bm25
 

@@ -1,0 +1,60 @@
+"""What is compared of a query and a passage: the score of a hit is made of it. Pure.
+
+It depends on the query and the passage alone. What compares hits of one search (ranks, fused scores) and what knows the
+rest of the index (BM25's rarity of terms) has no part in it, so that a threshold means the same everywhere
+(docs/adr/0061-a-score-that-compares.md).
+"""
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from services.query_api.search.words import stem, stems, weight, words
+
+_HEADINGS: Final = 4_096  # titles and sections whose stems are remembered
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A query, prepared for many passages."""
+
+    weights: Mapping[str, float]  # of each stem that tells something
+    pairs: frozenset[tuple[str, str]]  # of such stems that stand side by side
+    total: float  # of the weights
+
+
+def question(text: str) -> Question:
+    """Return the query's stems and how much each one tells."""
+    told = [(stem(word), weight(word)) for word in words(text)]
+    weights = {found: value for found, value in told if value}
+    pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(told) if x and y)
+    return Question(weights, pairs, math.fsum(weights.values()))
+
+
+class Features(msgspec.Struct, frozen=True):
+    """What is compared of a query and a passage."""
+
+    cosine: float  # of their vectors, -1..1; 0 where words alone count
+    coverage: float  # share of the query's weight that the passage, its title or its section has, 0..1
+    phrases: float  # share of the query's pairs of words that the passage has side by side, 0..1
+
+
+def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:
+    """Return what is compared; `headings` are the passage's title and section."""
+    body = stems(text)
+    found = asked.weights.keys() & body
+    for heading in headings:
+        found |= asked.weights.keys() & _heading_stems(heading)
+    return Features(
+        cosine=cosine,
+        coverage=math.fsum(asked.weights[term] for term in found) / asked.total if found else 0.0,
+        phrases=len(asked.pairs.intersection(pairwise(body))) / len(asked.pairs) if asked.pairs else 0.0,
+    )
+
+
+@functools.lru_cache(_HEADINGS)
+def _heading_stems(heading: str) -> frozenset[str]:
+    return frozenset(stems(heading))

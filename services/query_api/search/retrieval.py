@@ -1,0 +1,234 @@
+"""Retrieval: two rankings of current chunks choose the candidates, and each one's own score orders them.
+
+docs/correctness.md, section 4; docs/adr/0061-a-score-that-compares.md.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from services.query_api.http.metrics import Metrics
+from services.query_api.search.calibration import WORDS, scorer_of
+from services.query_api.search.fusion import FusedHit, fuse
+from services.query_api.search.relevance import Features, features, question
+from shared.embedder import Embedder, Vector
+from shared.errors import Unavailable
+from shared.state.index import Index
+from shared.store import Filter, Ids, Leg, StoreHit
+from shared.store.bm25 import Bm25
+
+Mode = Literal["hybrid", "dense", "sparse"]
+TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
+Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to 1.")]
+
+DEPTH = 50  # hits of each leg that are candidates
+TRIES = 3  # of a search whose hits are overtaken meanwhile
+PATIENCE_S = 15.0  # a model may have to be read from disk first; somebody waits, so the adapters' minute is too long
+LONGEST_QUERY = 4_000  # characters; both legs read less than that of natural text
+MOST_SEEN_FIELDS = 10_000  # names of fields that are remembered as there
+ALWAYS_THERE = frozenset(f"metadata.{name}" for name in ("source", "path", "documentId", "documentType", "tags"))
+PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
+
+
+class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The hit's ranks in the two legs, from 1; a leg that didn't find it has none."""
+
+    dense: int | None = None
+    sparse: int | None = None
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a hit came to its score and its place."""
+
+    cosine: float | None = None  # of query and passage; None where words alone were asked
+    bm25: float | None = None  # with the terms' rarity in this index; None where the words' leg didn't find it
+    ranks: Ranks
+    fused: int  # rank in the fused ranking, from 1
+    coverage: float  # share of the query's weight that the passage has, 0..1
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A chunk that answers the query."""
+
+    text: str
+    score: float  # 0..1: how likely the passage answers the query; comparable between searches
+    metadata: dict[str, Any]
+    explanation: Explanation
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found, best first, what the caller should know of it, and where its time went."""
+
+    hits: list[Found]
+    warnings: list[str] = []
+    embed_ms: float = 0.0
+    store_ms: float = 0.0
+    fuse_ms: float = 0.0
+
+
+def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a chunk's metadata without what is only of use to the pipeline."""
+    return {name: value for name, value in metadata.items() if name not in PRIVATE}
+
+
+class Retriever:
+    """Searches one index. Raises Unavailable when the store or the model is away, or silent for `patience_s`."""
+
+    def __init__(
+        self, index: Index, embedder: Embedder, bm25: Bm25, metrics: Metrics, *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._index = index
+        self._embedder = embedder
+        self._bm25 = bm25
+        self._metrics = metrics
+        self._patience_s = patience_s
+        self._seen_fields: set[tuple[str, str]] = set()  # of the tenants' documents
+
+    async def search(
+        self, tenant: str, query: str, *, top_k: int = 5, where: Filter | None = None, mode: Mode = "hybrid"
+    ) -> Results:
+        """Return the tenant's `top_k` best current chunks; fewer only when there are no more that match.
+
+        The first hits of each leg, `DEPTH` of them, are the candidates, ordered by score; ties stand in the fused
+        order. Where more are asked for, the legs' further hits follow behind.
+        """
+        query = query[:LONGEST_QUERY]
+        with self._metrics.search_seconds.labels(mode).time():
+            began = time.perf_counter()
+            vector = None
+            if mode != "sparse":
+                async with self._patience("the embedding model"):
+                    vector = await self._embedder.embed_query(query)
+            embedded = time.perf_counter()
+            async with self._patience("the store"):
+                found, warnings = await asyncio.gather(
+                    self._candidates(
+                        tenant, query, vector, where or Filter(), limit=max(DEPTH, top_k), words=mode != "dense"
+                    ),
+                    self._warnings(tenant, where or Filter()),
+                )
+            searched = time.perf_counter()
+            hits = self._scored(query, found, top_k)
+            ended = time.perf_counter()
+        if not hits:
+            self._metrics.empty_searches.inc()
+        return Results(
+            hits=hits,
+            warnings=warnings,
+            embed_ms=_ms(embedded - began),
+            store_ms=_ms(searched - embedded),
+            fuse_ms=_ms(ended - searched),
+        )
+
+    @asynccontextmanager
+    async def _patience(self, part: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                yield
+        except TimeoutError:
+            raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
+
+    async def _candidates(
+        self, tenant: str, query: str, vector: Vector | None, where: Filter, *, limit: int, words: bool
+    ) -> "_Candidates":
+        """Return what the legs found, with the cosine of every hit where there is a vector.
+
+        A hit of the words' leg alone has no cosine yet: the dense leg is asked again, restricted to such hits. One that
+        isn't current any more by then is left out, and the search repeats.
+        """
+        legs: dict[str, Leg] = {}
+        if vector is not None:
+            legs["dense"] = Leg(dense=vector)
+        if words and (sparse := self._bm25.query(query)).indices:  # stop words and punctuation alone rank nothing
+            legs["sparse"] = Leg(sparse=sparse)
+        rankings: dict[str, list[StoreHit]] = {}
+        cosines: dict[str, float] = {}
+        for _ in range(TRIES if legs else 0):
+            found = await self._index.search(tenant, list(legs.values()), where, limit=limit)
+            rankings = dict(zip(legs, found, strict=True))
+            cosines = {hit.id: hit.score for hit in rankings.get("dense", ())}
+            missing = [hit.id for hit in rankings.get("sparse", ()) if hit.id not in cosines]
+            if vector is None or not missing:
+                break
+            only = Filter(must=(Ids(tuple(missing)),))
+            [again] = await self._index.search(tenant, [Leg(dense=vector)], only, limit=len(missing))
+            cosines.update((hit.id, hit.score) for hit in again)
+            if len(again) == len(missing):
+                break
+        if vector is not None:
+            rankings = {name: [hit for hit in hits if hit.id in cosines] for name, hits in rankings.items()}
+        return _Candidates(rankings, None if vector is None else cosines)
+
+    async def _warnings(self, tenant: str, where: Filter) -> list[str]:
+        """Return a sentence for each field of the filter that no document of the tenant has, mostly a misspelt one."""
+        fields = {condition.field for condition in (*where.must, *where.must_not) if not isinstance(condition, Ids)}
+        unsure = sorted(field for field in fields - ALWAYS_THERE if (tenant, field) not in self._seen_fields)
+        there = await asyncio.gather(*(self._index.has_field(tenant, field) for field in unsure))
+        if len(self._seen_fields) > MOST_SEEN_FIELDS:
+            self._seen_fields.clear()
+        self._seen_fields.update((tenant, field) for field, found in zip(unsure, there, strict=True) if found)
+        return [
+            f"filters: no document has the field {field.removeprefix('metadata.')!r}"
+            for field, found in zip(unsure, there, strict=True)
+            if not found
+        ]
+
+    def _scored(self, query: str, candidates: "_Candidates", top_k: int) -> list[Found]:
+        """Return the first `top_k`: the candidates by score, then the legs' further hits, by score, too."""
+        asked = question(query)
+        cosines = candidates.cosines
+        scorer = scorer_of(WORDS if cosines is None else self._embedder.model.name)
+        payloads = {hit.id: hit.payload for hits in candidates.rankings.values() for hit in hits}
+        legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
+        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()})
+        chosen = {each.id for each in first}
+        further = [each for each in fuse(legs) if each.id not in chosen][: max(0, top_k - len(first))]
+        found: list[tuple[float, FusedHit, Features]] = []
+        for group in (first, further):
+            some = []
+            for fused in group:
+                payload = payloads[fused.id]
+                cosine = 0.0 if cosines is None else cosines[fused.id]
+                compared = features(asked, cosine, payload["text"], _headings(payload["metadata"]))
+                some.append((scorer.score(compared), fused, compared))
+            found += sorted(some, key=lambda each: -each[0])  # stable: ties stay in the fused order
+        places = {each.id: place for place, each in enumerate((*first, *further), start=1)}
+        return [
+            Found(
+                text=payloads[fused.id]["text"],
+                score=score,
+                metadata=public(payloads[fused.id]["metadata"]),
+                explanation=_explanation(fused, places[fused.id], compared, by_words=cosines is None),
+            )
+            for score, fused, compared in found[:top_k]
+        ]
+
+
+def _headings(metadata: Mapping[str, Any]) -> list[str]:
+    return [value for value in (metadata.get("title"), metadata.get("sectionTitle")) if value]
+
+
+def _explanation(fused: FusedHit, place: int, compared: Features, *, by_words: bool) -> Explanation:
+    dense, sparse = fused.legs.get("dense"), fused.legs.get("sparse")
+    return Explanation(
+        cosine=None if by_words else compared.cosine,
+        bm25=None if sparse is None else sparse.score,
+        ranks=Ranks(dense=None if dense is None else dense.rank, sparse=None if sparse is None else sparse.rank),
+        fused=place,
+        coverage=compared.coverage,
+    )
+
+
+class _Candidates(msgspec.Struct, frozen=True):
+    """What the legs found, by name, and the cosine of every hit; None without a query vector."""
+
+    rankings: Mapping[str, list[StoreHit]]
+    cosines: Mapping[str, float] | None
+
+
+def _ms(seconds: float) -> float:
+    return round(1e3 * seconds, 3)

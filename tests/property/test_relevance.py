@@ -1,0 +1,76 @@
+"""A score must not depend on anything but query and passage, and must grow with what they share."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.query_api.search.calibration import WORDS, Plain, calibrations, scorer_of
+from services.query_api.search.relevance import Features, features, question
+from services.query_api.search.words import STOP_WORDS, stem, weight
+
+texts = st.text(max_size=200)
+shares = st.floats(0, 1)
+SCORERS = [scorer_of("all-MiniLM-L6-v2"), scorer_of(WORDS), scorer_of("a model nobody has judged")]
+
+
+@given(query=texts, text=texts, headings=st.lists(texts, max_size=2), cosine=st.floats(-1, 1))
+def test_every_query_and_passage_has_a_score_between_0_and_1(
+    query: str, text: str, headings: list[str], cosine: float
+) -> None:
+    compared = features(question(query), cosine, text, headings)
+
+    assert 0 <= compared.coverage <= 1.000001
+    assert 0 <= compared.phrases <= 1
+    assert all(0 <= scorer.score(compared) <= 1 for scorer in SCORERS)
+
+
+@given(low=shares, high=shares, coverage=shares, phrases=shares)
+def test_a_closer_passage_never_scores_less(low: float, high: float, coverage: float, phrases: float) -> None:
+    low, high = sorted((low, high))
+
+    for scorer in SCORERS:
+        assert scorer.score(Features(low, coverage, phrases)) <= scorer.score(Features(high, coverage, phrases))
+        assert scorer.score(Features(coverage, low, phrases)) <= scorer.score(Features(coverage, high, phrases))
+
+
+def test_a_passage_that_has_the_query_covers_all_of_it() -> None:
+    asked = question("Which ferries leave the harbour at nine?")
+
+    whole = features(asked, 0.0, "The ferry leaves: which ferries leave the harbour at nine?", [])
+    titled = features(asked, 0.0, "They leave at nine.", ["Ferries", "Harbour"])
+    none = features(asked, 0.0, "Herons nest in the willow.", [])
+
+    assert whole.coverage == pytest.approx(1.0)
+    assert whole.phrases == pytest.approx(1.0)
+    assert titled.coverage == pytest.approx(1.0)
+    assert (none.coverage, none.phrases) == (0.0, 0.0)
+
+
+def test_rare_words_weigh_more_and_stop_words_nothing() -> None:
+    assert weight("the") == 0
+    assert all(weight(word) == 0 for word in STOP_WORDS)
+    assert weight("people") < weight("ferry") < weight("kubernetes") < weight("mqttinvalidtopicerror")
+
+
+@pytest.mark.parametrize(
+    ("word", "stemmed"),
+    [
+        ("ferries", "ferry"),
+        ("leaves", "leav"),
+        ("leave", "leav"),
+        ("running", "run"),
+        ("stopped", "stop"),
+        ("café", "café"),
+    ],
+)
+def test_endings_do_not_tell_words_apart(word: str, stemmed: str) -> None:
+    assert stem(word) == stemmed
+
+
+def test_each_calibration_says_where_it_comes_from() -> None:
+    assert calibrations().keys() == {"all-MiniLM-L6-v2", WORDS}
+    for each in calibrations().values():
+        assert each.fitted_on
+        assert each.queries > 100
+        assert each.pairs > each.queries
+    assert isinstance(scorer_of("unknown"), Plain)
