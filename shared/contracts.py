@@ -69,6 +69,20 @@ class Crawl(Message, frozen=True):
         return self.sitemap or self.depth > 0
 
 
+Kept = Literal["title", "description", "tags", "metadata"]
+OnConflict = Literal["error", "new"]
+CONFLICT = "conflict"  # the code of a submission that was not to replace a document, and was refused
+
+
+class Given(Message, frozen=True):
+    """What the caller said of a document besides its body."""
+
+    title: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
 class DocumentSubmitted(Message, frozen=True):
     """documents.submitted: what a door took in. Key: the document's id.
 
@@ -93,6 +107,8 @@ class DocumentSubmitted(Message, frozen=True):
     metadata: dict[str, Any] = {}
     chunk_size: Natural | None = None  # characters; None: as the generation has it
     chunk_overlap: Natural | None = None
+    keep: tuple[Kept, ...] = ()  # what the accepted version has of these stays, where this says nothing of them
+    on_conflict: OnConflict | None = None  # where the document is there with other content; None: it is replaced
     hash: str | None = None  # the sender's, a hint only: we hash again
     deleted: bool = False
     erases: DocumentId | None = None  # the id of a document to be erased: names may be what has to be forgotten
@@ -102,6 +118,11 @@ class DocumentSubmitted(Message, frozen=True):
     def document_id(self) -> str:
         """Return the id of the document that it is about."""
         return self.erases or ids.document_id(self.tenant, self.source, self.path)
+
+    @property
+    def given(self) -> Given:
+        """Return what it says of the document besides the body."""
+        return Given(title=self.title, description=self.description, tags=self.tags, metadata=self.metadata)
 
     @property
     def fetched(self) -> bool:

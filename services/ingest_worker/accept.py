@@ -4,10 +4,24 @@ correctness.md, section 1. `decide` is run on the entry as it was read, and agai
 write, so it must give the same answer for the same state, however often it is asked.
 """
 
+from typing import get_args
+
 import msgspec
 
-from shared.contracts import ERASED, TERMINAL, BlobRef, LogPosition, Status, Validators, VersionOutcome
-from shared.state.ledger import NOWHERE, Accepted, Entry, Last, Replaced, noted, older
+from shared.contracts import (
+    CONFLICT,
+    ERASED,
+    TERMINAL,
+    BlobRef,
+    Given,
+    Kept,
+    LogPosition,
+    OnConflict,
+    Status,
+    Validators,
+    VersionOutcome,
+)
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -30,6 +44,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     validators: Validators | None = None
     text: BlobRef | None = None  # what was read of the body, where that is needed; its blob is there
+    given: Given | None = None
+    on_conflict: OnConflict | None = None
 
     @property
     def deletes(self) -> bool:
@@ -74,7 +90,11 @@ class Published(msgspec.Struct, frozen=True):
     entry: Entry
 
 
-Decision = Superseded | Unchanged | Joined | Published
+class Conflict(msgspec.Struct, frozen=True):
+    """The document is there with other content, and the submission asked not to replace it."""
+
+
+Decision = Superseded | Unchanged | Joined | Published | Conflict
 
 
 def decide(entry: Entry | None, submission: Submission, answering: Answering | None) -> Decision:
@@ -86,6 +106,9 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     accepted, place = entry.accepted, submission.place
     if late(entry, place):
         return Superseded()
+    own = entry.submitted(place)
+    if own is not None and _in_conflict(own):
+        return Unchanged(entry)
     same = accepted.version > 0 and (accepted.raw_hash, accepted.metadata_hash, accepted.extractor) == (
         submission.raw_hash,
         submission.metadata_hash,
@@ -94,7 +117,6 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     stands = entry.standing(accepted.version)
     if same and _answers(answering, accepted):
         status: Status = "deleted" if submission.deletes else "unchanged"
-        own = entry.submitted(place)
         if own is not None and own.version == accepted.version:
             # If it is marked failed, a worker that was overtaken wrote that.
             status = accepted.outcome if own.status in ("accepted", "failed") else own.status
@@ -106,6 +128,7 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
             at=place.time,
             chunk_count=count,
             replaced=stands.replaced if stands is not None else None,
+            dropped=stands.dropped if stands is not None and status != "unchanged" else (),
         )
         return Unchanged(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
@@ -124,7 +147,24 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
         # In one partition the first record's event is on the log before the second record is read. Across
         # partitions it may not be, and moving the place would make the first one's redelivery look late.
         return Joined(moved) if place.partition == accepted.place.partition else Published(moved)
+    there = _lives(entry, answering) or _lives(entry, None)
+    if submission.on_conflict is not None and there and place != accepted.place:
+        return Conflict()
     return Published(_next(entry, submission, answering))
+
+
+def in_conflict(entry: Entry, submission: Submission, moved_to: MovedTo | None) -> Entry:
+    """Return the entry with the end of a submission that was not to replace the document: refused, or moved."""
+    place = submission.place
+    last = Last(version=_version_after(entry, place), place=place, status="unchanged", at=place.time, moved_to=moved_to)
+    if moved_to is None:
+        sentence = f"{submission.source}/{submission.path} is there with other content, and onConflict is error"
+        last = msgspec.structs.replace(last, status="failed", error=sentence, code=CONFLICT)
+    return noted(entry, last)
+
+
+def _in_conflict(own: Last) -> bool:
+    return own.code == CONFLICT or own.moved_to is not None
 
 
 def standing(entry: Entry | None, submission: Submission, answering: Answering | None) -> Accepted | None:
@@ -178,9 +218,11 @@ def _answers(answering: Answering | None, accepted: Accepted) -> bool:
 
 
 def _under_way(entry: Entry, version: int, place: LogPosition) -> Last:
+    last = Last(version=version, place=place, status="accepted", at=entry.last.at)
     stands = entry.standing(version)
-    replaced = stands.replaced if stands is not None else None
-    return Last(version=version, place=place, status="accepted", at=entry.last.at, replaced=replaced)
+    if stands is None:
+        return last
+    return msgspec.structs.replace(last, replaced=stands.replaced, dropped=stands.dropped)
 
 
 def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
@@ -219,12 +261,21 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
             outcome=outcome,
             validators=submission.validators,
             text=submission.text,
+            given=None if submission.deletes else submission.given,
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
     )
     replaced = _replaced(entry, answering) if outcome == "updated" else None
-    taken = noted(taken, Last(version=version, place=place, status="accepted", at=place.time, replaced=replaced))
+    last = Last(
+        version=version,
+        place=place,
+        status="accepted",
+        at=place.time,
+        replaced=replaced,
+        dropped=_dropped(entry.accepted.given, submission.given) if outcome == "updated" else (),
+    )
+    taken = noted(taken, last)
     # An erasure can't fail, so nothing before it answers any more, and no sentence about that may name it.
     return msgspec.structs.replace(taken, earlier=()) if submission.erases else taken
 
@@ -236,6 +287,12 @@ def _lives(entry: Entry, answering: Answering | None) -> bool:
     stands = entry.standing(entry.accepted.version)
     failed = stands is not None and stands.status == "failed"
     return entry.accepted.version > 0 and entry.accepted.outcome != "deleted" and not failed
+
+
+def _dropped(before: Given | None, given: Given | None) -> tuple[Kept, ...]:
+    """Return what the version before was given and the next one isn't; absent, null and empty are one."""
+    names: tuple[Kept, ...] = get_args(Kept)
+    return tuple(name for name in names if getattr(before, name, None) and not getattr(given, name, None))
 
 
 def _replaced(entry: Entry, answering: Answering | None) -> Replaced | None:
@@ -252,7 +309,7 @@ def _replaced(entry: Entry, answering: Answering | None) -> Replaced | None:
 def _bare(entry: Entry) -> Entry:
     """Return the entry with nothing that came from the document or named it."""
     accepted = msgspec.structs.replace(
-        entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None, text=None
+        entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None, text=None, given=None
     )
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(

@@ -14,7 +14,16 @@ import msgspec
 import structlog
 
 from services.ingest_worker import accept, crawl
-from services.ingest_worker.accept import Answering, Decision, Joined, Published, Submission, Superseded, Unchanged
+from services.ingest_worker.accept import (
+    Answering,
+    Conflict,
+    Decision,
+    Joined,
+    Published,
+    Submission,
+    Superseded,
+    Unchanged,
+)
 from services.ingest_worker.extract import EXTRACTOR, Extraction
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.fetch import Busy, Fetch, FetchedPage, robots, sitemap
@@ -41,7 +50,7 @@ from shared.log.dead_letters import RecordOwner
 from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Index
-from shared.state.ledger import Accepted, Entry, Ledger
+from shared.state.ledger import Accepted, Entry, Ledger, MovedTo
 from shared.state.statuses import Statuses
 from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
@@ -101,15 +110,17 @@ class Ingest:
         name = submitted.document_id
         try:
             async with self._room.taken(submitted.blob.size if submitted.blob else 0):
-                if not await self._take(record, submitted, name):
-                    await self._take(record, submitted, name, anew=True)
+                anew = False
+                while not await self._take(record, submitted, name, anew=anew):
+                    anew = True
         except Busy:
             # Behind what came after it, which needn't wait for this host as well.
             await self._sent_on(record, submitted)
             log.info("record_postponed", document_id=name, partition=record.partition, offset=record.offset)
 
     async def _take(self, record: Record, submitted: DocumentSubmitted, name: str, *, anew: bool = False) -> bool:
-        """Return whether the record is done: not where its page was said to be as it was, and that holds no more.
+        """Return whether the record is done. It isn't where its page was said to be as it was, and that holds no more;
+        nor where it keeps something of a version that was followed by another one meanwhile.
 
         A page is fetched whatever is known of it if `anew`.
         """
@@ -122,6 +133,7 @@ class Ingest:
             return True
         if await self._rekeyed(record, submitted, name):
             return True
+        submitted = _kept(submitted, entry)
         answering = await self._answering(name)
         # The links of a page are in its body.
         asks = submitted.fetched and not submitted.leads_on and not anew
@@ -133,9 +145,12 @@ class Ingest:
             if isinstance(decision, Published):
                 extraction = await self._extract(submitted, content, extraction)
                 submission = msgspec.structs.replace(submission, text=await self._put(submission, extraction))
-            written = await self._write(entry, submission, answering, unread=content.unread)
-            if content.unread and isinstance(written, Published):
+            written = await self._write(entry, submission, answering, unread=content.unread, keeps=bool(submitted.keep))
+            if written is None or (content.unread and isinstance(written, Published)):
                 return False
+            if isinstance(written, Conflict):
+                await self._end_conflict(submitted, submission, content)
+                return True
             if isinstance(written, Published):
                 extraction = await self._extract(submitted, content, extraction)
                 # An eraser that saw the document erased takes what was put before that: it is put again.
@@ -145,6 +160,31 @@ class Ingest:
             else:
                 await self._announce(submitted, written)
         return True
+
+    async def _end_conflict(self, submitted: DocumentSubmitted, submission: Submission, content: Content) -> None:
+        """Write that the submission was refused, or under which other name it was sent on."""
+        moved_to: MovedTo | None = None
+        if submission.on_conflict == "new":
+            # Named by the content: whoever tries again makes no second one.
+            renamed = msgspec.structs.replace(
+                submitted, path=_renamed(submitted.path, submission.raw_hash), on_conflict=None, keep=()
+            )
+            if renamed.blob is not None:  # a blob is of one document
+                renamed = msgspec.structs.replace(renamed, blob=None, content=content.body)
+            value = await submission_value(renamed, self._blobs)
+            sent = await self._publish(SUBMITTED, value, key=renamed.document_id.encode())
+            place = LogPosition(partition=sent.partition, offset=sent.offset, time=sent.timestamp)
+            moved_to = MovedTo(document_id=renamed.document_id, place=place)
+
+        def ends(seen: Entry | None) -> Entry | None:
+            if seen is None or accept.late(seen, submission.place) or seen.ended(submission.place):
+                return None
+            return accept.in_conflict(seen, submission, moved_to)
+
+        entry = await self._ledger.update(submission.document_id, ends)
+        log.info("submission_in_conflict", document_id=submission.document_id, asked=submission.on_conflict)
+        if entry is not None:
+            await self._statuses.notify(entry)
 
     async def _announce(self, submitted: DocumentSubmitted, decision: Superseded | Unchanged | Joined) -> None:
         """Let everybody know what was decided and written."""
@@ -324,18 +364,28 @@ class Ingest:
         )
 
     async def _write(
-        self, entry: Entry | None, submission: Submission, answering: Answering | None, *, unread: bool = False
-    ) -> Decision:
-        """Return what was decided and written; nothing is where it takes a body that was not read.
+        self,
+        entry: Entry | None,
+        submission: Submission,
+        answering: Answering | None,
+        *,
+        unread: bool = False,
+        keeps: bool = False,
+    ) -> Decision | None:
+        """Return what was decided and written; nothing is where it takes a body that was not read, or in a conflict.
 
-        `entry` is the document's as it was read before: what has been late then, is late now.
+        `entry` is the document's as it was read before: what has been late then, is late now. None: the submission
+        `keeps` what another version than that entry's has.
         """
-        decision: Decision = Superseded()
+        decision: Decision | None = Superseded()
 
         def transition(seen: Entry | None) -> Entry | None:
             nonlocal decision
+            if keeps and (seen.accepted.version if seen else 0) != (entry.accepted.version if entry else 0):
+                decision = None
+                return None
             decision = accept.decide(seen, submission, answering)
-            if isinstance(decision, Superseded) or (unread and isinstance(decision, Published)):
+            if isinstance(decision, Superseded | Conflict) or (unread and isinstance(decision, Published)):
                 return None
             return decision.entry
 
@@ -423,6 +473,33 @@ def _typed(page: FetchedPage) -> str:
     return f"{hints.essence};{(hints.charset or '').lower()}"
 
 
+def _renamed(path: str, raw_hash: str) -> str:
+    """Return the path with a part of the content's hash before its suffix."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    stem, dot, suffix = (stem, dot, suffix) if stem else (name, "", "")
+    return f"{folder}{slash}{stem}-{raw_hash[:8]}{dot}{suffix}"
+
+
+def _kept(submitted: DocumentSubmitted, entry: Entry | None) -> DocumentSubmitted:
+    """Return the submission with what it asks to keep of the accepted version, and says nothing of itself.
+
+    Raises:
+        Rejected: an earlier release has accepted that version, and didn't write down what it was given.
+    """
+    if not submitted.keep or entry is None or not entry.accepted.version or entry.accepted.outcome == "deleted":
+        return submitted
+    given, own = entry.accepted.given, submitted.given
+    wanted = [name for name in submitted.keep if not getattr(own, name)]
+    if given is None and wanted:
+        raise Rejected(
+            f"{', '.join(wanted)} can't be kept: version {entry.accepted.version} was accepted by an earlier release, "
+            "which noted none; send them once",
+            "unknown_before",
+        )
+    return msgspec.structs.replace(submitted, **{name: getattr(given, name) for name in wanted})
+
+
 def _submission(
     submitted: DocumentSubmitted, name: str, place: LogPosition, raw_hash: str, validators: Validators | None = None
 ) -> Submission:
@@ -440,6 +517,8 @@ def _submission(
         url=submitted.url,
         tags=submitted.tags,
         validators=validators,
+        given=submitted.given,
+        on_conflict=None if deletes else submitted.on_conflict,
     )
 
 

@@ -52,6 +52,7 @@ class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     document_id: str | None = None
     chunk_count: int | None = None
     error: str | None = None
+    dropped: tuple[str, ...] = ()  # what the version before had, and this one no more
 
 
 Done = Callable[[LoadOutcome], None]
@@ -167,6 +168,7 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
         document_id=reply.get("documentId"),
         chunk_count=reply.get("chunkCount"),
         error=reply.get("error"),
+        dropped=tuple(reply.get("dropped", ())),
     )
 
 

@@ -77,6 +77,7 @@ class Client:
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(60, connect=5)
         # trust_env off: a proxy of the environment is for the web, not for this machine's own server.
+        self.manner: Mapping[str, str] = {}  # `keep` and `onConflict` of what is sent
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
 
     def __enter__(self) -> Self:
@@ -109,7 +110,7 @@ class Client:
 
     def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
         """Return `{status, documentId, chunkCount}` when the document is done, or `accepted` after WAIT_S."""
-        data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags)}
+        data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags), **self.manner}
         content = file.read_bytes()
         return self._waiting(
             "POST", "/rag/ingest/upload", data=data, files={"file": (file.name, content, media_type(file))}
@@ -119,13 +120,13 @@ class Client:
         self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
     ) -> dict[str, Any]:
         """Return what `upload` does, for content that may have no name of its own."""
-        named = {"source": source, "path": path, "tags": list(tags) or None}
+        named = {"source": source, "path": path, "tags": list(tags) or None, **self.manner}
         params = {name: value for name, value in named.items() if value is not None}
         return self._waiting("POST", "/rag/ingest/upload", params=params, content=content)
 
     def ingest_url(self, url: str, *, source: str | None, tags: Sequence[str]) -> dict[str, Any]:
         """Return what `upload` does, for a page that the server fetches."""
-        named = {"source": source, "tags": list(tags) or None}
+        named = {"source": source, "tags": list(tags) or None, **self.manner}
         body = {"url": url, **{name: value for name, value in named.items() if value is not None}}
         return self._waiting("POST", "/rag/ingest/url", json=body)
 

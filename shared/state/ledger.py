@@ -16,6 +16,8 @@ from shared.contracts import (
     TERMINAL,
     BlobRef,
     DocumentVersion,
+    Given,
+    Kept,
     LogPosition,
     Message,
     Status,
@@ -58,12 +60,21 @@ class Accepted(Message, frozen=True):
         None  # what was read of it, decided once (ADR 0055); None: by an earlier release, or a deletion
     )
 
+    given: Given | None = None  # as it was submitted, or kept from the version before; None: by an earlier release
+
 
 class Replaced(Message, frozen=True):
     """The version that a submission took the place of."""
 
     version: int
     updated_at: int  # ms since 1970
+
+
+class MovedTo(Message, frozen=True):
+    """Under which name a submission was taken, where its own belongs to another document (`onConflict=new`)."""
+
+    document_id: str
+    place: LogPosition
 
 
 class Last(Message, frozen=True):
@@ -77,6 +88,8 @@ class Last(Message, frozen=True):
     code: str | None = None
     chunk_count: int | None = None
     replaced: Replaced | None = None  # what its version follows, where the document was there before
+    dropped: tuple[Kept, ...] = ()  # what the version before had, and this one no more
+    moved_to: MovedTo | None = None
 
     @property
     def entered_by_door(self) -> bool:
@@ -151,7 +164,12 @@ def noted(entry: Entry, said: Last) -> Entry:
     waiting = [each for each in others if each.status == "accepted"]
     # By the log's times: a process' clock may be wrong by days.
     recent = newest.place.time - REMEMBERED_MS
-    ended = [each for each in others if each.status != "accepted" and (each is said or each.place.time >= recent)]
+    known = entry.accepted.version  # whether it ended well decides on what comes next
+    ended = [
+        each
+        for each in others
+        if each.status != "accepted" and (each is said or each.version == known or each.place.time >= recent)
+    ]
     kept = (*ended[-MOST_ENDED:], *waiting[-MOST_WAITING:])
     return _overtaken(msgspec.structs.replace(entry, last=newest, earlier=kept), said)
 
@@ -186,16 +204,18 @@ def finished(
     """
     if entry is None or entry.standing(version) is None:
         return None
-    end = Last(version=version, place=NOWHERE, status=status, at=at, error=error, code=code, chunk_count=chunk_count)
 
     def ends(each: Last) -> Last:
         # Submissions of the same content may have joined: this is their end too.
         if each.version != version:
             return each
-        return msgspec.structs.replace(end, place=each.place, replaced=each.replaced)
+        return msgspec.structs.replace(each, status=status, at=at, error=error, code=code, chunk_count=chunk_count)
 
     earlier = tuple(ends(each) if each.status in ("accepted", "failed") else each for each in entry.earlier)
-    ended = _overtaken(msgspec.structs.replace(entry, last=ends(entry.last), earlier=earlier), end)
+    ended = _overtaken(
+        msgspec.structs.replace(entry, last=ends(entry.last), earlier=earlier),
+        Last(version=version, place=NOWHERE, status=status, at=at),
+    )
     if described is not None and version in (entry.last.version, entry.accepted.version):
         ended = msgspec.structs.replace(ended, title=described.title, url=described.url, tags=described.tags)
     return None if ended == entry else ended

@@ -182,6 +182,89 @@ async def test_of_two_uploads_of_one_name_none_is_lost_without_a_word(client: ht
         assert told[1]["replaced"]["version"] > 0
 
 
+# What a submission leaves out, and what it may not replace
+
+
+async def ingested(client: httpx.AsyncClient, path: str, text: str, **fields: Any) -> dict[str, Any]:
+    body = {"source": "e", "path": path, "text": text, **fields}
+    reply: dict[str, Any] = (await client.post("/rag/ingest", json=body, headers=PATIENT)).json()
+    return reply
+
+
+async def metadata_of(client: httpx.AsyncClient, id_: str) -> dict[str, Any]:
+    [chunk] = (await client.get(f"/rag/documents/{id_}/chunks")).json()["items"]
+    metadata: dict[str, Any] = chunk["metadata"]
+    return metadata
+
+
+@pytest.mark.parametrize("nothing", [{}, {"tags": None, "metadata": None}, {"tags": [], "metadata": {}, "title": " "}])
+async def test_what_a_submission_leaves_out_is_gone_and_named(
+    client: httpx.AsyncClient, nothing: dict[str, Any]
+) -> None:
+    first = await ingested(client, "d", HERONS, title="Herons", tags=["birds"], metadata={"year": 1900})
+    bare = await ingested(client, "d", HERONS, **nothing)
+    again = await ingested(client, "d", HERONS, **nothing)
+
+    assert "dropped" not in first
+    assert (bare["status"], bare["dropped"]) == ("updated", ["title", "tags", "metadata"])
+    assert (again["status"], "dropped" in again) == ("unchanged", False)
+    metadata = await metadata_of(client, first["documentId"])
+    assert (metadata["title"], metadata["tags"], "year" in metadata) == ("d", [], False)  # its path
+
+
+async def test_what_is_to_be_kept_stays_and_stands_in_the_versions_record(client: httpx.AsyncClient) -> None:
+    first = await ingested(client, "k", HERONS, title="Herons", tags=["birds"], metadata={"year": 1900})
+    kept = await ingested(client, "k", f"{HERONS} More.", keep="title,tags,metadata", tags=["own"])
+    again = await ingested(client, "k", f"{HERONS} More.", keep=["title", "tags", "metadata"])
+    whole = await ingested(client, "k", f"{HERONS} More.", title="Herons", tags=["own"], metadata={"year": 1900})
+
+    metadata = await metadata_of(client, first["documentId"])
+    assert (kept["status"], "dropped" in kept) == ("updated", False)
+    assert again["status"] == whole["status"] == "unchanged"
+    assert (metadata["title"], metadata["tags"], metadata["year"]) == ("Herons", ["own"], 1900)
+
+
+async def test_other_content_is_refused_where_it_may_not_replace(client: httpx.AsyncClient) -> None:
+    first = await ingested(client, "c.md", HERONS, onConflict="error")
+    equal = await ingested(client, "c.md", HERONS, onConflict="error")
+    body = {"source": "e", "path": "c.md", "text": f"{HERONS} Other.", "onConflict": "error"}
+    refused = await client.post("/rag/ingest", json=body, headers=PATIENT)
+    shown = (await client.get(f"/rag/documents/{first['documentId']}")).json()
+    letters = (await client.get("/rag/documents", params={"status": "failed"})).json()["items"]
+
+    assert (first["status"], equal["status"]) == ("created", "unchanged")
+    assert "is there with other content" in problem(refused, 409, "CONFLICT")
+    assert (shown["state"], shown["status"], shown["code"]) == ("ready", "failed", "CONFLICT")
+    assert [each["documentId"] for each in letters] == [first["documentId"]]
+    assert (await ingested(client, "c.md", HERONS))["status"] == "unchanged"
+
+
+async def test_other_content_takes_a_name_of_its_own_and_a_retry_makes_no_second_one(
+    client: httpx.AsyncClient,
+) -> None:
+    first = await ingested(client, "in/n.md", HERONS)
+    for asked in ("created", "unchanged"):
+        other = await ingested(client, "in/n.md", f"{HERONS} Other.", onConflict="new", tags=["t"])
+        assert other["status"] == asked
+        assert other["documentId"] != first["documentId"]
+        assert other["path"].startswith("in/n-")
+        assert other["path"].endswith(".md")
+    listed = (await client.get("/rag/documents")).json()["items"]
+    large = await ingested(client, "in/n.md", "Large. " * 40_000, onConflict="new")
+
+    assert {item["path"] for item in listed} == {"in/n.md", other["path"]}
+    assert (await metadata_of(client, other["documentId"]))["tags"] == ["t"]
+    assert (large["status"], large["path"].startswith("in/n-")) == ("created", True)
+
+
+@pytest.mark.parametrize(("field", "value"), [("onConflict", "rename"), ("keep", "tags,hash")])
+async def test_what_can_not_be_asked_is_refused(client: httpx.AsyncClient, field: str, value: str) -> None:
+    body = {"source": "e", "path": "x", "text": HERONS, field: value}
+
+    assert problem(await client.post("/rag/ingest", json=body), 400).startswith(f"{field}: ")
+    assert problem(await client.post(UPLOAD, params={field: value}, content=b"x"), 400).startswith(f"{field}: ")
+
+
 @CI_ONLY
 async def test_twenty_versions_at_once_are_each_told_an_end_of_their_own(client: httpx.AsyncClient) -> None:
     texts = [f"{HERONS} Copy {number}.".encode() for number in range(20)]

@@ -203,6 +203,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/services/embed_worker/test_embed.py",
     ),
     _mutant(
+        "whatever has the name is replaced",
+        "services/ingest_worker/accept.py",
+        "    if submission.on_conflict is not None and there and place != accepted.place:\n",
+        "    if False:\n",
+        "tests/unit/services/ingest_worker/test_accept.py",
+    ),
+    _mutant(
+        "a conflict is decided anew each time",
+        "services/ingest_worker/accept.py",
+        "    if own is not None and _in_conflict(own):\n",
+        "    if False:\n",
+        "tests/unit/services/ingest_worker/test_accept.py",
+    ),
+    _mutant(
+        "what is kept may be of a version that was followed",
+        "services/ingest_worker/ingest.py",
+        "if keeps and (seen.accepted.version if seen else 0) != (entry.accepted.version if entry else 0):",
+        "if False:",
+        "tests/unit/services/ingest_worker/test_ingest.py",
+    ),
+    _mutant(
         "an overtaken version never ends",
         "shared/state/ledger.py",
         '        return msgspec.structs.replace(each, status="superseded", at=said.at)\n',

@@ -13,7 +13,16 @@ import msgspec
 import pytest
 
 from services.ingest_worker import accept
-from services.ingest_worker.accept import Answering, Decision, Joined, Published, Submission, Superseded, Unchanged
+from services.ingest_worker.accept import (
+    Answering,
+    Conflict,
+    Decision,
+    Joined,
+    Published,
+    Submission,
+    Superseded,
+    Unchanged,
+)
 from shared.contracts import ERASED, LogPosition
 from shared.state.ledger import Entry, finished
 from tests.servers.cache import CI_ONLY
@@ -82,7 +91,7 @@ def move(world: World, worker: Worker, decide: Decide) -> tuple[World, Worker | 
             return world, worker._replace(step="write", seen=world.entry, decision=decision)
         case "write":
             assert worker.decision is not None
-            assert not isinstance(worker.decision, Superseded)
+            assert not isinstance(worker.decision, Superseded | Conflict)
             if not same_revision(world.entry, worker.seen):
                 return world, worker._replace(step="decide", seen=None, decision=None)
             rev = (world.entry.rev if world.entry else 0) + 1

@@ -28,6 +28,8 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     path: str | None = None  # of what is piped in
     tags: tuple[str, ...] = ()
+    keep: str | None = None
+    on_conflict: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     watch: bool = False
@@ -88,6 +90,9 @@ class IngestReport:
             print_line(ended)
         elif ended.error:
             console(stderr=True).print(f"{ended.path}: {ended.error}", markup=False)
+        elif ended.dropped:
+            named = ", ".join(ended.dropped)
+            console(stderr=True).print(f"{ended.path}: had {named}, and has none now; --keep keeps them", markup=False)
 
     def total(self) -> None:
         """Print the sum."""
@@ -108,6 +113,8 @@ def ingest(client: Client, wish: IngestOptions, pause: Callable[[float], None] =
         Misused: it can't be meant so, or a path can't be read. Away: there is no server.
     """
     wish.check()
+    asked = {"keep": wish.keep, "onConflict": wish.on_conflict}
+    client.manner = {name: value for name, value in asked.items() if value is not None}
     files, report = _files(wish), IngestReport(wish)
     if not (files or wish.piped or wish.urls or wish.watch or wish.delete_missing):
         raise CommandError(f"nothing to load in {', '.join(map(str, wish.paths))}")

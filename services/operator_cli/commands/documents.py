@@ -33,7 +33,7 @@ def documents_ls(
     if as_json:
         print_json(page)
         return
-    columns = ("documentId", "status", "chunkCount", "source", "path")
+    columns = ("documentId", "status", "chunkCount", "source", "path", "state")  # the newest column is the last one
     print_rows(page["items"], columns, right=("chunkCount",))
     if page["nextCursor"]:
         console(stderr=True).print(f"there are more than {limit}: raise --limit")

@@ -20,6 +20,14 @@ def ingest(
         str | None, typer.Option(help="Path of what is piped in. Default: a name made from its content.")
     ] = None,
     tags: Annotated[list[str] | None, typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Keep these of the version before: title, description, tags, metadata."),
+    ] = None,
+    on_conflict: Annotated[
+        str | None,
+        typer.Option(help="When the name is taken by other content: replace (default), error or new."),
+    ] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only files that match this glob, such as '*.md'.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Skip files that match this glob.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running and load changes until Ctrl-C.")] = False,
@@ -39,6 +47,8 @@ def ingest(
         source=source,
         path=path,
         tags=tuple(tags or ()),
+        keep=keep,
+        on_conflict=on_conflict,
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
         watch=watch,

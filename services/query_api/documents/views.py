@@ -56,6 +56,7 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     code: str | None = None
     submitted_at: str | None = None  # when the log took its newest submission
     ended_at: str | None = None  # when that ended
+    moved_to: str | None = None  # the id under which the submission was taken, by `onConflict=new`
 
 
 class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -378,6 +379,7 @@ def _of_submission(shown: DocumentView, entry: Entry, place: LogPosition) -> Doc
         version=own.version,
         error=own.error,
         code=own.code.upper() if own.code else None,
+        moved_to=own.moved_to.document_id if own.moved_to else None,
     )
 
 

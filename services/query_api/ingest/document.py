@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from litestar import Response, post
@@ -14,7 +14,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
-from shared.contracts import DocumentSubmitted
+from shared.contracts import CONFLICT, DocumentSubmitted, Kept, OnConflict
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
 from shared.inputs.chunk_sizes import LARGEST, checked_sizes
@@ -40,6 +40,8 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] | str | None = None
     chunk_size: int | None = None  # characters, 100 to 2000
     chunk_overlap: int | None = None  # characters, up to half of the size
+    keep: list[str] | str | None = None  # title, description, tags, metadata: stays where this body leaves it out
+    on_conflict: str | None = None  # replace, error or new, where the document is there with other content
     hash: str | None = None
 
 
@@ -50,6 +52,8 @@ class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     title: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | str | None = None
+    keep: list[str] | str | None = None
+    on_conflict: str | None = None
 
 
 class ReplacedVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,6 +71,8 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     submission: str | None = None  # of one that is `accepted`: by it /rag/documents/{id}?submission= tells its own end
     chunk_count: int | None = None
     replaced: ReplacedVersion | None = None  # beside `updated`
+    dropped: tuple[Kept, ...] = ()  # what the version before had, and this submission left out
+    path: str | None = None  # where `onConflict=new` gave the document another one
     message: str | None = None
     source_id: str | None = None
     chunks_created: int | None = None
@@ -102,6 +108,8 @@ async def rag_ingest_text(
         title=title,
         tags=tags_of(data.tags),
         metadata=metadata_of(data.metadata),
+        keep=keep_of(data.keep),
+        on_conflict=on_conflict_of(data.on_conflict),
         submitted_at=now_ms(),
     )
     return await taken(request, submissions, document, wordy=True)
@@ -122,6 +130,8 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         description=data.description,
         tags=tags_of(data.tags),
         metadata=metadata_of(data.metadata),
+        keep=keep_of(data.keep),
+        on_conflict=on_conflict_of(data.on_conflict),
         hash=data.hash,
         **body,
         submitted_at=now_ms(),
@@ -168,7 +178,7 @@ async def end_of(
         return ended
     last = ended.last
     raise Problem(
-        422,
+        409 if last.code == CONFLICT else 422,
         last.error or "the document could not be processed",
         code=(last.code or "failed").upper(),
         details={"documentId": receipt.document_id, "status": "failed"},
@@ -197,9 +207,11 @@ def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, st
 def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -> IngestReply:
     """Return how a submission ended, with the `message`, `sourceId` and `chunksCreated` of older clients if `wordy`."""
     last, count = ended.last, ended.chunk_count
+    id_ = ended.entry.document_id  # another one's than the receipt's, where it was taken under another name
     if last.status in ("deleted", "superseded"):
-        return IngestReply(status=last.status, document_id=receipt.document_id)
-    reply = IngestReply(status=last.status, document_id=receipt.document_id, chunk_count=count)
+        return IngestReply(status=last.status, document_id=id_)
+    path = None if id_ == receipt.document_id else ended.entry.path
+    reply = IngestReply(status=last.status, document_id=id_, chunk_count=count, dropped=last.dropped, path=path)
     if last.status == "failed":
         return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())
     if last.status == "updated" and (before := last.replaced) is not None:
@@ -207,7 +219,7 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -
     if not wordy:
         return reply
     message = f"document {last.status}, {count} chunk{'' if count == 1 else 's'}"
-    return msgspec.structs.replace(reply, message=message, source_id=receipt.document_id, chunks_created=count)
+    return msgspec.structs.replace(reply, message=message, source_id=id_, chunks_created=count)
 
 
 def _text_of(text: str) -> str:
@@ -266,6 +278,28 @@ def url_of(url: str) -> str:
 def title_of(title: str | None) -> str | None:
     """Return the trimmed title, None for a blank one."""
     return name_of(title.strip(), "title", 1000) if title and title.strip() else None
+
+
+def keep_of(value: list[str] | str | None) -> tuple[Kept, ...]:
+    """Return what is kept of the version before, from a list or `a,b`, or raise the 400."""
+    known: tuple[Kept, ...] = get_args(Kept)
+    named = tags_of(value, "keep")
+    if unknown := [name for name in named if name not in known]:
+        raise invalid("keep", f"{unknown[0]!r} is none of {', '.join(known)}")
+    return tuple(name for name in known if name in named)
+
+
+def on_conflict_of(value: str | None) -> OnConflict | None:
+    """Return what becomes of a submission whose document is there with other content, or raise the 400."""
+    match (value or "").strip():
+        case "" | "replace":
+            return None
+        case "error":
+            return "error"
+        case "new":
+            return "new"
+        case unknown:
+            raise invalid("onConflict", f"{unknown!r} is none of replace, error, new")
 
 
 def content_name(content: bytes) -> str:

@@ -26,6 +26,7 @@ from shared.topics import SUBMITTED
 log = structlog.get_logger(__name__)
 
 
+MOVED_S: Final = 0.1  # seconds, at least, to look how a submission stands that was taken under another name
 UNKNOWN: Final = "log_timeout"  # the code of an outage in which a record may have got onto the log
 
 
@@ -112,7 +113,12 @@ class Submissions:
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
         ended = await self._notices.until(receipt.document_id, look, wait_s)
+        if ended is not None and (moved := ended.last.moved_to) is not None:
+            receipt = SubmissionReceipt(moved.document_id, moved.place)  # `look` asks for it from now on
+            ended = await self._notices.until(receipt.document_id, look, max(deadline - loop.time(), MOVED_S))
         self._metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
         return ended
 

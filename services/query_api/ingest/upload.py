@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from tempfile import SpooledTemporaryFile
-from typing import IO, Final
+from typing import IO, Final, get_args
 from urllib.parse import unquote
 
 import msgspec
@@ -25,7 +25,9 @@ from services.query_api.ingest.document import (
     IngestReply,
     content_name,
     end_of,
+    keep_of,
     now_ms,
+    on_conflict_of,
     replied,
     reply_of,
     title_of,
@@ -34,7 +36,7 @@ from services.query_api.ingest.document import (
 )
 from services.query_api.ingest.readable_types import READABLE
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
-from shared.contracts import DocumentSubmitted
+from shared.contracts import DocumentSubmitted, Kept
 from shared.errors import PipelineError
 
 MOST_FILES: Final = 100  # of one request
@@ -131,8 +133,11 @@ class UploadOperation(Operation):
                 "file": Schema(
                     type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="Any field name will do."
                 ),
-                **dict.fromkeys(("source", "path", "title", "description", "metadata"), text),
+                **dict.fromkeys(("source", "title", "description", "metadata"), text),
+                "path": Schema(type=OpenAPIType.ARRAY, items=text, description="One for each file, or none."),
                 "tags": Schema(type=OpenAPIType.ARRAY, items=text),
+                "keep": Schema(type=OpenAPIType.ARRAY, items=Schema(type=OpenAPIType.STRING, enum=[*get_args(Kept)])),
+                "onConflict": Schema(type=OpenAPIType.STRING, enum=["replace", "error", "new"]),
             },
         )
         raw = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)
@@ -176,10 +181,11 @@ async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submi
     async with _sent(request) as upload:
         receipt, document = await _submitted(request, submissions, upload.alone(), upload.fields)
     ended = await end_of(submissions, receipt, wait_s, headers)
+    id_ = ended.entry.document_id if ended else receipt.document_id
     reply = KnowledgeReply(
         success=True,
-        id=receipt.document_id,
-        document_id=receipt.document_id,
+        id=id_,
+        document_id=id_,
         status="completed" if ended else "pending",
         processing_status=Processing(100 if ended else 0),
         filename=document.filename,
@@ -244,6 +250,8 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         description=_last(fields, "description"),
         tags=tags_of(tags),
         metadata=metadata_of(_last(fields, "metadata")),
+        keep=keep_of(",".join(fields.get("keep", []))),
+        on_conflict=on_conflict_of(_last(fields, "onConflict")),
         hash=_last(fields, "hash"),
         submitted_at=now_ms(),
     )

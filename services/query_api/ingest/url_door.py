@@ -10,7 +10,7 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, tags_of
-from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of, url_of
+from services.query_api.ingest.document import IngestReply, keep_of, now_ms, on_conflict_of, taken, title_of, url_of
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import Crawl, DocumentSubmitted
 
@@ -25,6 +25,8 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     title: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | str | None = None
+    keep: list[str] | str | None = None
+    on_conflict: str | None = None
     depth: int = 0  # how often links are followed
     sitemap: bool = False  # whether the pages that the site lists come, too
 
@@ -46,6 +48,8 @@ async def rag_ingest_url(
         title=title_of(data.title),
         tags=tags_of(data.tags),
         metadata=metadata_of(data.metadata),
+        keep=keep_of(data.keep),
+        on_conflict=on_conflict_of(data.on_conflict),
         submitted_at=now_ms(),
     )
     return await taken(request, submissions, document, wordy=True)

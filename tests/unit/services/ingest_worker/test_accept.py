@@ -1,10 +1,21 @@
+from typing import Any
+
 import msgspec
 import pytest
 
 from services.ingest_worker import accept
-from services.ingest_worker.accept import Answering, Decision, Joined, Published, Submission, Superseded, Unchanged
-from shared.contracts import ERASED, LogPosition, Status, Validators
-from shared.state.ledger import MOST_ENDED, Accepted, Entry, Last, finished, older
+from services.ingest_worker.accept import (
+    Answering,
+    Conflict,
+    Decision,
+    Joined,
+    Published,
+    Submission,
+    Superseded,
+    Unchanged,
+)
+from shared.contracts import ERASED, Given, LogPosition, Status, Validators
+from shared.state.ledger import MOST_ENDED, Accepted, Entry, Last, MovedTo, finished, older
 
 
 def at(offset: int, *, partition: int = 0, time: int | None = None) -> LogPosition:
@@ -48,7 +59,7 @@ def words_of(entry: Entry) -> list[str]:
 
 
 def entry_of(decision: Decision) -> Entry:
-    assert not isinstance(decision, Superseded)
+    assert not isinstance(decision, Superseded | Conflict)
     return decision.entry
 
 
@@ -421,3 +432,53 @@ def test_a_submission_that_a_door_has_entered_is_not_answered_by_an_older_one() 
     assert ended is not None
     assert ended.ended(at(1))
     assert not ended.ended(at(2))
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return what makes a submission differ by what it says of the document."""
+    said = Given(**fields)
+    return {"given": said, "metadata_hash": repr(said)}
+
+
+def test_an_update_names_what_it_left_out() -> None:
+    first_one = a_submission(at(1), **given(title="T", tags=("a",), metadata={"year": 1}))
+    entry, answering = applied(entry_of(accept.decide(None, first_one, None)))
+
+    bare = entry_of(accept.decide(entry, a_submission(at(2), **given(metadata={"year": 2})), answering))
+    again = entry_of(accept.decide(bare, a_submission(at(2), **given(metadata={"year": 2})), answering))
+    ended, answering = applied(again)
+
+    assert bare.last.dropped == again.last.dropped == ended.last.dropped == ("title", "tags")
+    unchanged = accept.decide(ended, a_submission(at(3), **given(metadata={"year": 2})), answering)
+    assert entry_of(unchanged).last.dropped == ()
+
+
+@pytest.mark.parametrize("asked", ["error", "new"])
+def test_a_submission_that_is_not_to_replace_meets_a_conflict_only_where_other_content_is_there(asked: str) -> None:
+    entry, answering = first()
+    under_way = entry_of(accept.decide(None, a_submission(at(1)), None))
+    deleted, none = applied(entry_of(accept.decide(entry, a_deletion(at(2)), answering)))
+
+    assert isinstance(accept.decide(None, a_submission(at(1), on_conflict=asked), None), Published)
+    assert isinstance(accept.decide(entry, a_submission(at(2), on_conflict=asked), answering), Unchanged)
+    assert isinstance(accept.decide(under_way, a_submission(at(2), on_conflict=asked), None), Joined)
+    assert isinstance(accept.decide(under_way, a_submission(at(1), on_conflict=asked), None), Published)
+    assert isinstance(accept.decide(entry, a_submission(at(2), "b", on_conflict=asked), answering), Conflict)
+    assert isinstance(accept.decide(under_way, a_submission(at(2), "b", on_conflict=asked), None), Conflict)
+    assert isinstance(accept.decide(deleted, a_submission(at(3), "b", on_conflict=asked), none), Published)
+
+
+def test_a_conflict_stays_one_when_its_record_is_read_again() -> None:
+    entry, answering = first()
+    refused = accept.in_conflict(entry, a_submission(at(2), "b", on_conflict="error"), None)
+    moved = accept.in_conflict(
+        entry, a_submission(at(2), "b", on_conflict="new"), MovedTo(document_id="e", place=at(9))
+    )
+
+    for told in (refused, moved):
+        again = accept.decide(told, a_submission(at(2), "b", on_conflict="error"), answering)
+        assert isinstance(again, Unchanged)
+        assert again.entry == told
+        assert told.accepted == entry.accepted
+    assert ends_of(refused, at(1), at(2)) == ["created", "failed"]
+    assert ends_of(moved, at(1), at(2)) == ["created", "unchanged"]

@@ -1,6 +1,6 @@
 """The first stage on parts in memory."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Self
 
@@ -213,3 +213,44 @@ async def test_the_next_version_has_a_text_of_its_own() -> None:
         await desk.ingest(record(offset, PARTITION, document, NAME.encode()))
 
     assert [text for text, _ in texts_of(desk)] == ["Reading 1.", "Reading 2."]
+
+
+class Slow(Moody):
+    """A reader during which something else happens, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: list[Awaitable[None]] = []
+
+    async def extract(self, body: bytes, **hints: Any) -> Extraction:
+        if self.meanwhile:
+            await self.meanwhile.pop()
+        return await super().extract(body, **hints)
+
+
+async def test_what_is_kept_is_of_the_version_that_stands_when_the_next_one_is_accepted() -> None:
+    reader = Slow()
+    desk = await Desk(parsers=reader).begun()
+    tagged = [DocumentSubmitted(source="s", path="p", text=tag, tags=(tag,)) for tag in "ab"]
+    bare = DocumentSubmitted(source="s", path="p", text="c", keep=("tags",))
+    await desk.ingest(record(1, PARTITION, tagged[0], NAME.encode()))
+
+    reader.meanwhile.append(desk.ingest(record(2, PARTITION, tagged[1], NAME.encode())))
+    await desk.ingest(record(3, PARTITION, bare, NAME.encode()))
+
+    events = [decode(each.value, DocumentExtracted).document for each in desk.sent if each.topic == EXTRACTED]
+    assert [event.tags for event in events] == [("a",), ("b",), ("b",)]
+
+
+async def test_what_an_earlier_release_did_not_write_down_is_not_lost_silently() -> None:
+    desk = await Desk(parsers=Moody()).begun()
+    await desk.ingest(record(1, PARTITION, DocumentSubmitted(source="s", path="p", text="x"), NAME.encode()))
+
+    def as_before(seen: Entry | None) -> Entry:
+        assert seen is not None
+        return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, given=None))
+
+    await desk.ledger.update(NAME, as_before)
+    bare = DocumentSubmitted(source="s", path="p", text="y", keep=("tags", "metadata"))
+    with pytest.raises(Rejected, match="tags, metadata can't be kept"):
+        await desk.ingest(record(2, PARTITION, bare, NAME.encode()))

@@ -10,7 +10,15 @@ from shared.version import VERSION
 from tests.unit.services.operator_cli.conftest import Sluice, Wire, free_port
 
 HIT = {"text": "Open from ten.\nClosed on Mondays.", "score": 0.876, "metadata": {"path": "a.md", "pageNumber": 2}}
-DOCUMENT = {"documentId": "d1", "status": "created", "chunkCount": 3, "source": "s", "path": "a.md", "title": None}
+DOCUMENT = {
+    "documentId": "d1",
+    "status": "created",
+    "chunkCount": 3,
+    "source": "s",
+    "path": "a.md",
+    "title": None,
+    "state": "ready",
+}
 
 
 def test_no_server_is_one_line_that_says_how_to_start_one(sluice: Sluice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +119,7 @@ def test_a_list_goes_over_pages_and_is_tab_separated_in_a_pipe(sluice: Sluice, w
 
     ran = sluice("documents", "ls")
 
-    assert ran.out.splitlines() == ["d1\tcreated\t3\ts\ta.md", "d2\tcreated\t3\ts\ta.md"]
+    assert ran.out.splitlines() == ["d1\tcreated\t3\ts\ta.md\tready", "d2\tcreated\t3\ts\ta.md\tready"]
 
 
 def test_a_list_cut_short_says_so(sluice: Sluice, wire: Wire) -> None:
