@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -40,6 +41,7 @@ class Settings(BaseSettings):
     data: Path = Path("data")  # folder of everything that is kept
     host: str = "127.0.0.1"  # address to listen on; any but loopback needs api_keys
     port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
+    allowed_hosts: str = ""  # without keys: names of this server besides localhost, as browsers send them: nas.local,…
     side_host: str = "127.0.0.1"  # of a worker's probes and metrics
     side_port: int = Field(default=0, ge=0, le=65535)  # of a worker's probes and metrics; 0: any free port
     public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # begins links to documents; else what the client called
@@ -113,6 +115,13 @@ class Settings(BaseSettings):
     def origins(self) -> tuple[str, ...]:
         """Return the origins of web pages that may call; empty: none but this server's own."""
         return _listed(self.cors_origins)
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """Return the names that a request's `Host` may have besides loopback ones."""
+        names = _listed(self.allowed_hosts)
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return tuple(name for name in (*names, self.host, public) if name)
 
     @property
     def keys(self) -> tuple[ApiKey, ...]:

@@ -33,6 +33,7 @@ from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.auth import Authenticate, Keyring
+from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import HANDLERS
 from services.query_api.http.query_names import KnownQuery
@@ -202,6 +203,9 @@ def make_api(parts: ApiParts) -> Litestar:
         },
         middleware=[
             _Bound,
+            DefineMiddleware(
+                BrowserGuard, hosts=None if settings.keys else settings.own_names, origins=settings.origins
+            ),
             DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
             DefineMiddleware(Authenticate, keyring=keyring),
         ],

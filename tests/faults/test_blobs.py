@@ -101,7 +101,7 @@ async def test_given_harmed_blobs_when_others_are_well_then_each_is_told_once_an
         }
 
         transport = httpx.ASGITransport(make_api(pipeline.parts))  # type: ignore[arg-type]  # Litestar's are narrower
-        async with httpx.AsyncClient(transport=transport, base_url="http://sluice", timeout=HANG_S) as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HANG_S) as http:
             healed = await asyncio.gather(*(_healed(pipeline, http, blobs, document) for document in documents))
         for document in [*documents, *(_neighbour(number) for number in range(NEIGHBOURS * len(harms)))]:
             assert "\n\n".join(await pipeline.texts(document.document_id)) == document.text

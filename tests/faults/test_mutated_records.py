@@ -103,7 +103,7 @@ async def _of_every_topic(pipeline: Pipeline) -> dict[str, list[Record]]:
 async def _letters(pipeline: Pipeline) -> int:
     """Return how many dead letters the operator is shown; what they hold was mutated as well."""
     transport = httpx.ASGITransport(make_api(pipeline.parts))  # type: ignore[arg-type]  # Litestar's are narrower
-    async with httpx.AsyncClient(transport=transport, base_url="http://sluice", timeout=30) as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30) as http:
         reply = await http.get("/ops/dead-letters", params={"limit": 100})
     assert reply.status_code == 200, reply.text
     return int(reply.json()["total"])

@@ -30,7 +30,7 @@ def a_client(app: Litestar, tenant: str = "") -> httpx.AsyncClient:
     key = {"Authorization": f"Bearer key-of-{tenant}"} if tenant else {}
     # Litestar's types of the same protocol are narrower than httpx's.
     transport = httpx.ASGITransport(cast("Any", app))
-    return httpx.AsyncClient(transport=transport, base_url="http://sluice", headers=key, timeout=60)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=key, timeout=60)
 
 
 async def ingested(client: httpx.AsyncClient, text: str = LANTERN, **fields: Any) -> str:

@@ -116,7 +116,7 @@ async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipe
     item = {"source": "check", "path": "route", "hash": bytes_hash(b"A lantern on the pier."), "metadata": {"k": [1]}}
     transport = httpx.ASGITransport(cast("Any", make_api(pipeline.parts)))
 
-    async with httpx.AsyncClient(transport=transport, base_url="http://sluice") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
 
         async def asked(*items: dict[str, Any]) -> httpx.Response:
             return await client.post("/rag/ingest/check", json={"items": items})

@@ -45,7 +45,7 @@ class System:
         self.key = {"X-API-Key": f"key-of-{tenant}"}
         app = make_api(replace(parts, registry=CollectorRegistry()))
         transport = httpx.ASGITransport(cast("Any", app))  # Litestar's types are narrower than httpx's
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://sluice", timeout=HANG_S)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HANG_S)
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Return a reply that must be a 200."""

@@ -44,7 +44,7 @@ class System:
         app = make_api(replace(parts, registry=CollectorRegistry()))
         transport = httpx.ASGITransport(cast("Any", app))  # Litestar's types are narrower than httpx's
         key = {"X-API-Key": f"key-of-{tenant}"}
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://sluice", timeout=HANG_S, headers=key)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HANG_S, headers=key)
 
     def name(self, path: str | None = None, source: str = "s") -> str:
         """Return the document's id."""

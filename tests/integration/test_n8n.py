@@ -44,7 +44,9 @@ def app(pipeline: Pipeline) -> Litestar:
 async def n8n(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
     # Litestar's types of the same protocol are narrower than httpx's.
     transport = httpx.ASGITransport(cast("Any", app))
-    async with httpx.AsyncClient(transport=transport, base_url="http://sluice", headers=ALWAYS, timeout=60) as client:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1", headers=ALWAYS, timeout=60
+    ) as client:
         yield client
 
 

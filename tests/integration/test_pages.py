@@ -43,7 +43,7 @@ async def client(pipeline: Pipeline) -> AsyncIterator[httpx.AsyncClient]:
     async with AsyncExitStack() as stack:
         transport = httpx.ASGITransport(cast("Any", make_api(pipeline.parts)))
         yield await stack.enter_async_context(
-            httpx.AsyncClient(transport=transport, base_url="http://sluice", timeout=60)
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60)
         )
 
 

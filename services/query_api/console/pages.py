@@ -12,6 +12,7 @@ from litestar.params import FromPath, JSONBody
 
 from services.query_api.console.assets import fingerprint, load_assets, templates
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, from_same_origin
+from services.query_api.http.browsers import PAGE
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
 from shared.runtime.probes import OPEN
@@ -152,7 +153,7 @@ def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
     )
 
 
-@route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True}, status_code=200)
+@route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True, PAGE: True}, status_code=200)
 async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[Any]:
     """Show the console to a browser, and the index of routes to everyone else: as text where only that is asked for."""
     wanted = request.accept.best_match(["application/json", "text/html", "text/plain"])
@@ -165,7 +166,7 @@ async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> 
     ["/search", "/documents", "/documents/{document_id:str}", "/overview", "/generations", "/dead-letters"],
     http_method=["GET", "HEAD"],
     include_in_schema=False,
-    opt={OPEN: True},
+    opt={OPEN: True, PAGE: True},
     status_code=200,
 )
 async def console_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[str]:

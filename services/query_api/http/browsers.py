@@ -1,0 +1,126 @@
+"""What a web page of somebody else may do with this API: nothing, unless a setting lists its origin.
+
+A browser sends requests wherever a page tells it to. Without API keys that would let any page write, erase and, by
+DNS rebinding, read. Headers that a page can't forge tell such requests apart: `Host` is the name that the page believes
+in, and `Origin` and `Sec-Fetch-Site` (W3C Fetch Metadata) say where the page came from. curl, n8n and client libraries
+send neither `Origin` nor `Sec-Fetch-Site`, and pass.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from litestar import Request
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from services.query_api.http.problems import Problem, answer
+
+PAGE: Final = "page"  # a route's opt: a person may come to it by a link on another site; nothing is changed by it
+LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is n8n's in Docker
+_SAFE_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",  # what a document says is never run as a script
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class BrowserGuard:
+    """Middleware that refuses requests of other sites' pages with 403, and sends the headers that browsers heed.
+
+    `hosts` are the names under which this API is known, besides loopback addresses. None: every name passes, because a
+    key has to be presented. `origins` are those that may call from a browser; `*` is any.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] | None, origins: Iterable[str] = ()) -> None:
+        self._app = app
+        self._hosts = None if hosts is None else LOCAL_NAMES | {host.lower() for host in hosts if host}
+        self._origins = frozenset(origin.lower() for origin in origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or answer the problem that refuses it."""
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableScopeHeaders.from_message(message)
+                for name, value in _SAFE_HEADERS.items():
+                    headers.setdefault(name, value)
+                if self._origins:  # a listed page may read the reply
+                    headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+            await send(message)
+
+        try:
+            self._check(cast("HTTPScope", scope))  # there are no sockets here
+        except Problem as problem:
+            request: Request[Any, Any, Any] = Request(scope)
+            await answer(request, problem).to_asgi_response(None, request)(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _check(self, scope: HTTPScope) -> None:
+        headers = Headers.from_scope(scope)
+        host = headers.get("host", "").lower()
+        if self._hosts is not None and host and not self._known(host):
+            raise Problem(
+                403,
+                f"the host {_shown(host)} is not one of this server's names; SLUICE_ALLOWED_HOSTS adds names",
+                code="HOST_NOT_ALLOWED",
+            )
+        if self._foreign(headers, host) and not _visit(scope, headers):
+            raise Problem(
+                403,
+                "a page of another site sent this request; SLUICE_CORS_ORIGINS lists the sites that may",
+                code="ORIGIN_NOT_ALLOWED",
+            )
+        if _is_operation(scope["path"]) and not _json_or_empty(headers):
+            raise Problem(415, "this route takes application/json")
+
+    def _known(self, host: str) -> bool:
+        name = _name_of(host)
+        try:
+            return ip_address(name).is_loopback
+        except ValueError:
+            return name in (self._hosts or ())
+
+    def _foreign(self, headers: Headers, host: str) -> bool:
+        origin = headers.get("origin")
+        if "*" in self._origins or (origin is not None and origin.lower() in self._origins):
+            return False
+        if origin is not None and urlsplit(origin).netloc.lower() != host:
+            return True
+        return headers.get("sec-fetch-site", "").lower() == "cross-site"
+
+
+def _name_of(host: str) -> str:
+    """Return the host without its port; an IPv6 address without its brackets, a name without a last dot."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].removesuffix(".")
+
+
+def _shown(host: str) -> str:
+    return ascii(host[:100])
+
+
+def _visit(scope: HTTPScope, headers: Headers) -> bool:
+    """Return whether a person follows a link to a page: the other site sees nothing of the reply."""
+    return (
+        scope["method"] in ("GET", "HEAD")
+        and bool(scope["route_handler"].opt.get(PAGE))
+        and headers.get("origin") is None
+        and headers.get("sec-fetch-dest", "document") == "document"
+    )
+
+
+def _is_operation(path: str) -> bool:
+    return path.removeprefix("/api").startswith("/ops/")
+
+
+def _json_or_empty(headers: Headers) -> bool:
+    """Return whether the body is JSON, or there is none. A browser sends a form to anywhere without asking first."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind:
+        return kind == "application/json"
+    return headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
