@@ -10,10 +10,11 @@ from faststream.kafka import KafkaBroker
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.apply import Apply
+from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import sweep
 from services.embed_worker.vectors import Vectors
-from shared.blobs import Blobs
+from shared.blobs import BlobInventory, Blobs
 from shared.embedder import Embedder
 from shared.errors import Unavailable
 from shared.log.consume import Consumption, consume
@@ -102,10 +103,21 @@ def keep_swept(index: Index, stack: AsyncExitStack) -> None:
     stack.callback(sweeping.cancel)
 
 
+def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
+    """Begin to collect blobs that have no owner, until `stack` ends."""
+    assert isinstance(base.blobs, BlobInventory)  # every store that the settings can name is one
+    collector = BlobCollector(
+        log=base.log, store=base.store, ledger=base.ledger, blobs=base.blobs, registry=base.registry
+    )
+    collecting = asyncio.create_task(collect_for_ever(collector))
+    stack.callback(collecting.cancel)
+
+
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True)
     broker = base.log.broker("embed-worker")
     troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)
     keep_swept(base.index, stack)
+    keep_collected(base, stack)
     return RunningService(troubles=troubles, registry=base.registry)

@@ -1,10 +1,21 @@
 """Port: large bodies, by content. Named tenant/documentId/sha256, shared by no two documents."""
 
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from shared.contracts import BlobRef
 
 CLAIM_CHECK_BYTES = 256 * 1024  # larger than this travels by reference
+
+
+class StoredBlob(NamedTuple):
+    """A blob as it was put at one time; putting it again makes another one of the same name."""
+
+    tenant: str
+    document_id: str
+    sha256: str
+    size: int  # bytes
+    put: str  # tells this put from every other one of the same blob
 
 
 class Blobs(Protocol):
@@ -33,4 +44,21 @@ class Blobs(Protocol):
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         """Return how many of the document's blobs went: those not in `keep` (sha256) and older than given."""
+        ...
+
+
+@runtime_checkable
+class BlobInventory(Protocol):
+    """What the collector needs of a blob store."""
+
+    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
+        """Return the bytes. See `Blobs`."""
+        ...
+
+    def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
+        """Yield all blobs, some at a time, in no particular order. Raises Unavailable."""
+        ...
+
+    async def remove(self, blob: StoredBlob) -> bool:
+        """Return whether the blob went: it stays where it was put again since `blob` was listed. Raises Unavailable."""
         ...

@@ -10,12 +10,13 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from shared.blobs import StoredBlob
 from shared.blobs.names import blob_name, document_name
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
@@ -78,6 +79,29 @@ class FileBlobs:
             lambda path: path.name not in keep and path.stat().st_mtime < limit,
         )
 
+    async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
+        """Yield all blobs, those of one document at a time.
+
+        Raises:
+            Unavailable: the disk can't be read.
+        """
+        for document in await asyncio.to_thread(self._documents):
+            if found := await asyncio.to_thread(self._stored, document):
+                yield found
+
+    async def remove(self, blob: StoredBlob) -> bool:
+        """Return whether the blob went; one that was put again since it was listed stays.
+
+        Raises:
+            Unavailable: the disk can't be written.
+        """
+        document = self._document(blob.tenant, blob.document_id)
+        name = blob_name(blob.sha256)
+        removed = await asyncio.to_thread(
+            self._remove, document, lambda path: path.name == name and _put_of(path.stat()) == blob.put
+        )
+        return bool(removed)
+
     async def sweep(self, older_than_s: float = _ABANDONED_S) -> int:
         """Return how many half-written files of dead processes went. The first put does it too.
 
@@ -85,6 +109,20 @@ class FileBlobs:
             Unavailable: the disk can't be written.
         """
         return await asyncio.to_thread(self._sweep, older_than_s)
+
+    def _documents(self) -> list[Path]:
+        with self._failures_named():
+            tenants = [path for path in self._folder.glob("*") if "~" not in path.name]
+            return [document for tenant in tenants for document in tenant.iterdir()]
+
+    def _stored(self, document: Path) -> list[StoredBlob]:
+        found = []
+        with self._failures_named(), suppress(FileNotFoundError):  # a document's folder goes with its last blob
+            for path in document.iterdir():
+                status = path.stat()
+                put = _put_of(status)
+                found.append(StoredBlob(document.parent.name, document.name, path.name, status.st_size, put))
+        return found
 
     def _document(self, tenant: str, document_id: str) -> Path:
         return self._folder / document_name(tenant, document_id)
@@ -184,6 +222,10 @@ class FileBlobs:
             yield
         except OSError as error:
             raise Unavailable(f"the blob folder {self._folder}: {error.strerror or error}") from error
+
+
+def _put_of(status: os.stat_result) -> str:
+    return f"{status.st_ino}-{status.st_mtime_ns}"  # putting it again changes the time, or makes a new file
 
 
 def _sync(folder: Path) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
@@ -19,6 +19,7 @@ import obstore
 from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
+from shared.blobs import StoredBlob
 from shared.blobs.names import blob_name, document_name
 from shared.blobs.s3_address import S3Address
 from shared.contracts import BlobRef
@@ -34,6 +35,7 @@ T = TypeVar("T")
 TIMEOUT_S: Final = 60.0  # 25 MB at 0.5 MB/s
 _CONNECT_S: Final = 5.0
 _RETRIES: Final = 2
+_LISTED: Final = 1000  # objects of one request
 _LOOKS: Final = 5  # at what a put may be replacing meanwhile
 _ABSENT: Final = (NotFoundError, FileNotFoundError)  # which of them depends on the package's version
 _STATUS: Final = re.compile(r"status code: (\d{3})")
@@ -134,6 +136,35 @@ class S3Blobs:
         left = {_name(document, each) for each in found if each not in gone}
         return len({_name(document, each) for each in gone} - left)
 
+    async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
+        """Yield all blobs, some at a time.
+
+        Raises:
+            Unavailable: the store is away, slow, or refuses the credentials.
+        """
+        listing = obstore.list(self._store, chunk_size=_LISTED).__aiter__()
+        while True:
+            objects = await self._call(_next_of(listing))
+            if not objects:
+                return
+            found = []
+            for each in objects:
+                match each["path"].split("/"):
+                    case [tenant, document_id, sha256, put]:  # anything else isn't ours
+                        found.append(StoredBlob(tenant, document_id, sha256, each["size"], put))
+            yield found
+
+    async def remove(self, blob: StoredBlob) -> bool:
+        """Return whether the blob went; what was put again since it was listed is another object, and stays.
+
+        Raises:
+            Unavailable: the store is away, slow, or refuses the credentials.
+        """
+        folder = f"{document_name(blob.tenant, blob.document_id)}/{blob_name(blob.sha256)}"
+        found = [each for each in await self._listed(folder) if each["path"] == f"{folder}/{blob.put}"]
+        await self._deleted(found)
+        return bool(found)
+
     async def _listed(self, folder: str) -> Sequence["ObjectMeta"]:
         return await self._call(obstore.list(self._store, prefix=folder).collect_async())
 
@@ -190,6 +221,14 @@ def _connect(address: S3Address, timeout_s: float) -> S3Store:
         },
         retry_config={"max_retries": _RETRIES, "retry_timeout": timeout},
     )
+
+
+async def _next_of(listing: "AsyncIterator[Sequence[ObjectMeta]]") -> "Sequence[ObjectMeta]":
+    # No `anext` with a default: it can't take the package's own kind of stream.
+    try:
+        return await listing.__anext__()
+    except StopAsyncIteration:
+        return ()
 
 
 async def _digest(data: bytes) -> str:

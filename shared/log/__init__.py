@@ -72,6 +72,15 @@ class Stamping(Protocol):
         ...
 
 
+@runtime_checkable
+class Aging(Protocol):
+    """A log that knows how much time has passed, whatever the clock says."""
+
+    async def age_ms(self) -> int:
+        """Return how many ms have passed since the log's first upkeep; it never falls. Raises Unavailable."""
+        ...
+
+
 class Publish(Protocol):
     """Appends one record; `shared.log.publish` is it, bound to a broker."""
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.blobs import Blobs
+from shared.blobs import BlobInventory, Blobs, StoredBlob
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef
 from shared.errors import Rejected
@@ -150,6 +150,37 @@ async def test_collect_takes_what_is_old_and_not_kept(blobs: Blobs, kept: Kept) 
     assert await blobs.get("acme", DOCUMENT, young) == b"young"
     with pytest.raises(Rejected, match="missing"):
         await blobs.get("acme", DOCUMENT, unwanted)
+
+
+async def listed(blobs: Blobs) -> list[StoredBlob]:
+    assert isinstance(blobs, BlobInventory)
+    return sorted([blob async for some in blobs.stored() for blob in some])
+
+
+async def test_all_that_is_stored_is_listed_whoever_it_belongs_to(blobs: Blobs) -> None:
+    assert await listed(blobs) == []
+    puts = [("a", DOCUMENT, b"one"), ("a", DOCUMENT, b"three"), ("a", OTHER, b"one"), ("b", DOCUMENT, b"one")]
+    for tenant, document, data in puts:
+        await blobs.put(tenant, document, data)
+
+    found = await listed(blobs)
+
+    expected = [(tenant, document, hashlib.sha256(data).hexdigest(), len(data)) for tenant, document, data in puts]
+    assert [blob[:4] for blob in found] == sorted(expected)
+
+
+async def test_a_listed_blob_is_removed_unless_it_was_put_again(blobs: Blobs) -> None:
+    first, second = [await blobs.put("a", DOCUMENT, data) for data in (b"one", b"two")]
+    old = {blob.sha256: blob for blob in await listed(blobs)}
+    await blobs.put("a", DOCUMENT, b"two")
+
+    assert isinstance(blobs, BlobInventory)
+    assert await blobs.remove(old[first.sha256])
+    assert not await blobs.remove(old[first.sha256])
+    assert not await blobs.remove(old[second.sha256])
+
+    assert await blobs.get("a", DOCUMENT, second) == b"two"
+    assert [blob.sha256 for blob in await listed(blobs)] == [second.sha256]
 
 
 @pytest.mark.parametrize("damage", [b"", b"bod", b"bodz", b"body and more"])

@@ -100,7 +100,12 @@ WRITES: dict[str, dict[str, Name]] = {
         "flush": _just("flush"),
     },
     "Rewritable": {"rewrite": _just("rewrite collection")},
-    "Blobs": {"put": _just("put blob"), "delete": _just("delete blob"), "collect": _just("collect blobs")},
+    "Blobs": {
+        "put": _just("put blob"),
+        "delete": _just("delete blob"),
+        "collect": _just("collect blobs"),
+    },
+    "BlobInventory": {"remove": _just("remove blob")},
 }
 
 
@@ -152,7 +157,8 @@ def guard_blobs(blobs: Blobs, trap: Trap) -> Blobs:
             trap.passing("after rename blob")
 
     sys.addaudithook(audit)
-    _guard(blobs, "Blobs", trap)
+    for port in ("Blobs", "BlobInventory"):
+        _guard(blobs, port, trap)
     return blobs
 
 

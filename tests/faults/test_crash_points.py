@@ -58,14 +58,16 @@ READS = {
     },
     "Store": {"start", "close", "collections", "retrieve", "scroll", "ordered", "count", "facet", "search"},
     "Blobs": {"get"},
+    "BlobInventory": {"get", "stored"},
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "HasLogPosition",
+    "Aging", "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "HasLogPosition",
     "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
     "TokenCounter", "Uploads", "VerifyProgress",
 }  # fmt: skip
-UNUSED = {"Store.drop_collection", "Store.set_payload", "Blobs.delete"}  # a server calls them nowhere, so far
+# A server calls them nowhere so far, or once a day.
+UNUSED = {"Store.drop_collection", "Store.set_payload", "Blobs.delete", "BlobInventory.remove"}
 
 
 def _protocols() -> dict[str, type]:

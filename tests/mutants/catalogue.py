@@ -348,4 +348,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "FROM milestone WHERE partition = ? AND age <= ? + 3600000",
         "tests/unit/shared/log/test_age.py",
     ),
+    _mutant(
+        "the blob named inside a letter has no owner",
+        "services/embed_worker/blob_collector.py",
+        "        return names | names_in(\n",
+        "        return names or names_in(\n",
+        "tests/integration/test_blob_collection.py",
+    ),
+    _mutant(
+        "a blob goes at the first look",
+        "services/embed_worker/blob_collector.py",
+        "elif now >= mark.since + GRACE_MS:",
+        "elif now >= mark.since:",
+        "tests/integration/test_blob_collection.py",
+    ),
+    _mutant(
+        "a blob that was put again is removed by its old mark",
+        "shared/blobs/file.py",
+        "path.name == name and _put_of(path.stat()) == blob.put",
+        "path.name == name",
+        "tests/contract/test_blobs.py",
+    ),
 )

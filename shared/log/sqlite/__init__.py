@@ -129,6 +129,10 @@ class SqliteLog:
         """Return how many records went: seen by an upkeep longer ago than the topic's retention, and read by all."""
         return await upkeep.retain(self._storage, topic)
 
+    async def age_ms(self) -> int:
+        """Return how many ms have passed since the first upkeep. See `shared.log.Aging`."""
+        return await self._storage.tick()
+
     async def ahead_ms(self) -> int:
         """Return by how much the newest record's time is ahead of the clock. See `shared.log.Stamping`."""
         newest: int = await self._storage.read(

@@ -1,0 +1,322 @@
+"""Removes blobs that nothing names any more. docs/adr/0048-blobs-are-collected-by-ownership.md
+
+A blob stays while anything that a reader can still be given names it: a record on the log, a head of any generation,
+the ledger, an open dead letter, or the record inside one; and while a submission of its document hasn't ended. A blob
+without such an owner is marked. It goes when it still has none a day later, unless it was put again meanwhile.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
+import structlog
+from aiokafka import ConsumerRecord, TopicPartition
+from prometheus_client import CollectorRegistry, Gauge
+
+from shared.blobs import BlobInventory, StoredBlob
+from shared.contracts import (
+    TERMINAL,
+    BlobRef,
+    DeadLetter,
+    DocumentChunked,
+    DocumentExtracted,
+    DocumentVersion,
+    Message,
+    decode,
+)
+from shared.errors import Rejected, Unavailable
+from shared.log import Aging, Log, Record
+from shared.log.dead_letters import body_owner
+from shared.log.read import reading
+from shared.state.ledger import Entry, Ledger
+from shared.store import Filter, Ids, Point, Store
+from shared.submission import submission_of
+from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks_topic
+
+log = structlog.get_logger(__name__)
+
+GRACE_MS: Final = DAY  # from the look that finds no owner to the one that removes
+MARKS: Final = "unowned.blobs"
+_HEADS: Final = "heads."
+_LAST_LOOK: Final = "00000000-0000-5000-8000-000000000001"  # a point beside the marks: when the last look was
+_BATCH: Final = 256
+_RECORDS: Final = 200  # read between two pauses
+_REST: Final = 4.0  # pause after so many, in durations of reading them: a look is no one's rush
+
+Name = tuple[str, str]  # document id, sha256
+
+
+class Mark(Message, frozen=True):
+    """A blob that had no owner."""
+
+    tenant: str
+    document_id: str
+    sha256: str
+    size: int
+    put: str
+    since: int  # the log's time of the look that found no owner
+
+
+class Collected(NamedTuple):
+    """What a look found."""
+
+    owned_bytes: int
+    unowned_bytes: int  # what still waits
+    removed: int  # blobs
+
+
+class BlobCollector:
+    """Looks for blobs without an owner. Every call may be repeated, and run beside others."""
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        store: Store,
+        ledger: Ledger,
+        blobs: BlobInventory,
+        registry: CollectorRegistry,
+        clock: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        """Take the parts; `clock`, ms since 1970, decides only when to look again."""
+        self._log = log
+        self._store = store
+        self._ledger = ledger
+        self._blobs = blobs
+        self._clock = clock
+        self._bytes = Gauge(
+            "sluice_blob_bytes", "Bytes of blobs, as of the last look for their owners", ["owner"], registry=registry
+        )
+
+    async def collect_daily(self) -> Collected | None:
+        """Return what a look found; None where the last one is less than a day ago.
+
+        Raises:
+            Unavailable: a part is away; ask again.
+        """
+        await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
+        found = await self._store.retrieve(MARKS, [_LAST_LOOK])
+        # Either way: a clock that was a year ahead for a moment must not end the looks for a year.
+        if found and abs(self._clock() - found[0].payload["lookedAt"]) < DAY:
+            return None
+        return await self.collect()
+
+    async def collect(self, now: int | None = None) -> Collected:
+        """Return what was found and removed; `now` is the log's time in ms, unless given its own.
+
+        Raises:
+            Unavailable: a part is away; what was done so far stays right.
+        """
+        candidates, total = await self._candidates()
+        newest = await self._drop_owned(candidates)
+        # Once more: what a record named may by now be named by a head alone, and a document may be under way again.
+        for name in await self._held({document for document, _ in candidates}, candidates):
+            candidates.pop(name, None)
+        now = await self._time(newest) if now is None else now
+        removed, left = await self._settle(candidates, now)
+        freed, unowned = sum(blob.size for blob in removed), sum(blob.size for blob in left)
+        found = Collected(total - unowned - freed, unowned, len(removed))
+        self._bytes.labels("yes").set(found.owned_bytes)
+        self._bytes.labels("no").set(found.unowned_bytes)
+        if removed:
+            log.info("blobs_collected", blobs=found.removed, bytes=freed)
+        return found
+
+    async def _time(self, newest: int) -> int:
+        return await self._log.age_ms() if isinstance(self._log, Aging) else newest
+
+    async def _candidates(self) -> tuple[dict[Name, list[StoredBlob]], int]:
+        """Return the blobs that neither a head nor the ledger names, and the bytes of all blobs."""
+        candidates: dict[Name, list[StoredBlob]] = {}
+        total = 0
+        async for some in self._blobs.stored():
+            held = await self._held({blob.document_id for blob in some}, {_name(blob) for blob in some})
+            for blob in some:
+                total += blob.size
+                if _name(blob) not in held:
+                    candidates.setdefault(_name(blob), []).append(blob)
+        return candidates, total
+
+    async def _held(self, documents: set[str], names: Iterable[Name]) -> set[Name]:
+        """Return those of the names that heads or the ledger hold; of a document under way, all."""
+        ids, held, under_way = sorted(documents), set[Name](), set[str]()
+        heads = [name for name in await self._store.collections() if name.startswith(_HEADS)]
+        for start in range(0, len(ids), _BATCH):
+            some = ids[start : start + _BATCH]
+            for collection in heads:
+                points = await self._store.retrieve(collection, some, fields=("textSha256",))
+                held |= {(point.id, point.payload["textSha256"]) for point in points if point.payload}
+            for document, entry in (await self._ledger.entries(some)).items():
+                if entry.accepted.text is not None:
+                    held.add((document, entry.accepted.text.sha256))
+                if is_under_way(entry):
+                    under_way.add(document)
+        return {name for name in names if name in held or name[0] in under_way}
+
+    async def _drop_owned(self, candidates: dict[Name, list[StoredBlob]]) -> int:
+        """Take out of the candidates what the log names; return the newest time of a record, ms since 1970.
+
+        In the order in which a document goes on, so that none slips from a place that is still to be read to one that
+        was read before. Letters come first: a redrive publishes their record, and then settles them.
+        """
+        newest = 0
+        if not candidates:
+            return newest
+        async for letter in self._open_letters():
+            newest = max(newest, letter.last_seen)
+            for name in await self._named_by(letter):
+                candidates.pop(name, None)
+        for topic in [SUBMITTED, EXTRACTED, *await self._chunk_topics()]:
+            async for record in self._records(topic):
+                newest = max(newest, record.timestamp)
+                for name in names_in(record):
+                    candidates.pop(name, None)
+        return newest
+
+    async def _chunk_topics(self) -> list[str]:
+        generations = [name.removeprefix(_HEADS) for name in await self._store.collections() if name.startswith(_HEADS)]
+        found = await self._log.inspect_topics([Topic(name=chunks_topic(each)) for each in generations])
+        return [each.topic for each in found if each.partitions is not None]
+
+    async def _open_letters(self) -> AsyncIterator[DeadLetter]:
+        newest: dict[bytes, int] = {}
+        async for record in self._records(DEAD_LETTERS):
+            newest[record.key or b""] = record.offset
+        async for record in self._records(DEAD_LETTERS):
+            if record.value is None or newest.get(record.key or b"", record.offset) > record.offset:
+                continue
+            try:
+                yield decode(record.value, DeadLetter)
+            except Rejected:  # a damaged one names nothing that could be read
+                continue
+
+    async def _named_by(self, letter: DeadLetter) -> set[Name]:
+        tenant, document = body_owner(letter)
+        value, names = letter.value, set[Name]()
+        if letter.blob is not None:
+            names.add((document, letter.blob.sha256))
+            try:
+                value = await self._blobs.get(tenant, document, letter.blob)
+            except Rejected as error:
+                log.warning("dead_letter_without_body", topic=letter.topic, offset=letter.offset, reason=error.sentence)
+        return names | names_in(
+            ConsumerRecord(
+                topic=letter.topic,
+                partition=letter.partition,
+                offset=letter.offset,
+                timestamp=letter.time,
+                timestamp_type=1,
+                key=letter.key,
+                value=value,
+                checksum=None,
+                serialized_key_size=0,
+                serialized_value_size=0,
+                headers=letter.headers,
+            )
+        )
+
+    async def _records(self, topic: str) -> AsyncIterator[Record]:
+        for tp, end in (await self._log.end_offsets(topic)).items():
+            async with reading(self._log, TopicPartition(tp.topic, tp.partition)) as reader:
+                began, count = time.monotonic(), 0
+                async for record in reader.between(0, end):
+                    yield record
+                    count += 1
+                    if count % _RECORDS == 0:
+                        await asyncio.sleep(_REST * (time.monotonic() - began))
+                        began = time.monotonic()
+
+    async def _settle(
+        self, candidates: dict[Name, list[StoredBlob]], now: int
+    ) -> tuple[list[StoredBlob], list[StoredBlob]]:
+        """Return which blobs were removed, and which have no owner and stay; marks say since when."""
+        unowned = {_mark_id(blob): blob for blobs in candidates.values() for blob in blobs}
+        await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
+        removed, left, gone = list[StoredBlob](), dict(unowned), list[str]()
+        after: str | None = None
+        while True:
+            page = await self._store.scroll(MARKS, limit=_BATCH, after=after)
+            for point in page.points:
+                if point.id == _LAST_LOOK:
+                    continue
+                mark = msgspec.convert(point.payload, Mark)
+                blob = unowned.pop(point.id, None)
+                if blob is None:  # it has an owner again, was put again, or is gone
+                    gone.append(point.id)
+                elif now >= mark.since + GRACE_MS:
+                    if await self._blobs.remove(blob):
+                        removed.append(blob)
+                    left.pop(point.id)
+                    gone.append(point.id)
+            if page.after is None:
+                break
+            after = page.after
+        await self._write_marks(unowned, gone, now)
+        return removed, list(left.values())
+
+    async def _write_marks(self, new: dict[str, StoredBlob], gone: list[str], now: int) -> None:
+        marks = [
+            Point(id=id_, payload=msgspec.to_builtins(Mark(**blob._asdict(), since=now))) for id_, blob in new.items()
+        ]
+        for start in range(0, len(marks), _BATCH):
+            await self._store.insert(MARKS, marks[start : start + _BATCH])
+        for start in range(0, len(gone), _BATCH):
+            await self._store.delete(MARKS, Filter(must=(Ids(tuple(gone[start : start + _BATCH])),)))
+        await self._store.upsert(MARKS, [Point(id=_LAST_LOOK, payload={"lookedAt": self._clock()})])
+        await self._store.flush()
+
+
+def names_in(record: Record) -> set[Name]:
+    """Return the blobs that the record names; none where nobody can read it."""
+    try:
+        if record.topic == SUBMITTED:
+            # Most have none, and decoding a large body costs time.
+            if record.value is None or b"sha256" not in record.value:
+                return set()
+            submitted = submission_of(record)
+            return _names(submitted.document_id, submitted.blob)
+        if record.value is None:
+            return set()
+        if record.topic == EXTRACTED:
+            extracted = decode(record.value, DocumentExtracted)
+            return _of_version(extracted.document) | _names(extracted.document.document_id, extracted.chunks_blob)
+        if record.topic.startswith(chunks_topic("")):
+            chunked = decode(record.value, DocumentChunked)
+            return _of_version(chunked.document) | _names(chunked.document.document_id, chunked.blob)
+    except Rejected:
+        return set()
+    return set()
+
+
+def is_under_way(entry: Entry) -> bool:
+    """Return whether a submission of the document hasn't ended."""
+    return any(each.status not in TERMINAL for each in (entry.last, *entry.earlier))
+
+
+def _of_version(document: DocumentVersion) -> set[Name]:
+    return set() if document.text_sha256 is None else {(document.document_id, document.text_sha256)}
+
+
+def _names(document_id: str, ref: BlobRef | None) -> set[Name]:
+    return set() if ref is None else {(document_id, ref.sha256)}
+
+
+def _name(blob: StoredBlob) -> Name:
+    return blob.document_id, blob.sha256
+
+
+def _mark_id(blob: StoredBlob) -> str:
+    return str(uuid5(NAMESPACE_OID, f"{blob.tenant}/{blob.document_id}/{blob.sha256}/{blob.put}"))
+
+
+async def collect_for_ever(collector: BlobCollector, every_s: float = 3600.0) -> None:
+    """Ask every so often whether a look is due; a part that is away is asked again next time."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            await collector.collect_daily()
+        except Unavailable as error:
+            log.warning("blob_collection_waits", reason=error.sentence)
