@@ -43,7 +43,9 @@ async def test_a_document_is_created_left_alone_updated_and_deleted(client: http
     id_ = created.json()["documentId"]
     assert created.json() == {"status": "created", "documentId": id_, "chunkCount": 1}
     assert unchanged.json() == {"status": "unchanged", "documentId": id_, "chunkCount": 1}
-    assert updated.json() == {"status": "updated", "documentId": id_, "chunkCount": 1}
+    replaced = updated.json().pop("replaced")
+    assert replaced.keys() == {"version", "updatedAt"}
+    assert updated.json() == {"status": "updated", "documentId": id_, "chunkCount": 1, "replaced": replaced}
     assert gone.json() == again.json() == {"status": "deleted", "documentId": id_}
     assert {reply.status_code for reply in (created, unchanged, updated, gone, again)} == {200}
     assert (await client.post("/rag/search", json={"query": "herons"})).json() == {"results": []}

@@ -144,5 +144,8 @@ def _document(tenant: str, held: HeldDocument) -> DocumentSubmitted:
 
 
 def _ended_well(entry: Entry) -> bool:
+    """Return whether the accepted version ended well, and no newer submission failed: one of these should be mended."""
+    if entry.last.status == "failed":
+        return False
     stands = entry.standing(entry.accepted.version)
     return stands is not None and stands.status in ("created", "updated", "unchanged")
