@@ -29,7 +29,7 @@ from shared.state.index import Generation, Index, followed, serving
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.store import Store
-from shared.store.bm25 import Bm25
+from shared.store.bm25 import Bm25, bm25_of, known_bm25
 from shared.store.open import open_store
 from shared.topics import EXTRACTED, Topic, pipeline_topics, readers
 
@@ -138,11 +138,11 @@ async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: 
         stack.push_async_callback(close)
     await _together(log.start(), store.start(), embedder.start())
 
-    bm25 = Bm25()
     if chunker is None:
-        generation = await followed(store, embedder.model, bm25.fingerprint)
+        generation = await followed(store, embedder.model, known_bm25())
     else:
-        generation = await serving(store, wanted_generation(settings, chunker, embedder.model))
+        wanted = wanted_generation(settings, chunker, embedder.model)
+        generation = await serving(store, wanted, older_bm25=known_bm25())
     ledger, index = await make_missing(settings, log, store, generation)
     await index.warm()
     registry = CollectorRegistry()
@@ -155,7 +155,7 @@ async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: 
         store=store,
         embedder=embedder,
         blobs=blobs,
-        bm25=bm25,
+        bm25=bm25_of(generation.bm25),
         index=index,
         ledger=ledger,
         backlog=Backlog(log, readers(generation.id)),

@@ -6,7 +6,7 @@ A point counts when its version is its document's head (correctness.md, sections
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
@@ -90,11 +90,11 @@ class Generation(Message, frozen=True):
         return f"heads.{self.id}"
 
 
-async def serving(store: Store, wanted: Generation) -> Generation:
+async def serving(store: Store, wanted: Generation, *, older_bm25: Collection[str] = ()) -> Generation:
     """Return the generation that answers: the one registered, or `wanted` where there is none yet.
 
     A newer chunker goes on with what an older one began: nobody could set that back. What is sent
-    again gets new chunks.
+    again gets new chunks. An index whose `bm25` is one of `older_bm25` goes on with it: all its points need the same.
 
     Raises:
         ConfigurationError: the index was built with other settings than `wanted`; the sentence names them.
@@ -108,14 +108,19 @@ async def serving(store: Store, wanted: Generation) -> Generation:
         registered = await _registered(store) or wanted  # another process may have been first
     if registered == wanted:
         return registered
+    if registered.bm25 in older_bm25:
+        wanted = msgspec.structs.replace(wanted, bm25=registered.bm25)
     if registered != msgspec.structs.replace(wanted, chunker=registered.chunker):
         raise _other(registered, wanted)
-    log.warning("older_chunker", index=registered.chunker, ours=wanted.chunker)
+    if registered.chunker != wanted.chunker:
+        log.warning("older_chunker", index=registered.chunker, ours=wanted.chunker)
     return registered
 
 
-async def followed(store: Store, model: Model, bm25: str) -> Generation:
+async def followed(store: Store, model: Model, bm25: Collection[str]) -> Generation:
     """Return the generation that answers, for a process that can't begin one: it has no chunker.
+
+    `bm25` are the tokenizers that the process has.
 
     Raises:
         Unavailable: there is none yet.
@@ -126,7 +131,8 @@ async def followed(store: Store, model: Model, bm25: str) -> Generation:
         raise Unavailable(
             "the index has no generation yet; an ingest-worker makes it, or: sluice init", "no_generation"
         )
-    wanted = msgspec.structs.replace(registered, model=model, bm25=bm25)
+    own = registered.bm25 if registered.bm25 in bm25 else next(iter(bm25))
+    wanted = msgspec.structs.replace(registered, model=model, bm25=own)
     if registered != wanted:
         raise _other(registered, wanted)
     return registered

@@ -1,25 +1,34 @@
 """Text to sparse vectors: BM25's term weights. The store multiplies them with the terms' rarity (IDF)."""
 
 import asyncio
+import functools
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 import qdrant_edge
 import xxhash
 
+from shared.settings import ConfigurationError
 from shared.store import Sparse
+from shared.store.pairs import paired
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 _SLICE = 16  # texts between two turns of the loop, about 1 ms
 _UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words: a tokenizer with a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
+Version = Literal[1, 2]
 
 
 class Bm25:
-    """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread."""
+    """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
 
-    def __init__(self, language: str = "english") -> None:
+    Version 1 takes a run of a script without blanks for one word; version 2 takes its pairs of characters.
+    """
+
+    def __init__(self, language: str = "english", version: Version = 2) -> None:
         """Raise ValueError where the engine has no stop words and stems of `language`."""
+        self._prepared = paired if version == 2 and language not in _UNSPACED else str
         tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
         config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
         try:
@@ -37,11 +46,11 @@ class Bm25:
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
-        return _sparse(self._model.embed_document(_encodable(text)))
+        return _sparse(self._model.embed_document(self._prepared(_encodable(text))))
 
     def query(self, text: str) -> Sparse:
         """Return weight 1 for each of the query's terms."""
-        return _sparse(self._model.embed_query(_encodable(text)))
+        return _sparse(self._model.embed_query(self._prepared(_encodable(text))))
 
     async def documents(self, texts: Sequence[str]) -> list[Sparse]:
         """Return `document` of each text. The loop goes on meanwhile, with gaps of some milliseconds.
@@ -56,6 +65,24 @@ class Bm25:
 
     def _documents(self, texts: Sequence[str]) -> list[Sparse]:
         return [self.document(text) for text in texts]
+
+
+@functools.cache
+def known_bm25() -> dict[str, Bm25]:
+    """Return all tokenizers that an index can have been built with, by fingerprint; the newest comes first."""
+    return {each.fingerprint: each for each in (Bm25(version=2), Bm25(version=1))}
+
+
+def bm25_of(fingerprint: str) -> Bm25:
+    """Return the tokenizer that a generation was built with.
+
+    Raises:
+        ConfigurationError: this release has none like it.
+    """
+    try:
+        return known_bm25()[fingerprint]
+    except KeyError:
+        raise ConfigurationError(f"the index was built with the tokenizer {fingerprint!r}, unknown here") from None
 
 
 def _sparse(vector: qdrant_edge.SparseVector) -> Sparse:

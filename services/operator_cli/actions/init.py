@@ -20,6 +20,7 @@ from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state.index import GENERATIONS, Generation, serving
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import Filter, Match, Store
+from shared.store.bm25 import known_bm25
 from shared.store.open import open_store
 from shared.topics import TopicDifference, TopicInspection
 
@@ -71,7 +72,7 @@ async def initialise(settings: Settings, *, dry_run: bool) -> tuple[InitStep, ..
         missing = [part for part in found if part.state == "missing"]
         if dry_run or not missing or any(part.state == "unfit" for part in found):
             return found
-        await make_missing(settings, log, store, await serving(store, wanted))
+        await make_missing(settings, log, store, await serving(store, wanted, older_bm25=known_bm25()))
         made = await _parts(settings, log, store, wanted)
         return tuple(
             msgspec.structs.replace(now, state="created") if before in missing else now
@@ -97,7 +98,7 @@ async def _generation(store: Store, collections: Sequence[str], wanted: Generati
     answering = Filter(must=(Match("state", ("serving",)),))
     if GENERATIONS not in collections or not await store.count(GENERATIONS, answering):
         return "missing", wanted
-    return "there", await serving(store, wanted)
+    return "there", await serving(store, wanted, older_bm25=known_bm25())
 
 
 def _topic(found: TopicInspection) -> InitStep:

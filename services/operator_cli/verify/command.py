@@ -26,7 +26,7 @@ from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state import verdict
 from shared.state.index import serving
 from shared.store import Store
-from shared.store.bm25 import Bm25
+from shared.store.bm25 import bm25_of, known_bm25
 from shared.store.open import open_store
 
 
@@ -118,15 +118,16 @@ async def opened(settings: Settings) -> AsyncGenerator[VerifierParts]:
             await part.start()
             stack.push_async_callback(part.stop if part is log else embedder.close)
         store = await _store(settings, stack)
-        bm25 = Bm25()
         wanted = wanted_generation(settings, CHUNKER, embedder.model)
-        generation = await serving(store, wanted) if await registered(store) else wanted
+        generation = wanted
+        if await registered(store):
+            generation = await serving(store, wanted, older_bm25=known_bm25())
         yield VerifierParts(
             log=log,
             store=store,
             blobs=open_blobs(settings.blobs, settings.data),
             embedder=embedder,
-            bm25=bm25,
+            bm25=bm25_of(generation.bm25),
             generation=generation,
         )
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+NO_WEIGHTS: Mapping[str, float] = {}
+
 
 class LegRank(msgspec.Struct, frozen=True):
     """Where one leg put a hit."""
@@ -21,16 +23,16 @@ class FusedHit(msgspec.Struct, frozen=True):
     legs: Mapping[str, LegRank]
 
 
-def fuse(legs: Mapping[str, Sequence[tuple[str, float]]]) -> list[FusedHit]:
+def fuse(legs: Mapping[str, Sequence[tuple[str, float]]], weights: Mapping[str, float] = NO_WEIGHTS) -> list[FusedHit]:
     """Return every id once, best first, with a score in [0, 1].
 
     Distribution-based score fusion: in each leg a score s becomes (s - (m - 3d)) / 6d, with m the mean and d the
     standard deviation of the leg's scores; a leg whose scores are all equal gives 0.5, a hit that isn't in a leg
-    gets 0 from it, as if it stood three deviations below the mean. The mean over the legs that found anything is
-    the fused score, clipped at 1 and 0. Formula from Mazzeschi, "Distribution-Based Score Fusion" (2023), as in
-    Qdrant's DBSF, but clipped only at the end: the winner's lead over a flat leg is worth having (nDCG@10 on three
-    collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593; docs/adr/0006-fusion-by-distribution.md). Ties: the
-    smaller id first.
+    gets 0 from it, as if it stood three deviations below the mean. The fused score is the mean over the legs that
+    found anything, weighted by `weights` (1 where nothing is said) and clipped at 1 and 0. Formula from Mazzeschi,
+    "Distribution-Based Score Fusion" (2023), as in Qdrant's DBSF, but clipped only at the end: the winner's lead over a
+    flat leg is worth having (nDCG@10 on three collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593;
+    docs/adr/0006-fusion-by-distribution.md). Ties: the smaller id first.
 
     `legs` holds, by name, (id, score) pairs with the best first; scores are finite, ids unique in a leg.
     """
@@ -40,10 +42,11 @@ def fuse(legs: Mapping[str, Sequence[tuple[str, float]]]) -> list[FusedHit]:
     for name, hits in found.items():
         normal = _normalised([score for _, score in hits])
         for rank, ((id_, score), value) in enumerate(zip(hits, normal, strict=True), start=1):
-            sums[id_] = sums.get(id_, 0.0) + value
+            sums[id_] = sums.get(id_, 0.0) + weights.get(name, 1.0) * value
             standings.setdefault(id_, {})[name] = LegRank(rank, score)
+    total = sum(weights.get(name, 1.0) for name in found)
     order = sorted(sums, key=lambda id_: (-sums[id_], id_))
-    return [FusedHit(id_, min(1.0, max(0.0, sums[id_] / len(found))), standings[id_]) for id_ in order]
+    return [FusedHit(id_, min(1.0, max(0.0, sums[id_] / total)), standings[id_]) for id_ in order]
 
 
 def _normalised(scores: Sequence[float]) -> list[float]:

@@ -15,6 +15,7 @@ from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.fusion import FusedHit, fuse
 from services.query_api.search.relevance import Features, features, question
+from services.query_api.search.scripts import reads
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
 from shared.state.index import Index
@@ -25,6 +26,7 @@ Mode = Literal["hybrid", "dense", "sparse"]
 TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to 1.")]
 
+UNREAD_WEIGHT = 0.25  # of the dense leg, for a query in a script that the model doesn't read
 DEPTH = 50  # hits of each leg that are candidates
 TRIES = 3  # of a search whose hits are overtaken meanwhile
 PATIENCE_S = 15.0  # a model may have to be read from disk first; somebody waits, so the adapters' minute is too long
@@ -181,12 +183,14 @@ class Retriever:
         """Return the first `top_k`: the candidates by score, then the legs' further hits, by score, too."""
         asked = question(query)
         cosines = candidates.cosines
-        scorer = scorer_of(WORDS if cosines is None else self._embedder.model.name)
+        by_words = cosines is None or not reads(self._embedder.model.name, query)
+        scorer = scorer_of(WORDS if by_words else self._embedder.model.name)
+        weights = {"dense": UNREAD_WEIGHT} if by_words else {}
         payloads = {hit.id: hit.payload for hits in candidates.rankings.values() for hit in hits}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
-        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()})
+        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights)
         chosen = {each.id for each in first}
-        further = [each for each in fuse(legs) if each.id not in chosen][: max(0, top_k - len(first))]
+        further = [each for each in fuse(legs, weights) if each.id not in chosen][: max(0, top_k - len(first))]
         found: list[tuple[float, FusedHit, Features]] = []
         for group in (first, further):
             some = []

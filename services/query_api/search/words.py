@@ -14,8 +14,9 @@ import msgspec
 
 from shared.embedder.minilm import package_folder
 from shared.settings import ConfigurationError
+from shared.store.pairs import paired
 
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = re.compile("(?:\\w|[\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")  # with vowel signs
 _FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters stand before it
 _COMMON: Final = 3.0  # taken off each logarithm: the commonest words tell little
 _LEAST, _MOST = 0.5, 30.0  # weights of words that are no stop words
@@ -115,8 +116,8 @@ _STEMS: Final = _Stems()
 
 
 def words(text: str) -> list[str]:
-    """Return the text's words in lower case."""
-    return _WORD.findall(text.lower())
+    """Return the text's words in lower case; of scripts without blanks, pairs of characters."""
+    return _WORD.findall(paired(text.lower()))
 
 
 def stems(text: str) -> list[str]:

@@ -70,11 +70,11 @@ def test_a_field_that_comes_later_leaves_ids_as_they_are_until_it_says_something
 
 async def test_whoever_has_a_chunker_begins_the_generation_and_all_others_follow(store: EdgeStore) -> None:
     with pytest.raises(Unavailable, match="no generation yet"):
-        await followed(store, MODEL, "b")
+        await followed(store, MODEL, ["b"])
 
     assert await serving(store, FIRST) == FIRST
     assert await serving(store, FIRST) == FIRST
-    assert await followed(store, MODEL, "b") == FIRST
+    assert await followed(store, MODEL, ["b"]) == FIRST
 
 
 async def test_two_that_begin_at_the_same_moment_agree(store: EdgeStore) -> None:
@@ -89,16 +89,28 @@ async def test_another_setting_is_refused_by_name(store: EdgeStore) -> None:
     with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
         await serving(store, msgspec.structs.replace(FIRST, chunk_size=400))
     with pytest.raises(ConfigurationError, match="digest='e'"):
-        await followed(store, msgspec.structs.replace(MODEL, digest="e"), "b")
+        await followed(store, msgspec.structs.replace(MODEL, digest="e"), ["b"])
     with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'x'"):
-        await followed(store, MODEL, "x")
+        await followed(store, MODEL, ["x"])
 
 
 async def test_what_an_older_chunker_began_goes_on(store: EdgeStore) -> None:
     await serving(store, FIRST)
 
     assert await serving(store, msgspec.structs.replace(FIRST, chunker="c2")) == FIRST
-    assert await followed(store, MODEL, "b") == FIRST
+    assert await followed(store, MODEL, ["b"]) == FIRST
+
+
+async def test_what_an_older_tokenizer_began_goes_on_with_it(store: EdgeStore) -> None:
+    await serving(store, FIRST)
+    newer = msgspec.structs.replace(FIRST, bm25="c", chunker="c2")
+
+    assert await serving(store, newer, older_bm25=["c", "b"]) == FIRST
+    assert await followed(store, MODEL, ["c", "b"]) == FIRST
+    with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'c'"):
+        await serving(store, newer)
+    with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
+        await serving(store, msgspec.structs.replace(newer, chunk_size=400), older_bm25=["c", "b"])
 
 
 def test_the_unit_changes_no_fingerprint_that_is_there() -> None:
