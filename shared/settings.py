@@ -54,7 +54,9 @@ class Settings(BaseSettings):
     qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # begins each collection's name on a Qdrant server
     embedder: str = "minilm:"  # the model: minilm:, ollama://host:11434/model, or openai+https://host/v1/model
     chat: str = "auto:"  # models, the default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
+    chat_rate: int = Field(default=0, ge=0)  # answers a key may ask for in a minute, then 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: while the search is away, a model answers without documents
+    prompts: Path | None = None  # a folder whose system.jinja and question.jinja replace ours
     general_knowledge: Literal["on", "off"] = "off"  # on: where no passage is relevant, a model answers and says so
     openai_api_key: SecretStr = SecretStr("")  # what embedder and chat send to a server of openai+https://
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000

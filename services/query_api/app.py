@@ -9,7 +9,7 @@ from uuid import uuid4
 import structlog
 from litestar import Litestar, MediaType, Router
 from litestar.config.cors import CORSConfig
-from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.datastructures import Headers, MutableScopeHeaders, State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
@@ -18,7 +18,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api.answer import chat, query
+from services.query_api.answer import chat, query, rate_limit
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import dify, ollama, open_webui, openai, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
@@ -213,6 +213,7 @@ def make_api(parts: ApiParts) -> Litestar:
         exception_handlers=HANDLERS,
         before_send=[_Observer(metrics)],
         request_class=ApiRequest,
+        state=State({rate_limit.STATE: rate_limit.AnswerRate(settings.chat_rate)}),
         request_max_body_size=settings.max_body,
         cors_config=_cors(settings.origins),
         openapi_config=_openapi(parts.version),

@@ -12,6 +12,7 @@ from services.query_api.app import ApiParts, make_api
 from services.query_api.clients.open_webui import ReadFile
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
 from shared.answers.open import open_models
+from shared.answers.templates import load_templates
 from shared.log.consume import Consumption
 from shared.log.publish import publish
 from shared.runtime.process import RunningService
@@ -29,7 +30,13 @@ async def opened(
     settings = base.settings
     if "min_score" in settings.model_fields_set:
         log.warning("min_score_is_comparable", min_score=settings.min_score, see="docs/search.md, What a score means")
-    models = await open_models(settings.chat, settings.history, settings.openai_api_key, base.embedder.similarities)
+    models = await open_models(
+        settings.chat,
+        settings.history,
+        settings.openai_api_key,
+        compare=base.embedder.similarities,
+        templates=load_templates(settings.prompts),
+    )
     notices = StatusWaiters()
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, embeds=embeds)

@@ -66,6 +66,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     tools: tuple[dict[str, Any], ...] = ()  # as OpenAI's clients describe them; Ollama takes the same
     tool_choice: str | dict[str, Any] | None = None
+    compare: bool = False  # several documents, told apart
     general: bool = False  # retrieval found nothing relevant: answer from general knowledge and say so
 
     @property

@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
+from shared.answers.citations import unmarked
+from shared.answers.follow_up import spelled_out
 from shared.answers.sentences import codes, content_words, is_german, names, numbers, words
 from shared.answers.units import Unit, furniture, row_text, units
 from shared.errors import PipelineError
@@ -142,7 +144,7 @@ class Extractive:
 
         An answer that quotes nothing has read nothing: its `Prompted` is empty.
         """
-        question = conversation.question
+        question = spelled_out(conversation.turns)
         found = quotable(question, conversation.passages)
         alike: Sequence[float] | None = None
         if found and self._compare:
@@ -150,7 +152,8 @@ class Extractive:
                 alike = await self._compare(question, [each.compared for each in found])
             except PipelineError:
                 alike = None
-        quoted, pieces = answer(question, conversation.passages, found, alike)
+        telling = told_apart if conversation.compare else answer
+        quoted, pieces = telling(question, conversation.passages, found, alike)
         yield Prompted(quoted)
         for piece in pieces:
             yield piece
@@ -226,6 +229,28 @@ def answer(
     ranks = list(dict.fromkeys(each.rank for each in chosen))
     quoted = tuple(msgspec.structs.replace(passages[rank], number=number) for number, rank in enumerate(ranks, start=1))
     return quoted, list(_pieces(chosen, {rank: number for number, rank in enumerate(ranks, start=1)}))
+
+
+def told_apart(
+    question: str, passages: Sequence[Passage], found: Sequence[Quotable], alike: Sequence[float] | None
+) -> tuple[tuple[Passage, ...], list[str]]:
+    """Return what `answer` does, one paragraph a document under its title; documents that say nothing are left out."""
+    quoted: list[Passage] = []
+    pieces: list[str] = []
+    for document in dict.fromkeys(map(_document, passages)):
+        of_it = [at for at, each in enumerate(found) if _document(passages[each.rank]) == document]
+        chosen = [found[at] for at in of_it]
+        near = [alike[at] for at in of_it] if alike is not None else None
+        read, said = answer(question, passages, chosen, near) if chosen else ((), [])
+        if not read:
+            continue
+        text = "".join(said)
+        for passage in reversed(read):  # from the highest number, so that none is renumbered twice
+            text = text.replace(f"[{passage.number}]", f"[{passage.number + len(quoted)}]")
+        quoted += [msgspec.structs.replace(each, number=each.number + len(quoted)) for each in read]
+        gap = "\n\n" if pieces else ""
+        pieces.append(f"{gap}**{unmarked(read[0].title)}**: {text}")
+    return (tuple(quoted), pieces) if pieces else ((), [NO_ANSWER])
 
 
 def _pieces(chosen: Sequence[_Candidate], numbers_of: dict[int, int]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import ollama
 
 from shared.answers import Called, Conversation, Event, Finished, Sampling, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
+from shared.answers.templates import Templates, packaged
 from shared.errors import Unavailable
 from shared.model_server.ollama import OllamaAddress, connect, failures_named
 
@@ -23,10 +24,13 @@ class OllamaAnswers:
     `…`, unless the caller set that limit.
     """
 
-    def __init__(self, address: OllamaAddress, history: int = 5, timeout_s: float = 120.0) -> None:
+    def __init__(
+        self, address: OllamaAddress, history: int = 5, timeout_s: float = 120.0, templates: Templates | None = None
+    ) -> None:
         """Take the model's address; `timeout_s` is the longest wait for a next word, loading the model included."""
         self._address = address
         self._history = history
+        self._templates = templates or packaged()
         self._timeout_s = timeout_s
 
     @property
@@ -49,7 +53,9 @@ class OllamaAnswers:
         # Passages are to be quoted, not varied.
         settled: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
         options = settled | _options(conversation.sampling)
-        events = answered(conversation, self._history, lambda turns: self._events(turns, options, conversation.tools))
+        events = answered(
+            conversation, self._history, lambda turns: self._events(turns, options, conversation.tools), self._templates
+        )
         async with aclosing(events):
             async for event in events:
                 yield event

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from shared.answers.extractive import Compare, Extractive
 from shared.answers.models import ChatModel, ChatModels
+from shared.answers.templates import Templates
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 
@@ -25,7 +26,11 @@ _SHAPES: Final = "must be auto:, extractive:, ollama://host:11434/model or opena
 
 
 async def open_models(
-    setting: str, history: int = 5, openai_api_key: SecretStr = _NO_KEY, compare: Compare | None = None
+    setting: str,
+    history: int = 5,
+    openai_api_key: SecretStr = _NO_KEY,
+    compare: Compare | None = None,
+    templates: Templates | None = None,
 ) -> ChatModels:
     """Return the models of a comma-separated list, the default first; each may have an alias, as in `fast=ollama://…`.
 
@@ -40,7 +45,7 @@ async def open_models(
     """
     models: list[ChatModel] = []
     for alias, url in entries(setting):
-        model = await _opened(url, history, openai_api_key, compare)
+        model = await _opened(url, history, openai_api_key, compare, templates)
         if alias:
             model = msgspec.structs.replace(model, name=alias)
         if any(model.name == other.name for other in models):
@@ -63,8 +68,10 @@ def entries(setting: str) -> list[tuple[str, str]]:
     return [(match[1], match[2]) if match else ("", part) for match, part in aliased]
 
 
-async def _opened(url: str, history: int, openai_api_key: SecretStr, compare: Compare | None) -> ChatModel:
-    if url == "auto:" and (found := await _found(history)):
+async def _opened(
+    url: str, history: int, openai_api_key: SecretStr, compare: Compare | None, templates: Templates | None
+) -> ChatModel:
+    if url == "auto:" and (found := await _found(history, templates)):
         return ChatModel(name=found.name, server="ollama", answers=found)
     if url in ("auto:", "extractive:"):
         extractive = Extractive(compare)
@@ -74,19 +81,19 @@ async def _opened(url: str, history: int, openai_api_key: SecretStr, compare: Co
         from shared.answers.ollama import OllamaAnswers
         from shared.model_server.ollama import ollama_address
 
-        ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), history)
+        ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), history, templates=templates)
         return ChatModel(name=ollama.name, server="ollama", answers=ollama)
     if url.startswith("openai+"):
         from shared.answers.openai import OpenAiAnswers
         from shared.model_server.openai import openai_address
 
-        openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, history)
+        openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, history, templates=templates)
         await openai.check(_LOOK_S)
         return ChatModel(name=openai.name, server="openai", answers=openai)
     raise ConfigurationError(f"SLUICE_CHAT={url} {_SHAPES}")
 
 
-async def _found(history: int) -> "OllamaAnswers | None":
+async def _found(history: int, templates: Templates | None) -> "OllamaAnswers | None":
     address = _server(os.environ.get("OLLAMA_HOST") or _DEFAULT_HOST)
     if address is None:
         return None
@@ -108,7 +115,7 @@ async def _found(history: int) -> "OllamaAnswers | None":
         model = await chat_model(url, _LOOK_S)
     except Unavailable:
         return None
-    return OllamaAnswers(OllamaAddress(url, model), history) if model else None
+    return OllamaAnswers(OllamaAddress(url, model), history, templates=templates) if model else None
 
 
 def _server(value: str) -> tuple[str, int] | None:

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from shared.answers import Called, Conversation, Event, Finished, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
+from shared.answers.templates import Templates, packaged
 from shared.errors import Unavailable
 from shared.model_server.http import BadAnswer, TooLong
 from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
@@ -59,11 +60,19 @@ class OpenAiAnswers:
     server's filter stops, ends with `…`, unless the caller set that limit.
     """
 
-    def __init__(self, address: OpenAiAddress, key: SecretStr, history: int = 5, timeout_s: float = 120.0) -> None:
+    def __init__(
+        self,
+        address: OpenAiAddress,
+        key: SecretStr,
+        history: int = 5,
+        timeout_s: float = 120.0,
+        templates: Templates | None = None,
+    ) -> None:
         """Take the model's address and its server's key; `timeout_s` is the longest wait for a next word."""
         self._address = address
         self._key = key
         self._history = history
+        self._templates = templates or packaged()
         self._timeout_s = timeout_s
         self._refused: frozenset[str] = frozenset()  # optional fields that this server doesn't take
 
@@ -105,7 +114,7 @@ class OpenAiAnswers:
             Rejected: the question is longer than the model's window.
         """
         optional = _optional(conversation)
-        events = answered(conversation, self._history, lambda turns: self._events(turns, optional))
+        events = answered(conversation, self._history, lambda turns: self._events(turns, optional), self._templates)
         async with aclosing(events):
             async for event in events:
                 yield event

@@ -7,6 +7,7 @@ from typing import Final
 from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
 from shared.answers.citations import KnownCitations
 from shared.answers.prompt import messages, shown
+from shared.answers.templates import Templates
 from shared.errors import Rejected
 from shared.model_server.http import TooLong
 
@@ -16,7 +17,9 @@ CUT_SHORT: Final = " …"  # behind an answer that reached the model's limit: no
 _SHARES: Final = (1, 2, 4, 8)  # of the prompt's limits, until the model takes it
 
 
-async def answered(conversation: Conversation, history: int, ask: Ask) -> AsyncGenerator[Event, None]:
+async def answered(
+    conversation: Conversation, history: int, ask: Ask, templates: Templates
+) -> AsyncGenerator[Event, None]:
     """Yield what `ask` gives for the conversation's prompt, after the passages that the prompt holds.
 
     Citations of other passages are dropped. A prompt that is longer than the model's window gets fewer passages and
@@ -27,7 +30,7 @@ async def answered(conversation: Conversation, history: int, ask: Ask) -> AsyncG
     """
     sent: list[Turn] | None = None
     for share in _SHARES:
-        turns = messages(conversation, history, share=share)
+        turns = messages(conversation, history, share=share, templates=templates)
         if turns == sent:
             continue
         sent = turns

@@ -736,6 +736,62 @@ async def test_citations_say_where_they_stand(client: httpx.AsyncClient) -> None
     assert told["references"] == ["Lantern"]
 
 
+@pytest.mark.feature(253)
+async def test_more_answers_than_a_key_may_have_are_a_429(parts: ApiParts, tenants: Iterator[str]) -> None:
+    settings = parts.settings.model_copy(update={"chat_rate": 1})
+    async with a_client(an_app(parts, settings=settings), next(tenants)) as client:
+        first = await client.post("/chat", json={"message": "When is it lit?", "useRag": True})
+        second = await client.post("/chat", json={"message": "When is it lit?", "useRag": True})
+        searched = await client.post("/rag/search", json={"query": "lantern"})
+
+    assert (first.status_code, searched.status_code) == (200, 200)
+    problem(second, 429, "TOO_MANY_ANSWERS")
+    assert 0 < int(second.headers["retry-after"]) <= 60
+
+
+@pytest.mark.feature(158, 193)
+async def test_a_follow_up_is_searched_with_the_terms_of_the_question_before(client: httpx.AsyncClient) -> None:
+    await ingested(client)
+    await ingested(client, HERONS, path="b", title="Herons")
+    history = [
+        {"role": "user", "content": "Where do the herons nest?"},
+        {"role": "assistant", "content": "In a willow."},
+    ]
+
+    told = await client.post(
+        "/chat",
+        json={"message": "And until when are they undisturbed?", "conversationHistory": history, "useRag": True},
+    )
+
+    assert "before June" in told.json()["response"]
+
+
+@pytest.mark.feature(157)
+async def test_several_documents_are_compared_under_their_titles(client: httpx.AsyncClient) -> None:
+    east = await ingested(client, "The east pier opens at six in the morning.", path="e", title="East")
+    west = await ingested(client, "The west pier opens at nine in the morning.", path="w", title="West")
+    body = {"question": "When does the pier open, compared?", "documentIds": [east, west]}
+
+    told = (await client.post("/rag/query", json=body)).json()
+
+    assert told["answer"] == (
+        "**East**: The east pier opens at six in the morning. [1]\n\n"
+        "**West**: The west pier opens at nine in the morning. [2]"
+    )
+    assert [citation["docId"] for citation in told["citations"]] == [east, west]
+
+
+@pytest.mark.feature(190, 191, 192)
+async def test_what_the_user_prefers_reaches_the_model(model_client: httpx.AsyncClient, ollama: FakeOllama) -> None:
+    wishes = {"persona": "You are a guide.", "aiStyle": "warm", "customTwist": "rhymes", "language": "Dutch"}
+
+    await model_client.post("/chat", json={"message": "Hello", "preferences": wishes})
+
+    system = ollama.bodies("/api/chat")[0]["messages"][0]
+    assert system["role"] == "system"
+    assert system["content"] == "You are a guide.\n\nAnswer in Dutch.\n\nStyle: warm; rhymes"
+
+
 async def test_a_query_is_streamed_like_a_chat(client: httpx.AsyncClient) -> None:
     id_ = await ingested(client)
     body = {"question": "When is the lantern lit?", "documentIds": [id_], "stream": True}

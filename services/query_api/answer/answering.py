@@ -25,12 +25,15 @@ from shared.answers import (
     Usage,
 )
 from shared.answers.extractive import MOST_QUOTED, focus
+from shared.answers.follow_up import spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
 from shared.errors import Unavailable
 from shared.store import Filter, Match
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
 GENERAL: Final = "This answer comes from general knowledge, not from the documents: "
+MOST_COMPARED_DOCUMENTS: Final = 8  # the rest of a longer list is not compared
+LEAST_OF_EACH: Final = 3  # passages of a compared document
 DEEPER: Final = 12  # passages that extractive answers read
 TRIES: Final = 2  # a model that failed before its first word is asked once more
 
@@ -44,6 +47,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     where: Filter = Filter()
     min_score: float | None = None  # None: as the settings say
     gate: GateMode | None = None  # None: as the settings say
+    compared: tuple[str, ...] = ()  # documents to tell apart: each is searched alone
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +218,9 @@ class Answering:
 
         What only quotes reads more of them than it may quote: it costs no tokens.
         """
-        question = Conversation(turns=request.turns).question
+        question = spelled_out(request.turns)
+        if retrieval.compared:
+            return await self._of_each(request.tenant, question, retrieval)
         top_k = max(retrieval.top_k, DEEPER) if quotes and retrieval.top_k >= MOST_QUOTED else retrieval.top_k
         passages = await self._searched(request.tenant, question, retrieval, retrieval.where, top_k)
         if quotes and (ids := focus(question, passages)):
@@ -222,6 +228,17 @@ class Answering:
             where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
             return await self._searched(request.tenant, question, retrieval, where, top_k)
         return passages
+
+    async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
+        """Return passages of every compared document, those of one together, numbered through."""
+        documents = retrieval.compared[:MOST_COMPARED_DOCUMENTS]
+        share = max(LEAST_OF_EACH, retrieval.top_k // len(documents))
+        found: list[Passage] = []
+        for document in documents:
+            only = Match("metadata.documentId", (document,))
+            where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
+            found += await self._searched(tenant, question, retrieval, where, share)
+        return tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(found, start=1))
 
     async def _searched(
         self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int
@@ -259,6 +276,7 @@ class Answering:
             sampling=request.sampling,
             tools=request.tools,
             tool_choice=request.tool_choice,
+            compare=bool(request.retrieval and request.retrieval.compared),
             general=general,
         )
         return Prepared(conversation=conversation, models=models, warnings=warnings)

@@ -14,6 +14,7 @@ from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
 from services.query_api.answer.citing import excerpt, references
+from services.query_api.answer.rate_limit import within_rate
 from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
 from services.query_api.http.auth import needs
@@ -41,7 +42,7 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stream: bool = False
 
 
-@post("/chat", operation_id="chat", guards=[needs("query")], status_code=200)
+@post("/chat", operation_id="chat", guards=[needs("query"), within_rate], status_code=200)
 async def chat(
     data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> Response[dict[str, Any]] | ServerSentEvent:

@@ -1,6 +1,7 @@
 """`POST /rag/query`: a question to chosen documents, in the Tu2tor contract's shape."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
 from services.query_api.answer.citing import references
+from services.query_api.answer.rate_limit import within_rate
 from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
@@ -26,6 +28,10 @@ from shared.errors import PipelineError
 from shared.store import Filter, Match
 
 MOST_DOCUMENTS = 1000  # of one query
+_COMPARES = re.compile(
+    r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*)\b",
+    re.IGNORECASE,
+)
 
 
 class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -39,10 +45,11 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     model: str | None = None
     target: str | None = None
     preferences: Wishes | None = None
+    compare: bool | None = None  # None: where the question asks for it
     stream: bool = False
 
 
-@post("/rag/query", operation_id="rag_query", guards=[needs("query")], status_code=200)
+@post("/rag/query", operation_id="rag_query", guards=[needs("query"), within_rate], status_code=200)
 async def rag_query(
     data: JSONBody[QueryBody],
     request: ApiRequest,
@@ -56,12 +63,13 @@ async def rag_query(
     must = [Match("metadata.documentId", tuple(ids))]
     if data.subject_id is not None:
         must.append(Match("metadata.subjectId", (data.subject_id,)))
+    compared = ids if len(ids) > 1 and (_COMPARES.search(question) if data.compare is None else data.compare) else ()
     history = turns_of(data.conversation_history, "conversationHistory")
     prepared = await answering.prepare(
         AnswerRequest(
             tenant=request.user.tenant,
             turns=(*history, Turn(role="user", content=question)),
-            retrieval=Retrieval(top_k=data.top_k, where=Filter(must=tuple(must))),
+            retrieval=Retrieval(top_k=data.top_k, where=Filter(must=tuple(must)), compared=tuple(compared)),
             model=data.model,
             target=data.target,
             preferences=data.preferences.preferences if data.preferences else Preferences(),

@@ -19,6 +19,7 @@ from litestar.response import ServerSentEvent, Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.chat import ChatBody, chat
+from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import Asking, broken, figures, objects, sampling
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
@@ -161,7 +162,7 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
     }
 
 
-@post("/chat", operation_id="api_chat", guards=[needs("query")], status_code=200, include_in_schema=False)
+@post("/chat", operation_id="api_chat", guards=[needs("query"), within_rate], status_code=200, include_in_schema=False)
 async def api_chat(
     data: JSONBody[Any],
     request: ApiRequest,
@@ -191,7 +192,13 @@ async def api_chat(
     return await _replied(reply, asking.answering, prepared, stream=asked.stream)
 
 
-@post("/generate", operation_id="ollama_generate", guards=[needs("query")], status_code=200, include_in_schema=False)
+@post(
+    "/generate",
+    operation_id="ollama_generate",
+    guards=[needs("query"), within_rate],
+    status_code=200,
+    include_in_schema=False,
+)
 async def generate(
     data: JSONBody[GenerateBody],
     request: ApiRequest,

@@ -18,6 +18,7 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
@@ -93,7 +94,7 @@ def _card(name: str) -> dict[str, Any]:
 @post(
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
-    guards=[needs("query")],
+    guards=[needs("query"), within_rate],
     status_code=200,
     include_in_schema=False,
 )

@@ -32,6 +32,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     tenant: str
     roles: frozenset[Role]
+    key: str = ""  # a digest that tells keys apart, empty where there are none
 
     def may(self, role: Role) -> bool:
         """Return whether the caller has the role; admin has them all."""
@@ -45,7 +46,8 @@ class Keyring:
     """The configured keys, kept as digests; without any, everybody is `ANYBODY`."""
 
     def __init__(self, keys: Sequence[ApiKey], *, now: Callable[[], float] = time.time) -> None:
-        self._callers = [(_digest(key.key.encode()), Caller(key.tenant, key.roles)) for key in keys]
+        digests = [(_digest(key.key.encode()), key) for key in keys]
+        self._callers = [(digest, Caller(key.tenant, key.roles, key=digest.hex()[:16])) for digest, key in digests]
         self._now = now
 
     @property

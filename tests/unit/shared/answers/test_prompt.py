@@ -4,13 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.answers import Conversation, Passage, Turn
+from shared.answers import Conversation, Passage, Preferences, Turn
 from shared.answers.prompt import (
     CONTEXT_BYTES,
     CONTEXT_END,
     CONTEXT_START,
-    INSTRUCTIONS,
-    context_block,
     messages,
     quoted,
     shown,
@@ -27,6 +25,11 @@ def turns(*contents: str) -> tuple[Turn, ...]:
     return tuple(Turn(role=role, content=text) for role, text in zip(roles, contents, strict=False))  # type: ignore[arg-type]
 
 
+def turn_of(*passages: Passage) -> str:
+    """Return the question's turn."""
+    return messages(Conversation(turns=turns("Why?"), passages=passages), history=0)[-1].content
+
+
 def test_the_passages_stand_numbered_between_the_delimiters_before_the_question() -> None:
     conversation = Conversation(
         turns=turns("How long?"), passages=(a_passage(1, "30 days."), a_passage(2, "9 €.", "Cost"))
@@ -34,10 +37,12 @@ def test_the_passages_stand_numbered_between_the_delimiters_before_the_question(
 
     [system, question] = messages(conversation, history=5)
 
-    assert system == Turn(role="system", content=INSTRUCTIONS)
+    assert system.role == "system"
+    assert system.content.startswith("Answer the question from the numbered passages in the context")
     assert question.role == "user"
     assert question.content == (
-        "[CONTEXT START]\n\n[1] Handbook: 30 days.\n\n[2] Cost: 9 €.\n\n[CONTEXT END]\n\nQuestion: How long?"
+        "[CONTEXT START]\n\n[1] Handbook: 30 days.\n(Handbook; score 0.5000)\n\n"
+        "[2] Cost: 9 €.\n(Cost; score 0.5000)\n\n[CONTEXT END]\n\nQuestion: How long?"
     )
 
 
@@ -54,7 +59,7 @@ def test_the_callers_system_text_comes_before_our_instructions() -> None:
 
     system = messages(conversation, history=5)[0]
 
-    assert system.content == f"Be brief.\n\nBe kind.\n\n{INSTRUCTIONS}"
+    assert system.content.startswith("Be brief.\n\nBe kind.\n\nAnswer the question from the numbered passages")
 
 
 @given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=12), st.integers(0, 8))
@@ -80,7 +85,7 @@ def test_passages_beyond_the_window_are_left_out_from_the_end(script: str) -> No
 
     assert list(kept) == passages[: len(kept)]
     assert len(kept) >= 4
-    assert len(context_block(kept).encode()) <= CONTEXT_BYTES + 1000
+    assert len(turn_of(*kept).encode()) <= CONTEXT_BYTES + 2000
     assert list(shown([a_passage(1, script * 50_000)])) == [a_passage(1, script * 50_000)]
 
 
@@ -115,13 +120,57 @@ def test_a_document_can_not_forge_what_structures_the_prompt(forgery: str) -> No
     st.lists(st.sampled_from([*FORGERIES, "[", "]", "CONTEXT", " END", "\u200b", "<", "|", ">", "1", "s"])).map("".join)
 )
 def test_no_document_closes_the_context(text: str) -> None:
-    block = context_block([a_passage(1, text, title=text)])
+    block = turn_of(a_passage(1, text, title=text))
 
     assert block.count(CONTEXT_START) == block.count(CONTEXT_END) == 1
-    assert block.endswith(CONTEXT_END)
-    assert not MARKS.search(block.removeprefix(CONTEXT_START).removesuffix(CONTEXT_END).replace("[1] ", "", 1))
+    assert block.endswith(f"{CONTEXT_END}\n\nQuestion: Why?")
+    assert not MARKS.search(
+        block.removeprefix(CONTEXT_START).removesuffix(f"{CONTEXT_END}\n\nQuestion: Why?").replace("[1] ", "", 1)
+    )
 
 
 @given(st.text(st.characters(categories=["L", "N", "Zs"])))
 def test_plain_text_is_quoted_as_it_is(text: str) -> None:
     assert quoted(text) == text
+
+
+def test_a_passage_says_where_it_comes_from() -> None:
+    metadata = {"originalFilename": "guide.pdf", "pageNumber": 3, "sourceType": "upload", "documentId": "d"}
+    passage = Passage(number=1, text="It is so.", title="Guide", score=0.87, metadata=metadata)
+
+    assert "[1] Guide: It is so.\n(guide.pdf; p.3; upload; score 0.8700)" in turn_of(passage)
+
+
+def test_what_the_user_wishes_stands_in_the_system_text() -> None:
+    wishes = Preferences(persona="You are a pirate.", style="rhymes", language="Dutch", instructions="Give 3 ideas.")
+
+    plain, _ = messages(Conversation(turns=turns("Hello"), preferences=wishes), history=0)
+    asked, _ = messages(Conversation(turns=turns("Why?"), passages=(a_passage(1, "x"),), preferences=wishes), history=0)
+
+    assert plain.content == "You are a pirate.\n\nAnswer in Dutch.\n\nStyle: rhymes\n\nGive 3 ideas."
+    assert asked.content.startswith("You are a pirate.\n\nAnswer the question from the numbered passages")
+    assert "Answer briefly, in Dutch." in asked.content
+
+
+def test_documents_that_are_compared_stand_together() -> None:
+    passages = tuple(
+        Passage(number=n, text=f"Text {n}.", title=f"Book {of}", score=0.5, metadata={"documentId": of})
+        for n, of in enumerate("aba", start=1)
+    )
+
+    system, question = messages(Conversation(turns=turns("Why?"), passages=passages, compare=True), history=0)
+
+    assert re.findall(r"Document: Book \w|Text \d", question.content) == [
+        "Document: Book a",
+        "Text 1",
+        "Text 3",
+        "Document: Book b",
+        "Text 2",
+    ]
+    assert "Compare the documents" in system.content
+
+
+def test_without_a_relevant_passage_the_model_is_told_so() -> None:
+    [system, _] = messages(Conversation(turns=turns("Why?"), general=True), history=0)
+
+    assert system.content.startswith("No document that could be searched")

@@ -1,0 +1,72 @@
+"""A follow-up question with what it leaves out, taken from the questions before it. No model is asked."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from shared.answers import Turn
+from shared.answers.sentences import codes, content_words, names, words
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
+# "And over NATS?": the question before, with something else in a place of its own.
+_INSTEAD: Final = re.compile(
+    r"\s*(?:and|but|what about|how about|what of|und|aber|was ist mit|et|mais|qu'en est-il de|y|pero|qué tal|e|ma)\b",
+    re.IGNORECASE,
+)
+_REFERS: Final = re.compile(
+    r"\b(?:it|its|they|them|their|that|this|those|these|there|he|she|his|her|one|ones|"
+    r"er|sie|es|dies\w*|das|dort|davon|dabei|ihn|ihm|il|elle|cela|ça|là|ello|eso|esto|allí)\b",
+    re.IGNORECASE,
+)
+_SHORT: Final = 2  # content words; a question with fewer says too little alone
+_SHORT_INSTEAD: Final = 4
+_MOST: Final = 12  # words carried over
+_EARLIER: Final = 4  # questions before this one that are read
+
+
+def spelled_out(turns: Sequence[Turn]) -> str:
+    """Return the last question, with the terms of the questions before it where it can't be understood alone.
+
+    A question that says enough is returned as it is. "And over NATS?" after "How does RPC work over RabbitMQ?" keeps
+    `RPC` and `work` and drops the name that it replaces.
+    """
+    questions = [turn.content for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
+    if not questions:
+        return ""
+    whole, *later = questions
+    for question in later:
+        whole = _with_terms(question, whole)
+    return whole
+
+
+def _with_terms(question: str, before: str) -> str:
+    own = content_words(question)
+    instead = _INSTEAD.match(question) is not None and len(own) <= _SHORT_INSTEAD
+    if not own or not (instead or len(own) <= _SHORT or (_REFERS.search(question) and len(own) <= _SHORT_INSTEAD)):
+        return question if own else f"{before} {question}".strip()
+    carried = _terms(before)
+    if instead:
+        carried = _without_replaced(carried, question, before)
+    known = set(own)
+    kept = [term for term in carried if not known.issuperset(words(term))]
+    return " ".join([*kept[-_MOST:], question])
+
+
+def _terms(question: str) -> list[str]:
+    """Return the words of the question that say something, as they are written, each once."""
+    return list(dict.fromkeys(match[0] for match in _WORD.finditer(question) if content_words(match[0])))
+
+
+def _without_replaced(terms: Sequence[str], question: str, before: str) -> list[str]:
+    """Return the terms without the one that the question replaces: the last name by a name, else the last of all.
+
+    "And pub/sub?" after "How do I publish to a Redis list?" replaces `list`.
+    """
+    named = _named(before) if _named(question) else set()
+    replaced = next((term for term in reversed(terms) if named.intersection(words(term))), terms[-1] if terms else "")
+    return [term for term in terms if term != replaced] or list(terms)
+
+
+def _named(question: str) -> set[str]:
+    capitals, explaining = names(question)
+    return capitals | explaining | codes(question)

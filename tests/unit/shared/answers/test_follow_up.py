@@ -1,0 +1,43 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.answers import Turn
+from shared.answers.follow_up import spelled_out
+
+
+def asked(*questions: str) -> tuple[Turn, ...]:
+    """Return a conversation in which each question but the last was answered."""
+    said = [(Turn(role="user", content=each), Turn(role="assistant", content="x")) for each in questions]
+    return tuple(turn for pair in said for turn in pair)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("questions", "searched"),
+    [
+        (("How does RPC work over RabbitMQ?", "And over NATS?"), "RPC work And over NATS?"),
+        (("How do I publish to a Redis list?", "And to pub/sub?"), "publish Redis And to pub/sub?"),
+        (("How do lifespan hooks work?", "How do I test them?"), "lifespan hooks work How do I test them?"),
+        (("Wann öffnet der Turm?", "Und im Winter?"), "Wann öffnet der Und im Winter?"),
+        (("Who built the tower?", "Why?"), "Who built the tower? Why?"),
+        (("How tall is it?", "How does the lamp burn in winter nights?"), "How does the lamp burn in winter nights?"),
+        (("Where is the tower?",), "Where is the tower?"),
+    ],
+)
+def test_a_follow_up_carries_the_terms_that_it_leaves_out(questions: tuple[str, ...], searched: str) -> None:
+    assert spelled_out(asked(*questions)) == searched
+
+
+def test_terms_are_carried_through_several_turns() -> None:
+    searched = spelled_out(asked("How does RPC work over RabbitMQ?", "And over NATS?", "And over Redis?"))
+
+    assert searched == "RPC work And over Redis?"
+
+
+@given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=6))
+def test_whatever_was_said_the_question_stands_last(questions: list[str]) -> None:
+    assert spelled_out(asked(*questions)).strip().endswith(questions[-1].strip())
+
+
+def test_nobody_asked_anything() -> None:
+    assert spelled_out(()) == ""
