@@ -236,7 +236,7 @@ class Client:
         return self._object("GET", "/")
 
     def readiness(self) -> dict[str, Any]:
-        """Return `/readyz` as it is, ready or not: `{status, checks}`."""
+        """Return `/readyz` as it is, ready or not: `{status, checks}`, and `details` where there are any."""
         return _json(self._once("GET", "/readyz"), self.url)
 
     def metric(self, name: str) -> float:

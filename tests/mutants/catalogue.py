@@ -305,6 +305,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/shared/embedder/test_refused_texts.py",
     ),
     _mutant(
+        "a file's time is the clock's",
+        "services/ingest_worker/extract/limits.py",
+        "    return max(cpu_s, wall_s / wall_factor)\n",
+        "    return wall_s\n",
+        "tests/integration/test_parsers.py::test_time_that_the_machine_has_for_others_does_not_count",
+    ),
+    _mutant(
+        "the first search after a start reads all heads",
+        "shared/store/engine.py",
+        "            collection.read_heads()\n",
+        "            pass\n",
+        "tests/unit/shared/store/test_engine.py",
+    ),
+    _mutant(
         "good texts are embedded again with each try",
         "shared/embedder/gather.py",
         "            self._keep(asks)\n",

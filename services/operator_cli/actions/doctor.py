@@ -122,7 +122,8 @@ def door(settings: Settings) -> Check:
     found = f"Sluice {said.get('version')} answers at {client.url}"
     troubles = [f"{name}: {trouble}" for name, trouble in ready.get("checks", {}).items() if trouble]
     if not troubles:
-        return Check(name="server", verdict="ok", found=found)
+        details = [f"{name}: {detail}" for name, detail in ready.get("details", {}).items()]
+        return Check(name="server", verdict="ok", found="; ".join((found, *details)))
     return Check(
         name="server",
         verdict="failed",

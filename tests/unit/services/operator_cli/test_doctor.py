@@ -58,11 +58,14 @@ def test_a_port_taken_by_something_silent_is_told_with_another_one(monkeypatch: 
 def test_a_running_sluice_is_found_and_its_troubles_with_it(wire: Wire) -> None:
     wire.answers("GET", "/", {"name": "Sluice", "version": "9.9"})
     wire.answers("GET", "/readyz", {"status": "ready", "checks": {"store": None}})
+    details = {"embed": "records that are tried again: 1, first: the model refuses a text"}
+    wire.answers("GET", "/readyz", {"status": "ready", "checks": {"embed": None}, "details": details})
     wire.answers("GET", "/readyz", {"status": "not ready", "checks": {"store": "it is away", "log": None}}, 503)
 
-    well, ill = doctor.door(Settings()), doctor.door(Settings())
+    well, busy, ill = (doctor.door(Settings()) for _ in range(3))
 
     assert (well.verdict, well.found) == ("ok", f"Sluice 9.9 answers at {wire.url}")
+    assert (busy.verdict, busy.found) == ("ok", f"{well.found}; embed: {details['embed']}")
     assert ill.verdict == "failed"
     assert ill.found.endswith("but is not ready: store: it is away")
 
