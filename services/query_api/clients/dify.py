@@ -7,15 +7,30 @@ from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
+from services.query_api.clients.conditions import FilterConditions
 from services.query_api.http.auth import needs
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 
 EVERYTHING: Final = "documents"
-_EQUAL: Final = frozenset({"is", "=", "in"})
+_OPERATORS: Final = {
+    "is": "eq",
+    "=": "eq",
+    "in": "in",
+    "is not": "ne",
+    "≠": "ne",
+    "not in": "nin",
+    ">": "gt",
+    "≥": "gte",
+    "<": "lt",
+    "≤": "lte",
+    "after": "gt",
+    "before": "lt",
+    "start with": "prefix",
+}
 
 
 class RetrievalSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,26 +96,26 @@ def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[s
     """Return the filters of a search.
 
     Raises:
-        Problem: 422, a comparison isn't possible here; 400, two conditions name one field.
+        Problem: 422, a comparison isn't possible here; 400, two conditions exclude each other.
     """
-    filters: dict[str, Any] = {} if knowledge_id in ("", EVERYTHING) else {"source": knowledge_id}
+    found = FilterConditions("metadata_condition")
+    if knowledge_id not in ("", EVERYTHING):
+        found.add("source", "eq", knowledge_id)
     conditions = (condition.conditions if condition else None) or []
     if condition and condition.logical_operator == "or" and len(conditions) > 1:
         raise _impossible("logical_operator", "or")
     for each in conditions:
-        if each.comparison_operator not in _EQUAL:
+        if each.comparison_operator not in _OPERATORS:
             raise _impossible("comparison_operator", each.comparison_operator)
         for name in [each.name] if isinstance(each.name, str) else each.name:
-            if name in filters:
-                raise invalid("metadata_condition", f"restricts {name} twice")
-            filters[name] = each.value
-    return filters
+            found.add(name, _OPERATORS[each.comparison_operator], each.value)
+    return found.filters
 
 
 def _impossible(field: str, operator: str) -> Problem:
     return Problem(
         422,
-        f"metadata_condition.{field}: {operator!r} isn't possible here; is, =, in, and `and` are",
+        f"metadata_condition.{field}: {operator!r} isn't possible here; {', '.join(_OPERATORS)} and `and` are",
         code="UNKNOWN_OPERATOR",
         details={"field": f"metadata_condition.{field}", "operator": operator},
     )

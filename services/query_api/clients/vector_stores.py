@@ -8,6 +8,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
+from services.query_api.clients.conditions import OPERATORS, FilterConditions
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
@@ -19,6 +20,7 @@ from shared.store import Filter, Match
 
 ID: Final = "documents"
 _ENDED: Final = ("created", "updated", "unchanged")
+_COMPARISONS: Final = OPERATORS - {"prefix"}
 MaxResults = Annotated[int, msgspec.Meta(ge=1, le=50)]
 
 
@@ -82,38 +84,37 @@ class VectorStore:
 
 
 def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, Any]:
-    """Return OpenAI's filter (`eq`, `in`, and `and` of these) as the filters of a search.
+    """Return OpenAI's filter (a comparison, or `and` of several) as the filters of a search.
 
     Raises:
         Problem: 422 names a comparison that isn't possible here; 400, it is no filter.
     """
-    kind, key = given.get("type"), given.get("key")
+    conditions = FilterConditions(field)
+    _collect(given, field, conditions)
+    return conditions.filters
+
+
+def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions) -> None:
+    kind = given.get("type")
     if kind == "and":
         parts = given.get("filters")
         if not isinstance(parts, list):
             raise invalid(f"{field}.filters", "must be a list")
-        found: dict[str, Any] = {}
         for number, part in enumerate(parts):
             if not isinstance(part, Mapping):
                 raise invalid(f"{field}.filters[{number}]", "must be an object")
-            more = filters_of(part, f"{field}.filters[{number}]")
-            if twice := found.keys() & more.keys():
-                raise invalid(field, f"restricts {min(twice)} twice; send one list of values")
-            found |= more
-        return found
-    if kind not in ("eq", "in"):
+            _collect(part, f"{field}.filters[{number}]", conditions)
+        return
+    if kind not in _COMPARISONS:
         raise Problem(
             422,
-            f"{field}.type: {kind!r} isn't possible here; eq, in, and `and` are",
+            f"{field}.type: {kind!r} isn't possible here; {', '.join(sorted(_COMPARISONS))} and `and` are",
             code="UNKNOWN_OPERATOR",
             details={"field": f"{field}.type", "operator": kind},
         )
-    if not isinstance(key, str) or "value" not in given:
+    if not isinstance(given.get("key"), str) or "value" not in given:
         raise invalid(field, "must have a key and a value")
-    value = given["value"]
-    if isinstance(value, list) != (kind == "in"):
-        raise invalid(f"{field}.value", "must be a list for `in`, and a single value for `eq`")
-    return {key: value}
+    conditions.add(given["key"], kind, given["value"])
 
 
 def _check(id_: str) -> None:

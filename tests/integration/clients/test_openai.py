@@ -378,21 +378,23 @@ async def test_the_documents_are_a_vector_store(quoter: openai.AsyncOpenAI, quot
     shown = await quoter.vector_stores.retrieve(store.id)
     birds: Any = {"type": "and", "filters": [{"type": "in", "key": "tags", "value": ["birds"]}]}
     found = [each async for each in quoter.vector_stores.search(store.id, query="When is the lantern lit?")]
+    unequal: Any = {"type": "ne", "key": "tags", "value": "light"}
+    others = [each async for each in quoter.vector_stores.search(store.id, query="lantern", filters=unequal)]
     filtered = [each async for each in quoter.vector_stores.search(store.id, query=["lantern", "nest"], filters=birds)]
 
     assert (shown.id, shown.file_counts.completed, shown.status) == (store.id, 2, "completed")
     assert (found[0].file_id, found[0].filename) == (quoting.lantern, "lantern.md")
     assert "six in the evening" in found[0].content[0].text
     assert (found[0].attributes or {})["title"] == "Lantern"
-    assert {each.file_id for each in filtered} == {quoting.herons}
+    assert {each.file_id for each in filtered} == {each.file_id for each in others} == {quoting.herons}
 
 
 async def test_a_vector_store_refuses_what_it_has_not(quoter: openai.AsyncOpenAI) -> None:
-    unequal: Any = {"type": "ne", "key": "tags", "value": "x"}
+    either: Any = {"type": "or", "filters": []}
 
     with pytest.raises(openai.NotFoundError, match="there is 'documents'"):
         await quoter.vector_stores.retrieve("vs_1")
-    with pytest.raises(openai.UnprocessableEntityError, match="'ne' isn't possible here"):
-        await quoter.vector_stores.search("documents", query="x", filters=unequal)
+    with pytest.raises(openai.UnprocessableEntityError, match="'or' isn't possible here"):
+        await quoter.vector_stores.search("documents", query="x", filters=either)
     with pytest.raises(openai.BadRequestError, match="max_num_results"):
         await quoter.vector_stores.search("documents", query="x", max_num_results=51)
