@@ -17,6 +17,7 @@ from services.embed_worker.vectors import Vectors
 from shared.blobs import BlobInventory, Blobs
 from shared.embedder import Embedder
 from shared.errors import Unavailable
+from shared.log import Publish
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import publish
@@ -85,11 +86,11 @@ def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
     )
 
 
-async def sweep_for_ever(index: Index) -> None:
-    """Sweep now, and every hour; a store that is away is asked again."""
+async def sweep_for_ever(index: Index, publish: Publish) -> None:
+    """Sweep now, and every hour; a part that is away is asked again."""
     while True:
         try:
-            await sweep(index)
+            await sweep(index, publish)
         except Unavailable as error:
             log.warning("sweep_waits", reason=error.sentence)
             await asyncio.sleep(SWEEP_AGAIN_S)
@@ -97,9 +98,9 @@ async def sweep_for_ever(index: Index) -> None:
             await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def keep_swept(index: Index, stack: AsyncExitStack) -> None:
+def keep_swept(index: Index, publish: Publish, stack: AsyncExitStack) -> None:
     """Begin to sweep, until `stack` ends."""
-    sweeping = asyncio.create_task(sweep_for_ever(index))
+    sweeping = asyncio.create_task(sweep_for_ever(index, publish))
     stack.callback(sweeping.cancel)
 
 
@@ -118,6 +119,6 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     base = await open_resources(settings, stack, chunker=None, attach=True)
     broker = base.log.broker("embed-worker")
     troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)
-    keep_swept(base.index, stack)
+    keep_swept(base.index, partial(publish, broker), stack)
     keep_collected(base, stack)
     return RunningService(troubles=troubles, registry=base.registry)

@@ -1,18 +1,24 @@
-"""Deletes points below their head: what a crash between the switch and the delete left behind."""
+"""Deletes points below their head, and strikes their versions: what a crash after the switch left behind."""
 
 from collections import defaultdict
 
 import structlog
 
+from shared.log import Publish
 from shared.state.index import Index
+from shared.state.truth import tombstone
 
 log = structlog.get_logger(__name__)
 
 
-async def sweep(index: Index) -> int:
+async def sweep(index: Index, publish: Publish) -> int:
     """Return how many stale points were deleted. Repeating it, or running it beside writers, does no harm.
 
-    A point above its head, or without one, belongs to a version that is being applied: it stays.
+    A point above its head, or without one, belongs to a version that is being applied: it stays. A stale version is
+    struck from the truth before its points go, because the points alone tell that it was ever there.
+
+    Raises:
+        Unavailable: the log or the store is away; sweep again.
     """
     deleted = 0
     after: str | None = None
@@ -24,14 +30,16 @@ async def sweep(index: Index) -> int:
             versions[metadata["documentId"]].append((point.id, metadata["version"]))
         heads = await index.heads(list(versions))
         stale = [
-            point
+            (document, version, point)
             for document, points in versions.items()
             if (head := heads.get(document)) is not None
             for point, version in points
             if version < head.version
         ]
         if stale:
-            await index.delete_points(stale)
+            for document, version in sorted({(document, version) for document, version, _ in stale}):
+                await tombstone(publish, document, version)
+            await index.delete_points([point for _, _, point in stale])
             deleted += len(stale)
         if page.after is None:
             break

@@ -383,4 +383,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "path.name == name",
         "tests/contract/test_blobs.py",
     ),
+    _mutant(
+        "the sweep leaves stale versions in the truth",
+        "services/embed_worker/sweep.py",
+        "                await tombstone(publish, document, version)\n",
+        "                pass\n",
+        "tests/unit/services/embed_worker/test_sweep.py",
+    ),
 )

@@ -46,7 +46,7 @@ from shared.embedder import Vector
 from shared.embedder.served import ServedEmbedder
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.ids import document_id
-from shared.log import Log, Record, Replacement
+from shared.log import Log, Publish, Record, Replacement
 from shared.log import publish as publish_module
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption, Handle, OnDead
@@ -145,6 +145,7 @@ class Process:
         self.zombie = False  # others have its partitions, and it doesn't know
         self.stages: list[tuple[Group, Member, Consumption]] = []
         self.index: Index
+        self.publish: Publish
         self.ledger: Ledger
         self.submissions: Submissions
         self.eraser: Eraser
@@ -365,6 +366,7 @@ class World:
         blobs = cast("Blobs", _Blobs(self.blobs, "blobs", through))
         ledger, process.index = Ledger(store), Index(store, self.generation)
         broker = cast("KafkaBroker", _Broker(self, process))
+        process.publish = partial(publish, broker)
         match name.partition("-")[0]:
             case "ingest":
                 ingest_app.join(
@@ -391,7 +393,7 @@ class World:
                 )
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
-                index, send = process.index, partial(publish, broker)
+                index, send = process.index, process.publish
                 process.ledger = ledger
                 process.service = DeadLetterService(log=log, ledger=ledger, blobs=blobs, publish=send)
                 process.library = DocumentViews(ledger, index, blobs)
@@ -698,7 +700,7 @@ class World:
             self._start(name)
 
     async def _sweep(self, process: Process) -> None:
-        await sweep(process.index)
+        await sweep(process.index, process.publish)
 
     async def _redrive(self, process: Process) -> None:
         for tenant in (*TENANTS, DEFAULT_TENANT):

@@ -1,0 +1,63 @@
+"""What a crash after the switch left behind."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.embed_worker.sweep import sweep
+from shared.contracts import truth_key
+from shared.errors import Unavailable
+from shared.ids import point_id
+from shared.state.index import Head, Index
+from shared.store import Point
+from shared.topics import EXTRACTED
+from tests.simulation.parts import DIMENSION, ledger_and_index
+from tests.simulation.store import MemoryStore
+
+A, B = "11ca04b3-12ec-5b35-8f4b-4ab297c91387", "21ca04b3-12ec-5b35-8f4b-4ab297c91387"
+
+
+async def points_of(index: Index) -> set[tuple[str, int]]:
+    found = (await index.versions_page()).points
+    return {(point.payload["metadata"]["documentId"], point.payload["metadata"]["version"]) for point in found}
+
+
+async def left_by_a_crash() -> Index:
+    """Return an index with A at version 3 and points of 1 to 3, and B at none with points of 5."""
+    _, index = await ledger_and_index(MemoryStore())
+    for document, version in ((A, 1), (A, 2), (A, 3), (B, 5)):
+        for order in range(2):
+            metadata = {"tenant": "default", "documentId": document, "version": version, "chunkOrder": order}
+            vector = np.ones(DIMENSION, np.float32)
+            await index.put(
+                [Point(id=point_id(document, version, order), payload={"metadata": metadata}, dense=vector)]
+            )
+    await index.switch(Head(document_id=A, version=3, tenant="default", source="s", path="p", chunk_count=2))
+    return index
+
+
+async def test_stale_versions_are_struck_from_the_truth_and_then_their_points_go() -> None:
+    index, struck = await left_by_a_crash(), list[tuple[str, bytes | None, bytes, bytes | None]]()
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, route: bytes | None = None, **_: Any) -> Any:
+        assert len(await points_of(index)) == 4, "the points tell which versions there were: they go last"
+        struck.append((topic, value, key, route))
+
+    assert await sweep(index, publish) == 4
+
+    assert struck == [(EXTRACTED, None, truth_key(A, version), A.encode()) for version in (1, 2)]
+    assert await points_of(index) == {(A, 3), (B, 5)}
+    assert await sweep(index, publish) == 0
+
+
+async def test_given_a_log_that_is_away_when_it_sweeps_then_the_points_stay_for_the_next_time() -> None:
+    index = await left_by_a_crash()
+
+    async def publish(topic: str, *_: Any, **__: Any) -> Any:
+        raise Unavailable(f"no {topic}")
+
+    with pytest.raises(Unavailable):
+        await sweep(index, publish)
+
+    assert len(await points_of(index)) == 4
