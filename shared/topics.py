@@ -9,6 +9,7 @@ SUBMITTED = "documents.submitted"
 EXTRACTED = "documents.extracted"
 STATUS = "documents.status"
 DEAD_LETTERS = "dead.letters"
+PAIRING = "index.pairing"  # which store belongs to this log (shared/state/pairing.py)
 
 DAY = 24 * 3600 * 1000
 PARTITIONS: Final = 8
@@ -79,6 +80,7 @@ def pipeline_topics(
         Topic(name=STATUS, partitions=1, replication=replication, retention_ms=DAY),
         # Compacted: a letter stays until it is settled, and then it goes (docs/adr/0012-dead-letters.md).
         Topic(name=DEAD_LETTERS, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
+        Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
     )
 
 

@@ -1,5 +1,6 @@
 """Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from services.ingest_worker.extract import EXTRACTOR
 from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
+from services.ingest_worker.rebuild.rebuilder import Rebuilder
 from shared.blobs import Blobs
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
@@ -104,10 +106,26 @@ def join(broker: KafkaBroker, parts: IngestParts) -> list[Consumption]:
     ]
 
 
+def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> None:
+    """Rebuild what the store has lost or loses, until `stack` ends."""
+    rebuilder = Rebuilder(
+        log=base.log,
+        store=base.store,
+        index=base.index,
+        gate=base.gate,
+        publish=partial(publish, broker),
+        restore=base.restore,
+    )
+    watching = asyncio.create_task(rebuilder.watch())
+    stack.callback(watching.cancel)
+
+
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=CHUNKER, attach=True)
     parts = await opened(base, settings, stack)
     broker = base.log.broker("ingest-worker")
     stages = join(broker, parts)
-    return RunningService(troubles=await base.begin(broker, stages, stack), registry=base.registry)
+    troubles = await base.begin(broker, stages, stack)
+    keep_whole(base, broker, stack)
+    return RunningService(troubles=troubles, registry=base.registry)

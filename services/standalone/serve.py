@@ -94,6 +94,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     parts = await opened(base, broker, stages, stack, embeds=True)
     embed_worker.keep_swept(base.index, parts.publish, stack)
     embed_worker.keep_collected(base, stack)
+    ingest_worker.keep_whole(base, broker, stack)
     return replace(parts, file_reader=file_reader(ingesting.parsers))
 
 

@@ -1,7 +1,7 @@
 """One partition as a tool reads it: between two offsets, without a group. Nothing is committed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,7 +49,7 @@ class Reader:
         ends = await self._consumer.end_offsets([self._tp])
         return starts[self._tp], ends[self._tp]
 
-    async def between(self, start: int, end: int) -> AsyncIterator[Record]:
+    async def between(self, start: int, end: int) -> AsyncGenerator[Record]:
         """Yield what is left of the records from `start` to before `end`, in order; `end` is the partition's at most.
 
         Raises:

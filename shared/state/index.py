@@ -19,6 +19,7 @@ from shared.embedder import Model, Vector
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.state.batching import Batcher
+from shared.state.rebuild_gate import AlwaysWhole, Gate
 from shared.store import (
     Filter,
     Heads,
@@ -99,13 +100,14 @@ async def serving(store: Store, wanted: Generation, *, older_bm25: Collection[st
     Raises:
         ConfigurationError: the index was built with other settings than `wanted`; the sentence names them.
     """
-    registered = await _registered(store)
+    registered = await registered_generation(store)
     if registered is None:
+        await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={"state": "keyword"})
         settings = msgspec.json.decode(msgspec.json.encode(wanted))
         point = Point(id=str(uuid5(NAMESPACE_OID, wanted.id)), payload={"state": "serving", "settings": settings})
         await store.insert(GENERATIONS, [point])
         await store.flush()
-        registered = await _registered(store) or wanted  # another process may have been first
+        registered = await registered_generation(store) or wanted  # another process may have been first
     if registered == wanted:
         return registered
     if registered.bm25 in older_bm25:
@@ -126,7 +128,7 @@ async def followed(store: Store, model: Model, bm25: Collection[str]) -> Generat
         Unavailable: there is none yet.
         ConfigurationError: it was built with another model or other sparse vectors; the sentence names them.
     """
-    registered = await _registered(store)
+    registered = await registered_generation(store)
     if registered is None:
         raise Unavailable(
             "the index has no generation yet; an ingest-worker makes it, or: sluice init", "no_generation"
@@ -138,9 +140,14 @@ async def followed(store: Store, model: Model, bm25: Collection[str]) -> Generat
     return registered
 
 
-async def _registered(store: Store) -> Generation | None:
-    await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={"state": "keyword"})
-    found = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
+async def registered_generation(store: Store) -> Generation | None:
+    """Return the generation that answers, None where the store knows none. Raises Unavailable when it is away."""
+    try:
+        found = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
+    except Unavailable as error:
+        if error.code == "no_collection":
+            return None
+        raise
     return msgspec.convert(found[0].payload["settings"], Generation) if found else None
 
 
@@ -192,15 +199,24 @@ def of_document(document_id: str, *more: Match | Range) -> Filter:
 
 
 class Index:
-    """One generation's collections. Raises Unavailable when the store is away."""
+    """One generation's collections. Raises Unavailable when the store is away.
 
-    def __init__(self, store: Store, generation: Generation) -> None:
+    Where chunks are searched or shown, `gate` is asked whether the index was whole.
+    """
+
+    def __init__(self, store: Store, generation: Generation, gate: Gate | None = None) -> None:
         self._store = store
+        self._gate = gate or AlwaysWhole()
         self.generation = generation
         self._chunks = generation.chunks
         self._heads = generation.heads
+        self.extractor_noted: str | None = None  # by this process
         self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
+
+    async def whole(self) -> None:
+        """Return where what was just read of the index can be believed. Raises Unavailable where it is rebuilt."""
+        await self._gate.points()
 
     async def create(self) -> None:
         """Make the collections unless they are there, payload indexes included."""
@@ -213,6 +229,7 @@ class Index:
 
     async def note_extractor(self, fingerprint: str) -> None:
         """Note which code and libraries files are read with from now on."""
+        self.extractor_noted = fingerprint
         await self._store.upsert(GENERATIONS, [Point(id=_EXTRACTOR, payload={"extractor": fingerprint})])
 
     async def extractor(self) -> str | None:
@@ -279,7 +296,9 @@ class Index:
 
     async def tenant_points(self, tenant: str) -> int:
         """Return how many points the tenant has; while a version is replaced, those of both."""
-        return await self._store.count(self._chunks, Filter(must=(Match("metadata.tenant", (tenant,)),)))
+        count = await self._store.count(self._chunks, Filter(must=(Match("metadata.tenant", (tenant,)),)))
+        await self.whole()
+        return count
 
     async def answering(self, document_id: str, version: int) -> Head | None:
         """Return the head of just this version where it stands, and all of its points do, else None."""
@@ -377,6 +396,7 @@ class Index:
         scoped = Filter(must=(*first, *where.must), must_not=where.must_not)
         fields = ("metadata.documentId", "metadata.version")
         page = await self._store.scroll(self._chunks, scoped, limit=limit, after=after, fields=fields)
+        await self.whole()
         found = [
             (point.payload["metadata"]["documentId"], point.payload["metadata"]["version"]) for point in page.points
         ]
@@ -409,7 +429,9 @@ class Index:
     async def search(self, tenant: str, legs: Sequence[Leg], where: Filter, *, limit: int) -> list[list[StoreHit]]:
         """Return each leg's best current hits of this tenant: no query can be built without one."""
         scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *where.must), must_not=where.must_not)
-        return await self._store.search(self._chunks, legs, scoped, limit=limit, heads=Heads(self._heads))
+        hits = await self._store.search(self._chunks, legs, scoped, limit=limit, heads=Heads(self._heads))
+        await self.whole()
+        return hits
 
     async def warm(self) -> None:
         """Return when the store has read whatever it reads once for all searches: nobody waits for an answer yet."""

@@ -25,6 +25,7 @@ from shared.contracts import (
     VersionOutcome,
 )
 from shared.state.batching import Batcher
+from shared.state.rebuild_gate import AlwaysWhole, Gate
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
 
 COLLECTION = "ledger"
@@ -233,10 +234,14 @@ class _Write:
 
 
 class Ledger:
-    """Reads and changes entries. Raises Unavailable when the store is away."""
+    """Reads and changes entries. Raises Unavailable when the store is away.
 
-    def __init__(self, store: Store) -> None:
+    Where an entry is missing, or entries are listed, `gate` is asked whether the ledger was whole.
+    """
+
+    def __init__(self, store: Store, gate: Gate | None = None) -> None:
         self._store = store
+        self._gate = gate or AlwaysWhole()
         self._lookup: Batcher[str, Entry] = Batcher(self.entries)
         self._writing: Batcher[_Write, None] = Batcher(self._write)
         self._writer: Batcher[str, str] = Batcher(self._writers)
@@ -245,17 +250,31 @@ class Ledger:
         """Make the collection unless it is there."""
         await self._store.create_collection(COLLECTION, size=None, sparse=False, indexes=INDEXES)
 
+    @property
+    def rebuilding(self) -> bool:
+        """Return whether the ledger isn't whole yet, as far as is known."""
+        return self._gate.ledger_waits
+
     async def get(self, document_id: str) -> Entry | None:
         """Return the document's entry, or None; concurrent calls share one read."""
-        return await self._lookup.get(document_id)
+        entry = await self._lookup.get(document_id)
+        if entry is None:
+            await self._gate.ledger()
+        return entry
 
     async def entries(self, ids: Sequence[str]) -> Mapping[str, Entry]:
         """Return the entries of those documents that have one."""
-        return {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
+        found = {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
+        if len(found) < len(set(ids)):
+            await self._gate.ledger()
+        return found
 
     async def known(self, document_id: str) -> bool:
         """Return whether the document has an entry."""
-        return await self._writer.get(document_id) is not None
+        if await self._writer.get(document_id) is not None:
+            return True
+        await self._gate.ledger()
+        return False
 
     async def _writers(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Return who has last written the entries: a tenth of what reading them whole costs."""
@@ -299,11 +318,14 @@ class Ledger:
 
     async def count(self, where: Filter) -> int:
         """Return how many entries match."""
-        return await self._store.count(COLLECTION, where)
+        count = await self._store.count(COLLECTION, where)
+        await self._gate.ledger()
+        return count
 
     async def scan(self, where: Filter, *, after: str | None, limit: int) -> tuple[list[Entry], str | None]:
         """Return a piece of the matching entries, in id order, and from where to ask for the next one."""
         page = await self._store.scroll(COLLECTION, where, limit=limit, after=after)
+        await self._gate.ledger()
         return [_entry(point.payload) for point in page.points], page.after
 
     async def page(
@@ -324,11 +346,14 @@ class Ledger:
         points = await self._store.ordered(
             COLLECTION, where, by="updatedAt", descending=descending, limit=limit, start=start
         )
+        await self._gate.ledger()
         return [_entry(point.payload) for point in points]
 
     async def sources(self, where: Filter) -> Mapping[str, int]:
         """Return how many matching entries each source has, the largest MOST_SOURCES of them."""
-        return await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)
+        counts = await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)
+        await self._gate.ledger()
+        return counts
 
 
 def _payload(entry: Entry) -> Payload:

@@ -19,15 +19,19 @@ from tests.faults.trap import Trap
 
 # Each in the order in which it is passed. A folder has one first start.
 AT_START = (
+    "ensure topics",
+    "create pairing",
+    "insert pairing",
+    "send index.pairing",
     "create generations",
     "insert generations",
     "create ledger",
     "create heads",
     "create chunks",
-    "ensure topics",
     "upsert generations",
 )
 ON_THE_WAY = (
+    "upsert pairing",
     "put blob",
     "rename blob",
     "send documents.submitted",

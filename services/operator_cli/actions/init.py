@@ -15,7 +15,7 @@ from shared.log import Log
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.logging_setup import configure_logging
-from shared.runtime.resources import make_missing, wanted_generation, wanted_topics
+from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state.index import GENERATIONS, Generation, serving
 from shared.state.ledger import COLLECTION as LEDGER
@@ -37,16 +37,18 @@ class InitStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     differences: tuple[TopicDifference, ...] = ()  # from what was asked for
 
 
-def initialise_here(*, dry_run: bool) -> tuple[InitStep, ...]:
+def initialise_here(*, dry_run: bool, pair: bool = False) -> tuple[InitStep, ...]:
     """Return every part, by the environment's settings. Raises as `initialise` does."""
     settings = load_settings()
     # What the command prints says it all; below that, only what goes wrong.
     configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
-    return asyncio.run(initialise(settings, dry_run=dry_run))
+    return asyncio.run(initialise(settings, dry_run=dry_run, pair=pair))
 
 
-async def initialise(settings: Settings, *, dry_run: bool) -> tuple[InitStep, ...]:
+async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -> tuple[InitStep, ...]:
     """Return every part; what was missing is made, unless a topic is unfit or it is a `dry_run`.
+
+    With `pair`, log and store belong together from now on, whatever they said before.
 
     Raises:
         ConfigurationError: a setting can't work, or the index was built with others.
@@ -70,9 +72,12 @@ async def initialise(settings: Settings, *, dry_run: bool) -> tuple[InitStep, ..
         wanted = wanted_generation(settings, CHUNKER, embedder.model)
         found = await _parts(settings, log, store, wanted)
         missing = [part for part in found if part.state == "missing"]
-        if dry_run or not missing or any(part.state == "unfit" for part in found):
+        if dry_run or any(part.state == "unfit" for part in found):
             return found
-        await make_missing(settings, log, store, await serving(store, wanted, older_bm25=known_bm25()))
+        if pair:
+            await pair_by_hand(settings, log, store, wanted)
+        else:
+            await make_missing(settings, log, store, wanted)
         made = await _parts(settings, log, store, wanted)
         return tuple(
             msgspec.structs.replace(now, state="created") if before in missing else now

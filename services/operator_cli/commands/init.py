@@ -10,13 +10,16 @@ from services.operator_cli.options import Json
 def init(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be created.")] = False,
+    pair: Annotated[
+        bool, typer.Option("--pair", help="Take this log and this store as belonging together, whatever they say.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create missing topics and collections; report how existing ones differ. Exit code 1: one can't be used."""
     from services.operator_cli.actions.init import initialise_here, lines
     from services.operator_cli.terminal import console, print_json
 
-    parts = initialise_here(dry_run=dry_run)
+    parts = initialise_here(dry_run=dry_run, pair=pair)
     if as_json:
         print_json({"dryRun": dry_run, "parts": parts})
     else:

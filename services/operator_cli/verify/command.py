@@ -25,9 +25,12 @@ from shared.runtime.resources import wanted_generation
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state import verdict
 from shared.state.index import serving
+from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.store import Store
 from shared.store.bm25 import bm25_of, known_bm25
 from shared.store.open import open_store
+
+_LOOK_S = 0.25  # how often is looked whether a rebuild has ended
 
 
 class VerifyOutcome(Message, frozen=True):
@@ -82,6 +85,7 @@ async def verify(
         ConfigurationError: the log has nothing to repair from.
         Unavailable: a part is away.
     """
+    await _rebuilt(parts.store, patience_s)
     verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew)
     report = await verifier.verify()
     outcome = VerifyOutcome(report=report, dry_run=dry_run)
@@ -93,6 +97,19 @@ async def verify(
         outcome = VerifyOutcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
     await _keep(parts.store, report)
     return outcome
+
+
+async def _rebuilt(store: Store, patience_s: float) -> None:
+    """Return when no rebuild of the index is under way.
+
+    Raises:
+        Unavailable: it has still been when the patience ended.
+    """
+    deadline = time.monotonic() + patience_s
+    while (rebuild := await last_rebuild(store)) is not None and rebuild.phase != "done":
+        if time.monotonic() > deadline:
+            raise Unavailable(rebuild.sentence, CODE)
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _keep(store: Store, report: VerifyReport) -> None:

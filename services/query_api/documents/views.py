@@ -235,7 +235,10 @@ class DocumentViews:
                 return head, payloads
             read, head = head, await self._index.head(document_id)
             if head == read:  # no newer version has taken them away: they are lost
+                await self._index.whole()
                 return read, payloads
+        if head is None:
+            await self._index.whole()
         return None, []
 
 

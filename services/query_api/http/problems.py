@@ -18,6 +18,7 @@ from litestar.types import ExceptionHandlersMap
 
 from shared.errors import PipelineError, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
+from shared.state.rebuild_gate import CODE as REBUILDING
 
 _PROBLEM_JSON = "application/problem+json"
 _CODES = {
@@ -80,7 +81,7 @@ def unavailable(sentence: str, code: str = "UNAVAILABLE", **details: Any) -> Pro
 def of_pipeline(error: PipelineError) -> Problem:
     """Return the problem of an error one of our own parts reported."""
     if isinstance(error, Unavailable):
-        return unavailable(error.sentence)
+        return unavailable(error.sentence, code=error.code.upper() if error.code == REBUILDING else "UNAVAILABLE")
     status = 413 if error.code == "record_too_large" else 422
     return Problem(status, error.sentence, code=error.code.upper())
 

@@ -113,6 +113,8 @@ class Submissions:
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
+        if self._ledger.rebuilding:  # nothing ends before the ledger is whole
+            wait_s = 0.0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         ended = await self._notices.until(receipt.document_id, look, wait_s)

@@ -6,13 +6,14 @@ import pytest
 
 from shared.contracts import truth_key
 from shared.embedder.ollama import ollama_embedder
+from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
 from shared.runtime.resources import embedder_troubles, log_troubles, make_missing, store_troubles
 from shared.settings import Settings
-from shared.state import verdict
-from shared.state.index import serving
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.rebuild_gate import RebuildGate, last_rebuild
 from shared.topics import EXTRACTED
 from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
 from tests.simulation.parts import GENERATION
@@ -46,14 +47,15 @@ async def test_a_model_is_named_when_its_server_is_gone() -> None:
     assert f"Ollama at {server.url} can't be reached" in (ill["embedder"] or "")
 
 
-@pytest.mark.parametrize("lost", ["everything", GENERATION.chunks])
-async def test_an_index_is_not_ready_when_it_was_lost_beside_the_log(tmp_path: Path, lost: str) -> None:
+@pytest.mark.parametrize("lost", ["everything", LEDGER, GENERATION.chunks])
+async def test_what_was_lost_beside_the_log_is_to_be_rebuilt(tmp_path: Path, lost: str) -> None:
     settings, log, store = Settings(data=tmp_path), SqliteLog(tmp_path / "log"), MemoryStore()
     await log.start()
 
     async def started() -> str | None:
-        await make_missing(settings, log, store, await serving(store, GENERATION))
-        return (await store_troubles(store))["index"]
+        gate = RebuildGate(store)
+        await make_missing(settings, log, store, GENERATION, gate=gate, grace_s=0.0)
+        return (await store_troubles(store, gate))["index"]
 
     told = [await started(), await started()]
     broker = log.broker("worker")
@@ -65,10 +67,29 @@ async def test_an_index_is_not_ready_when_it_was_lost_beside_the_log(tmp_path: P
     else:
         await store.drop_collection(lost)
     red = [await started(), await started()]
-    await verdict.write(store, verdict.Verdict(differences=0, at=1))  # as `sluice verify --repair` does
-    told.append(await started())
+    rebuild = await last_rebuild(store)
     await broker.stop()
     await log.stop()
 
-    assert told == [None] * 4
-    assert all(sentence and GENERATION.chunks in sentence and "verify --repair" in sentence for sentence in red)
+    assert told == [None] * 3
+    named = GENERATION.chunks if lost == "everything" else lost
+    assert all(sentence and named in sentence and "is being rebuilt" in sentence for sentence in red)
+    assert rebuild is not None
+    assert rebuild.phase == ("points" if lost == GENERATION.chunks else "ledger")
+
+
+async def test_who_does_not_rebuild_makes_nothing_of_what_was_lost(tmp_path: Path) -> None:
+    settings, log, store = Settings(data=tmp_path), SqliteLog(tmp_path / "log"), MemoryStore()
+    await log.start()
+    await make_missing(settings, log, store, GENERATION)
+    broker = log.broker("worker")
+    await broker.start()
+    await publish(broker, EXTRACTED, b"{}", key=truth_key("d", 1), route=b"d")
+    await broker.stop()
+    await store.drop_collection(LEDGER)
+
+    with pytest.raises(Unavailable, match="the index is lost; an ingest worker rebuilds it"):
+        await make_missing(settings, log, store, GENERATION, rebuilds=False)
+    await log.stop()
+
+    assert LEDGER not in await store.collections()

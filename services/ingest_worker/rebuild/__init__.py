@@ -1,0 +1,1 @@
+"""Makes a lost index again from the log: first the ledger, then the points. See ADR 0051."""

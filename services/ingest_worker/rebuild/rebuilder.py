@@ -1,0 +1,370 @@
+"""Brings a lost index back: the ledger from what the log tells, then the points by the stages' own work.
+
+A version is applied by the code that applies every version: its record of documents.extracted is published again, and
+what the index still holds of it isn't made anew. One process does it at a time; another goes on where that one ends.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+import structlog
+from aiokafka import TopicPartition
+
+from services.ingest_worker.rebuild.fold import (
+    FoldedLetters,
+    FoldedSubmissions,
+    FoldedVersions,
+    NewestVersion,
+    entry_of,
+    entry_without_version,
+)
+from shared.contracts import DocumentExtracted, decode
+from shared.errors import Rejected, Unavailable
+from shared.log import Log, Publish, Record
+from shared.log.integrity import check_intact
+from shared.log.publish import partition_of
+from shared.log.read import reading
+from shared.settings import ConfigurationError
+from shared.state.index import Head, Index
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.ledger import Entry, Ledger
+from shared.state.rebuild_gate import Rebuild, RebuildGate, last_rebuild, write_rebuild
+from shared.store import Store
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
+
+log = structlog.get_logger(__name__)
+
+BATCH: Final = 64  # documents written or published side by side
+STALE_S: Final = 30.0  # a rebuild that nobody has written to for so long has lost its owner
+SAVE_S: Final = 2.0
+TELL_S: Final = 10.0
+LOOK_S: Final = 1.0
+_WAIT_S: Final = 0.25
+
+
+class _TakenOver(Exception):  # noqa: N818 - reads as what happened
+    """Another process rebuilds."""
+
+
+class _About(NamedTuple):
+    """What the log tells of documents besides their versions, and in which partition those are."""
+
+    letters: FoldedLetters
+    submissions: FoldedSubmissions
+    partition: Callable[[str], int]
+
+
+class Rebuilder:
+    """Watches the store of one generation, and rebuilds what it loses."""
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        store: Store,
+        index: Index,
+        gate: RebuildGate,
+        publish: Publish,
+        restore: Callable[[], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the parts, and `restore`, which notes a loss and makes what was lost, empty."""
+        self._log = log
+        self._store = store
+        self._index = index
+        self._ledger = Ledger(store)  # its own: the others' waits for it
+        self._gate = gate
+        self._publish = publish
+        self._restore = restore
+        self._clock = clock
+        self._owner = uuid4().hex
+        self._mine: Rebuild | None = None
+        self._seen: tuple[int, float] = (0, 0.0)  # revision of the rebuild that another works on, and since when
+        self._saved = self._told = self._began = 0.0
+        self._failure: str | None = None
+
+    async def watch(self) -> None:
+        """Look for a loss or an unfinished rebuild, for ever."""
+        while True:
+            try:
+                await self.step()
+                self._failure = None
+            except (Unavailable, ConfigurationError) as error:
+                if isinstance(error, ConfigurationError):
+                    self._gate.lost = str(error)
+                if str(error) != self._failure:
+                    log.warning("index_rebuild_waits", reason=str(error))
+                self._failure = str(error)
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> None:
+        """Rebuild what is lost, if anything is and no other process does it.
+
+        Raises:
+            ConfigurationError: another store is in the lost one's place. Unavailable: a part is away.
+        """
+        await self._gate.look()
+        generation = self._index.generation
+        there = await self._store.collections()
+        if self._gate.lost or not {LEDGER, generation.heads, generation.chunks} <= set(there):
+            await self._restore()
+        known = await last_rebuild(self._store)
+        if known is None or known.phase == "done" or not await self._claimed(known):
+            return
+        try:
+            await self._rebuild()
+        except _TakenOver:
+            log.info("index_rebuild_taken_over")
+        finally:
+            self._mine = None
+
+    async def _claimed(self, known: Rebuild) -> bool:
+        if known.owner not in ("", self._owner):
+            rev, since = self._seen
+            if rev != known.rev:
+                self._seen = known.rev, self._clock()
+                return False
+            if self._clock() - since < STALE_S:
+                return False
+        wanted = msgspec.structs.replace(known, owner=self._owner)
+        self._mine = await write_rebuild(self._store, wanted, known=known)
+        self._saved = self._told = self._began = self._clock()
+        return self._mine is not None and self._mine.owner == self._owner
+
+    async def _rebuild(self) -> None:
+        mine = self._rebuild_now()
+        log.warning("index_rebuild_begun", lost=mine.lost, phase=mine.phase)
+        if mine.phase == "ledger":
+            count = await self._rebuild_ledger()
+            await self._store.flush()
+            await self._save(phase="points", documents=0, done=0, rate=0.0, cursor={}, ends={})
+            log.warning("ledger_rebuilt", documents=count)
+        count = await self._rebuild_points()
+        await self._caught_up(count)
+        await self._save(phase="done", owner="", done=self._rebuild_now().documents)
+        log.warning("index_rebuilt", documents=self._rebuild_now().documents, published=count)
+
+    # The ledger
+
+    async def _rebuild_ledger(self) -> int:
+        """Return how many documents have an entry again."""
+        # In this order: the event of a submission that the first stage has committed is on the log by now.
+        committed = await self._log.committed(readers(self._index.generation.id)[SUBMITTED], SUBMITTED)
+        submissions = FoldedSubmissions()
+        for tp, end in committed.items():
+            async for record in self._records(tp, 0, end or 0):
+                submissions.see(record)
+        done, seen = 0, dict[TopicPartition, int]()
+        while True:
+            ends = await self._log.end_offsets(EXTRACTED)
+            # A worker that the loss overtook may publish one more version.
+            if all(seen.get(tp) == end for tp, end in ends.items()):
+                return done
+            letters = await self._letters()
+            for tp, end in sorted(ends.items()):
+                about = _About(letters, submissions, partial(_partition, count=len(ends)))
+                done += await self._rebuild_partition(tp, seen.get(tp, 0), end, about, done)
+                seen[tp] = end
+
+    async def _rebuild_partition(self, tp: TopicPartition, start: int, end: int, about: "_About", done: int) -> int:
+        letters, submissions = about.letters, about.submissions
+        versions = FoldedVersions(letters)
+        async for record in self._records(tp, start, end):
+            versions.see(record)
+        failed = letters.of_submissions()
+        offsets = versions.newest()
+        bare = [
+            entry
+            for name in ({*submissions.newest, *failed} - versions.documents.keys() if start == 0 else ())
+            if about.partition(name) == tp.partition
+            and (entry := entry_without_version(name, submissions.newest.get(name), failed.get(name))) is not None
+        ]
+        known = self._rebuild_now().documents + len(offsets) + len(bare)
+        await self._save(documents=known)
+        batch: list[tuple[Record, DocumentExtracted]] = []
+        total = 0
+
+        async def write() -> None:
+            nonlocal total
+            heads = await self._whole([event.document.document_id for _, event in batch])
+            entries = []
+            for _, event in batch:
+                document = event.document
+                name = document.document_id
+                submitted = submissions.newest.get(name)
+                entries.append(
+                    entry_of(
+                        NewestVersion(document, versions.failure(name, document.version)),
+                        submitted=submitted,
+                        failed=failed.get(name),
+                        settled=submitted is not None and letters.settled(submitted.place),
+                        head=heads.get(name),
+                    )
+                )
+            batch.clear()
+            await self._write(entries)
+            total += len(entries)
+            await self._save_progress(done + total)
+
+        async for record in self._at(tp, offsets):
+            try:
+                check_intact(record)
+                batch.append((record, decode(record.value, DocumentExtracted)))
+            except Rejected as error:
+                log.warning("version_unreadable", document_id=offsets[record.offset], reason=error.sentence)
+            if len(batch) == BATCH:
+                await write()
+        await write()
+        for at in range(0, len(bare), BATCH):
+            await self._write(bare[at : at + BATCH])
+        return total + len(bare)
+
+    async def _write(self, entries: Iterable[Entry]) -> None:
+        await asyncio.gather(*(self._put(entry) for entry in entries))
+
+    async def _put(self, wanted: Entry) -> None:
+        def transition(seen: Entry | None) -> Entry | None:
+            # A door, or a worker that the loss overtook, may have entered the document meanwhile.
+            if seen is not None and seen.accepted.version >= wanted.accepted.version:
+                return None
+            return wanted
+
+        await self._ledger.update(wanted.document_id, transition)
+
+    # The points
+
+    async def _rebuild_points(self) -> int:
+        """Return how many versions were published again."""
+        mine = self._rebuild_now()
+        ends = mine.ends or {str(tp.partition): end for tp, end in (await self._log.end_offsets(EXTRACTED)).items()}
+        await self._save(ends=ends)
+        letters = await self._letters()
+        chunked = await self._log.committed(readers(self._index.generation.id)[EXTRACTED], EXTRACTED)
+        published = done = 0
+        for number in sorted(map(int, ends)):
+            tp = TopicPartition(EXTRACTED, number)
+            versions = FoldedVersions(letters)
+            async for record in self._records(tp, 0, ends[str(number)]):
+                versions.see(record)
+            # What the second stage hasn't read it will read without us.
+            unread, passed = chunked.get(tp) or 0, self._rebuild_now().cursor.get(str(number), 0)
+            offsets = {at: name for at, name in versions.answering().items() if at < unread}
+            await self._save(documents=self._rebuild_now().documents + len(offsets))
+            batch: list[Record] = []
+            async for record in self._at(tp, offsets):
+                done += 1
+                if record.offset >= passed:
+                    batch.append(record)
+                if len(batch) == BATCH:
+                    published += await self._publish_missing(batch, offsets)
+                    await self._save_cursor(number, batch[-1].offset + 1, done - published)
+                    batch = []
+            published += await self._publish_missing(batch, offsets)
+            await self._save_cursor(number, ends[str(number)], done - published)
+        return published
+
+    async def _publish_missing(self, batch: list[Record], offsets: dict[int, str]) -> int:
+        """Return how many of the versions were published again: those that the index doesn't hold whole."""
+        names = [offsets[record.offset] for record in batch]
+        heads, entries = await asyncio.gather(self._whole(names), self._ledger.entries(names))
+        sending = []
+        for name, record in zip(names, batch, strict=True):
+            head, entry = heads.get(name), entries.get(name)
+            version = int((record.key or b"").rpartition(b"/")[2])
+            whole = head is not None and head.version >= version
+            if whole or (entry is not None and entry.erased and entry.accepted.version > version):
+                continue
+            headers = {key: value.decode(errors="replace") for key, value in record.headers if value is not None}
+            key = record.key or b""
+            sending.append(self._publish(EXTRACTED, record.value, key=key, route=name.encode(), headers=headers))
+        await asyncio.gather(*sending)
+        return len(sending)
+
+    async def _caught_up(self, published: int) -> None:
+        """Return when the second and the third stage have done all that was on the log by now."""
+        for topic, group in list(readers(self._index.generation.id).items())[1:]:
+            ends = await self._log.end_offsets(topic)
+            while True:
+                committed = await self._log.committed(group, topic)
+                behind = sum(max(0, end - (committed.get(tp) or 0)) for tp, end in ends.items())
+                later = published if topic == EXTRACTED else 0
+                documents = self._rebuild_now().documents
+                await self._save_progress(max(0, documents - max(behind, min(later, documents))))
+                if not behind:
+                    break
+                await asyncio.sleep(_WAIT_S)
+
+    # Both
+
+    async def _whole(self, names: list[str]) -> dict[str, Head]:
+        """Return the heads of those documents whose head and points are all there."""
+        if not names:
+            return {}
+        heads, counts = await asyncio.gather(self._index.heads(names), self._index.point_counts(names))
+        return {name: head for name, head in heads.items() if head.deleted or counts.get(name, 0) == head.chunk_count}
+
+    async def _letters(self) -> FoldedLetters:
+        letters = FoldedLetters(chunks_topic(self._index.generation.id))
+        tp = TopicPartition(DEAD_LETTERS, 0)
+        async for record in self._records(tp, 0, (await self._log.end_offsets(DEAD_LETTERS))[tp]):
+            letters.see(record)
+        return letters
+
+    async def _records(self, tp: TopicPartition, start: int, end: int) -> AsyncGenerator[Record]:
+        """Yield what is left of the records between two offsets; a rebuild that reads is seen to be alive."""
+        if start >= end:
+            return
+        async with reading(self._log, tp) as reader, aclosing(reader.between(start, end)) as found:
+            async for record in found:
+                yield record
+                if self._clock() - self._saved > SAVE_S:
+                    await self._save()
+
+    async def _at(self, tp: TopicPartition, offsets: dict[int, str]) -> AsyncGenerator[Record]:
+        if not offsets:
+            return
+        async with aclosing(self._records(tp, min(offsets), max(offsets) + 1)) as found:
+            async for record in found:
+                if record.offset in offsets and record.value is not None:
+                    yield record
+
+    def _rebuild_now(self) -> Rebuild:
+        assert self._mine is not None
+        return self._mine
+
+    async def _save_cursor(self, partition: int, offset: int, done: int) -> None:
+        cursor = {**self._rebuild_now().cursor, str(partition): offset}
+        if self._clock() - self._saved > SAVE_S:
+            await self._save(cursor=cursor, done=done)
+        else:
+            self._mine = msgspec.structs.replace(self._rebuild_now(), cursor=cursor, done=done)
+
+    async def _save_progress(self, done: int) -> None:
+        if self._clock() - self._saved < SAVE_S:
+            self._mine = msgspec.structs.replace(self._rebuild_now(), done=done)
+            return
+        await self._save(done=done)
+
+    async def _save(self, **changes: Any) -> None:
+        """Write how far the rebuild is. Raises _TakenOver where another process works on it now."""
+        mine = msgspec.structs.replace(self._rebuild_now(), **changes)
+        now = self._clock()
+        mine = msgspec.structs.replace(mine, rate=round(mine.done / max(now - self._began, 0.1), 1))
+        if now - self._told > TELL_S:
+            self._told = now
+            log.warning("index_rebuild_progress", phase=mine.phase, done=mine.done, documents=mine.documents)
+        standing = await write_rebuild(self._store, mine, known=self._rebuild_now())
+        if standing is None or standing.rev != mine.rev + 1 or standing.owner != mine.owner:
+            raise _TakenOver
+        self._mine, self._saved = standing, now
+        await self._gate.look()
+
+
+def _partition(name: str, count: int) -> int:
+    return partition_of(name.encode(), count)

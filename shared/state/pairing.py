@@ -1,0 +1,263 @@
+"""Which log and which store belong together: each keeps the other's id. ADR 0050.
+
+The log keeps its copy on a compacted topic of its own, the store in a collection of its own. The store is always
+written first, so the log's copy is never ahead of it: a store that is behind the log's copy is an older backup.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+from aiokafka import TopicPartition
+
+from shared.contracts import Message, decode, encode
+from shared.errors import Rejected, Unavailable
+from shared.log import Log, Publish
+from shared.log.read import reading
+from shared.settings import ConfigurationError, Settings
+from shared.state.rebuild_gate import COLLECTION, PAIRING_POINT
+from shared.store import Filter, IndexKind, Match, Point, Range, Store
+from shared.topics import EXTRACTED, PAIRING
+
+_INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
+_KEY: Final = b"store"
+_PAIR_BY_HAND: Final = "If this log and this store are meant: sluice init --pair"
+
+
+class Pairing(Message, frozen=True):
+    """A log and the store that belongs to it, as either of them knows it."""
+
+    log_id: str
+    store_id: str
+    checkpoint: int = 0  # counts how often both copies were written
+    address: str = ""  # of the store; the log's copy has it
+    ends: dict[str, int] = msgspec.field(
+        default_factory=dict
+    )  # of documents.extracted by partition, when the store's copy was written
+
+
+class BothSides(msgspec.Struct, frozen=True, kw_only=True):
+    """What a start finds on both sides."""
+
+    on_log: Pairing | None
+    in_store: Pairing | None
+    address: str  # of the store, by the settings
+    ends: Mapping[str, int]  # of documents.extracted by partition
+    missing: tuple[str, ...]  # of the collections of ledger, heads and chunks
+    emptied: bool  # whether no such collection is there, or those that are there hold no document
+    beside: bool = False  # whether the store is in the same folder as the log, so that it can't be another's
+
+    @property
+    def documents(self) -> bool:
+        """Return whether the log ever had a version of a document."""
+        return any(self.ends.values())
+
+
+class PairingDecision(msgspec.Struct, frozen=True):
+    """What to do at a start."""
+
+    pairing: Pairing  # what both sides have to say, where that is not what they say
+    lost: tuple[str, ...] = ()  # collections that have to be rebuilt from the log
+
+
+def decide(seen: BothSides) -> PairingDecision:
+    """Return which pairing holds, and what of the index was lost.
+
+    Raises:
+        ConfigurationError: log and store don't belong together, or one of them is an older backup.
+    """
+    match seen.on_log, seen.in_store:
+        case None, None:
+            return _unpaired(seen)
+        case None, Pairing() as in_store:
+            return _without_log(seen, in_store)
+        case Pairing() as on_log, None:
+            return _without_store(seen, on_log)
+        case Pairing() as on_log, Pairing() as in_store:
+            return _both(seen, on_log, in_store)
+    raise AssertionError("all four cases are above")
+
+
+def _unpaired(seen: BothSides) -> PairingDecision:
+    if not seen.documents and not seen.emptied:
+        raise _misfit(f"the log is empty, and the store at {seen.address} holds documents: the log is lost or another")
+    if seen.documents and seen.emptied and not seen.beside:
+        raise _misfit(
+            f"the log holds documents, and the store at {seen.address} is empty: an empty wrong store looks like a "
+            "lost one, and a rebuild may cost money"
+        )
+    return PairingDecision(_new(seen), seen.missing if seen.documents else ())
+
+
+def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
+    if in_store.checkpoint == 0:  # the first start ended before the log had its copy
+        return PairingDecision(_at(in_store, seen.address), seen.missing if seen.documents else ())
+    state = "holds documents, and no id" if seen.documents else "is empty"
+    raise _misfit(
+        f"the log {state}, and the store at {seen.address} belongs to the log {in_store.log_id}: "
+        "the log is lost, another, or an older backup"
+    )
+
+
+def _without_store(seen: BothSides, on_log: Pairing) -> PairingDecision:
+    if not seen.emptied:
+        raise _misfit(
+            f"the log belongs to the store {on_log.store_id}, and the store at {seen.address} holds documents and no "
+            "id: it is another, or an older backup"
+        )
+    if seen.documents and on_log.address != seen.address:
+        raise _misfit(
+            f"the store at {seen.address} is empty, and the log's store was at {on_log.address}: an empty wrong store "
+            "looks like a lost one, and a rebuild may cost money"
+        )
+    return PairingDecision(_next(on_log, seen), seen.missing if seen.documents else ())
+
+
+def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecision:
+    if on_log.log_id != in_store.log_id:
+        raise _misfit(
+            f"the store at {seen.address} belongs to the log {in_store.log_id}, and this is the log {on_log.log_id}"
+        )
+    if in_store.checkpoint < on_log.checkpoint:
+        raise _misfit(
+            f"the store at {seen.address} is an older backup: its checkpoint is {in_store.checkpoint}, the log's "
+            f"{on_log.checkpoint}. Take the newer store; or empty it, and it is rebuilt from the log"
+        )
+    if behind := sorted(int(number) for number, end in in_store.ends.items() if seen.ends.get(number, 0) < end):
+        raise _misfit(
+            f"the log is an older backup: {EXTRACTED}/{behind[0]} ends at {seen.ends.get(str(behind[0]), 0)}, and the "
+            f"store has seen it end at {in_store.ends[str(behind[0])]}. Take the newer log"
+        )
+    if on_log.store_id != in_store.store_id and in_store.checkpoint != on_log.checkpoint + 1:
+        raise _misfit(
+            f"the store at {seen.address} is {in_store.store_id}, and the log belongs to the store {on_log.store_id}"
+        )
+    return PairingDecision(_at(in_store, seen.address), seen.missing if seen.documents else ())
+
+
+def by_hand(seen: BothSides) -> PairingDecision:
+    """Return the pairing of a log and a store that somebody has said belong together, whatever they say."""
+    known = [each for each in (seen.on_log, seen.in_store) if each is not None]
+    log_id = next((each.log_id for each in known), _id())
+    store_id = seen.in_store.store_id if seen.in_store is not None else _id()
+    checkpoint = max((each.checkpoint for each in known), default=0) + 1
+    pairing = Pairing(
+        log_id=log_id, store_id=store_id, checkpoint=checkpoint, address=seen.address, ends=dict(seen.ends)
+    )
+    return PairingDecision(pairing, seen.missing if seen.documents else ())
+
+
+def _new(seen: BothSides) -> Pairing:
+    return Pairing(log_id=_id(), store_id=_id(), address=seen.address)
+
+
+def _next(on_log: Pairing, seen: BothSides) -> Pairing:
+    """Return the pairing of the log with a new store in the lost one's place."""
+    return Pairing(
+        log_id=on_log.log_id, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
+    )
+
+
+def _at(pairing: Pairing, address: str) -> Pairing:
+    return msgspec.structs.replace(pairing, address=address)
+
+
+def _id() -> str:
+    return uuid4().hex
+
+
+def _misfit(sentence: str) -> ConfigurationError:
+    return ConfigurationError(f"{sentence}. {_PAIR_BY_HAND}")
+
+
+def store_address(settings: Settings) -> str:
+    """Return where the store is: without credentials and options, with the prefix of its collections."""
+    if settings.store != "edge:":
+        place = settings.store.partition("?")[0]
+        scheme, _, rest = place.partition("://")
+        return f"{scheme}://{rest.rpartition('@')[2]} {settings.qdrant_prefix}".rstrip()
+    # Beside the log in one folder, which may be moved or mounted elsewhere as a whole.
+    return "edge:" if beside(settings) else f"edge:{(settings.data / 'store').resolve()}"
+
+
+def beside(settings: Settings) -> bool:
+    """Return whether log and store are kept in one folder."""
+    return settings.store == "edge:" and settings.log == "sqlite:"
+
+
+# On the log
+
+
+async def on_log(log: Log) -> Pairing | None:
+    """Return the log's copy, None where it has none. Raises Unavailable when the log is away."""
+    found: list[Pairing] = []
+    async with reading(log, TopicPartition(PAIRING, 0)) as reader:
+        _, end = await reader.bounds()
+        async for record in reader.between(0, end):
+            if record.key == _KEY and record.value is not None:
+                try:
+                    found.append(decode(record.value, Pairing))
+                except Rejected as error:
+                    raise ConfigurationError(f"{PAIRING}@{record.offset} can't be read: {error}") from None
+    # Written side by side, an earlier one may stand behind a later one.
+    return max(reversed(found), key=lambda pairing: pairing.checkpoint, default=None)
+
+
+async def tell_log(publish: Publish, pairing: Pairing) -> None:
+    """Write the log's copy. Raises Unavailable when the log is away."""
+    await publish(PAIRING, encode(msgspec.structs.replace(pairing, ends={})), key=_KEY)
+
+
+# In the store
+
+
+async def in_store(store: Store) -> Pairing | None:
+    """Return the store's copy, None where it has none. Raises Unavailable when the store is away."""
+    try:
+        found = await store.retrieve(COLLECTION, [PAIRING_POINT])
+    except Unavailable as error:
+        if error.code == "no_collection":
+            return None
+        raise
+    return msgspec.convert(found[0].payload, Pairing) if found else None
+
+
+async def tell_store(store: Store, pairing: Pairing, *, known: Pairing | None) -> Pairing:
+    """Return the store's copy once `pairing` was offered in place of `known`: it stands, or another process' newer one.
+
+    Raises Unavailable when the store is away, or has lost its collections.
+    """
+    payload = msgspec.to_builtins(pairing) | {"checkpoint": pairing.checkpoint}
+    point = Point(id=PAIRING_POINT, payload=payload)
+    if known is None:
+        await store.insert(COLLECTION, [point])
+    else:
+        same = Match("storeId", (known.store_id,))
+        await store.upsert(COLLECTION, [point], only_if=Filter(must=(same, Range("checkpoint", lt=pairing.checkpoint))))
+    await store.flush()
+    standing = await in_store(store)
+    if standing is None:
+        raise Unavailable("the store lost its pairing with the log while it was written")
+    return standing
+
+
+async def create(store: Store) -> None:
+    """Make the collection unless it is there. Raises Unavailable when the store is away."""
+    await store.create_collection(COLLECTION, size=None, sparse=False, indexes=_INDEXES)
+
+
+async def extracted_ends(log: Log) -> dict[str, int]:
+    """Return where each partition of documents.extracted ends. Raises Unavailable when the log is away."""
+    return {str(tp.partition): end for tp, end in (await log.end_offsets(EXTRACTED)).items()}
+
+
+async def keep_checkpoint(log: Log, store: Store, publish: Publish, address: str) -> None:
+    """Write on both sides how far the log is, unless that stands there already. Raises Unavailable when one is away."""
+    known, ends = await in_store(store), await extracted_ends(log)
+    if known is None or known.ends == ends:
+        return
+    wanted = msgspec.structs.replace(known, checkpoint=known.checkpoint + 1, ends=ends, address=address)
+    standing = await tell_store(store, wanted, known=known)
+    if standing.store_id == wanted.store_id:
+        await tell_log(publish, msgspec.structs.replace(standing, address=address))
