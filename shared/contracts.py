@@ -72,6 +72,10 @@ class Crawl(Message, frozen=True):
 Kept = Literal["title", "description", "tags", "metadata"]
 OnConflict = Literal["error", "new"]
 CONFLICT = "conflict"  # the code of a submission that was not to replace a document, and was refused
+CHANGED = "changed"  # of a change that was meant for another version
+GONE = "gone"  # of a change to what was deleted
+UNPATCHABLE = "unpatchable"  # of a change to a version of an earlier release
+REFUSED = frozenset({CONFLICT, CHANGED, GONE, UNPATCHABLE})  # the document is as before, and there is no dead letter
 
 
 class Given(Message, frozen=True):
@@ -109,6 +113,8 @@ class DocumentSubmitted(Message, frozen=True):
     chunk_overlap: Natural | None = None
     keep: tuple[Kept, ...] = ()  # what the accepted version has of these stays, where this says nothing of them
     on_conflict: OnConflict | None = None  # where the document is there with other content; None: it is replaced
+    patch: bool = False  # changes what is said of the document, and has no body: the accepted version's stays
+    if_version: Natural | None = None  # with `patch` only: the accepted version that it is meant for; None: any
     hash: str | None = None  # the sender's, a hint only: we hash again
     deleted: bool = False
     erases: DocumentId | None = None  # the id of a document to be erased: names may be what has to be forgotten
@@ -130,6 +136,7 @@ class DocumentSubmitted(Message, frozen=True):
         return (
             self.url is not None
             and not self.deleted
+            and not self.patch
             and not (self.text is not None or self.content is not None or self.blob is not None)
         )
 

@@ -150,8 +150,7 @@ class BlobCollector:
                 points = await self._store.retrieve(collection, some, fields=("textSha256",))
                 held |= {(point.id, point.payload["textSha256"]) for point in points if point.payload}
             for document, entry in (await self._ledger.entries(some)).items():
-                if entry.accepted.text is not None:
-                    held.add((document, entry.accepted.text.sha256))
+                held |= {(document, ref.sha256) for ref in entry.accepted.blobs}
                 if is_under_way(entry):
                     under_way.add(document)
         return {name for name in names if name in held or name[0] in under_way}

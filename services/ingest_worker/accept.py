@@ -9,9 +9,13 @@ from typing import get_args
 import msgspec
 
 from shared.contracts import (
+    CHANGED,
     CONFLICT,
     ERASED,
+    GONE,
+    REFUSED,
     TERMINAL,
+    UNPATCHABLE,
     BlobRef,
     Given,
     Kept,
@@ -21,7 +25,7 @@ from shared.contracts import (
     Validators,
     VersionOutcome,
 )
-from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Reading, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -44,6 +48,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     validators: Validators | None = None
     text: BlobRef | None = None  # what was read of the body, where that is needed; its blob is there
+    reading: Reading | None = None
     given: Given | None = None
     on_conflict: OnConflict | None = None
 
@@ -153,18 +158,37 @@ def decide(entry: Entry | None, submission: Submission, answering: Answering | N
     return Published(_next(entry, submission, answering))
 
 
+def refused(entry: Entry, submission: Submission, sentence: str, code: str) -> Entry:
+    """Return the entry with the end of a submission that leaves the document as it is."""
+    place = submission.place
+    version = _version_after(entry, place)
+    return noted(entry, Last(version=version, place=place, status="failed", at=place.time, error=sentence, code=code))
+
+
+def unpatchable(entry: Entry, place: LogPosition, if_version: int | None) -> tuple[str, str] | None:
+    """Return why a change of metadata can't be made, as a sentence and its code; None: it can."""
+    accepted, name = entry.accepted, f"{entry.source}/{entry.path}"
+    if accepted.version == 0 or accepted.outcome == "deleted":
+        return f"{name} is not there", GONE
+    if if_version is not None and accepted.version != if_version and accepted.place != place:
+        return f"{name} has changed: version {accepted.version} was accepted, not {if_version}", CHANGED
+    if accepted.reading is None or accepted.text is None or accepted.given is None:
+        return f"{name} was read by an earlier release, which kept too little: send it once more", UNPATCHABLE
+    return None
+
+
 def in_conflict(entry: Entry, submission: Submission, moved_to: MovedTo | None) -> Entry:
     """Return the entry with the end of a submission that was not to replace the document: refused, or moved."""
     place = submission.place
-    last = Last(version=_version_after(entry, place), place=place, status="unchanged", at=place.time, moved_to=moved_to)
     if moved_to is None:
         sentence = f"{submission.source}/{submission.path} is there with other content, and onConflict is error"
-        last = msgspec.structs.replace(last, status="failed", error=sentence, code=CONFLICT)
-    return noted(entry, last)
+        return refused(entry, submission, sentence, CONFLICT)
+    version = _version_after(entry, place)
+    return noted(entry, Last(version=version, place=place, status="unchanged", at=place.time, moved_to=moved_to))
 
 
 def _in_conflict(own: Last) -> bool:
-    return own.code == CONFLICT or own.moved_to is not None
+    return own.code in REFUSED or own.moved_to is not None
 
 
 def standing(entry: Entry | None, submission: Submission, answering: Answering | None) -> Accepted | None:
@@ -261,6 +285,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
             outcome=outcome,
             validators=submission.validators,
             text=submission.text,
+            reading=submission.reading,
             given=None if submission.deletes else submission.given,
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
@@ -309,7 +334,14 @@ def _replaced(entry: Entry, answering: Answering | None) -> Replaced | None:
 def _bare(entry: Entry) -> Entry:
     """Return the entry with nothing that came from the document or named it."""
     accepted = msgspec.structs.replace(
-        entry.accepted, raw_hash=ERASED, metadata_hash="", extractor="", validators=None, text=None, given=None
+        entry.accepted,
+        raw_hash=ERASED,
+        metadata_hash="",
+        extractor="",
+        validators=None,
+        text=None,
+        reading=None,
+        given=None,
     )
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(

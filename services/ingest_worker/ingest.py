@@ -50,7 +50,7 @@ from shared.log.dead_letters import RecordOwner
 from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Index
-from shared.state.ledger import Accepted, Entry, Ledger, MovedTo
+from shared.state.ledger import Accepted, Entry, Ledger, MovedTo, Reading
 from shared.state.statuses import Statuses
 from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
@@ -69,6 +69,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     unread: bool = False  # the page is as it was when its validators were given: there is no need for the body
     validators: Validators | None = None
     page: FetchedPage | None = None  # as it was fetched
+    before: Accepted | None = None  # the version whose body stays
 
 
 class Ingest:
@@ -133,32 +134,49 @@ class Ingest:
             return True
         if await self._rekeyed(record, submitted, name):
             return True
+        if submitted.patch and not _patchable(entry, submitted, place):
+            return await self._refuse_patch(submitted, place)
         submitted = _kept(submitted, entry)
         answering = await self._answering(name)
         # The links of a page are in its body.
         asks = submitted.fetched and not submitted.leads_on and not anew
         known = accept.standing(entry, _submission(submitted, name, place, ""), answering) if asks else None
-        async with self._content(submitted, name, known) as content:
-            extraction = await self._follow(submitted, place, content)
-            submission = _submission(submitted, name, place, content.raw_hash, content.validators)
-            decision = accept.decide(entry, submission, answering)
-            if isinstance(decision, Published):
-                extraction = await self._extract(submitted, content, extraction)
-                submission = msgspec.structs.replace(submission, text=await self._put(submission, extraction))
-            written = await self._write(entry, submission, answering, unread=content.unread, keeps=bool(submitted.keep))
-            if written is None or (content.unread and isinstance(written, Published)):
-                return False
-            if isinstance(written, Conflict):
-                await self._end_conflict(submitted, submission, content)
-                return True
-            if isinstance(written, Published):
-                extraction = await self._extract(submitted, content, extraction)
-                # An eraser that saw the document erased takes what was put before that: it is put again.
-                if entry is not None and (entry.erased or written.entry.rev != entry.rev):
-                    submission = msgspec.structs.replace(submission, text=None)
-                await self._publish_version(written.entry, submitted, submission, extraction)
-            else:
-                await self._announce(submitted, written)
+        before = entry.accepted if entry is not None and submitted.patch else None
+        async with self._content(submitted, name, known, before) as content:
+            return await self._take_content(entry, submitted, place, content, answering)
+
+    async def _take_content(
+        self,
+        entry: Entry | None,
+        submitted: DocumentSubmitted,
+        place: LogPosition,
+        content: Content,
+        answering: Answering | None,
+    ) -> bool:
+        """Return whether the submission is done, as `_take` does."""
+        extraction = await self._follow(submitted, place, content)
+        submission = _submission(submitted, submitted.document_id, place, content.raw_hash, content.validators)
+        if content.before is not None:
+            submission = msgspec.structs.replace(submission, extractor=content.before.extractor)
+        decision = accept.decide(entry, submission, answering)
+        if isinstance(decision, Published):
+            extraction = await self._extract(submitted, content, extraction)
+            text, reading = await self._put(submission, extraction), await self._reading(submitted, extraction)
+            submission = msgspec.structs.replace(submission, text=text, reading=reading)
+        keeps = bool(submitted.keep) or submitted.patch
+        written = await self._write(entry, submission, answering, unread=content.unread, keeps=keeps)
+        if written is None or (content.unread and isinstance(written, Published)):
+            return False
+        if isinstance(written, Conflict):
+            await self._end_conflict(submitted, submission, content)
+        elif isinstance(written, Published):
+            extraction = await self._extract(submitted, content, extraction)
+            # An eraser that saw the document erased takes what was put before that: it is put again.
+            if entry is not None and (entry.erased or written.entry.rev != entry.rev):
+                submission = msgspec.structs.replace(submission, text=None)
+            await self._publish_version(written.entry, submitted, submission, extraction)
+        else:
+            await self._announce(submitted, written)
         return True
 
     async def _end_conflict(self, submitted: DocumentSubmitted, submission: Submission, content: Content) -> None:
@@ -253,9 +271,74 @@ class Ingest:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
 
+    async def _refuse_patch(self, submitted: DocumentSubmitted, place: LogPosition) -> bool:
+        """Return whether it was written why a change of metadata can't be made; False: it can be by now.
+
+        Raises:
+            Rejected: nobody knows the document.
+        """
+        submission = _submission(submitted, submitted.document_id, place, "")
+
+        def refuses(seen: Entry | None) -> Entry | None:
+            if seen is None or accept.late(seen, place) or seen.ended(place):
+                return None
+            why = accept.unpatchable(seen, place, submitted.if_version)
+            return None if why is None else accept.refused(seen, submission, *why)
+
+        standing = await self._ledger.update(submitted.document_id, refuses)
+        if standing is None:
+            raise Rejected(
+                f"there is no {submitted.source}/{submitted.path} whose metadata could change", "no_document"
+            )
+        if not standing.ended(place):
+            return False
+        await self._statuses.notify(standing)
+        return True
+
+    async def _reading(self, submitted: DocumentSubmitted, extraction: Extraction | None) -> Reading | None:
+        """Return what a later change of metadata needs of what was read; ready-made chunks go into a blob."""
+        if extraction is None:
+            return None
+        chunks: BlobRef | None = None
+        if extraction.chunks:
+            data = msgspec.json.encode(extraction.chunks)
+            chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
+        bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=())
+        return Reading(
+            said={name: value for name, value in msgspec.to_builtins(bare).items() if value},
+            chunks=chunks,
+            filename=submitted.filename,
+            media_type=submitted.media_type,
+            url=submitted.url,
+            chunk_size=submitted.chunk_size,
+            chunk_overlap=submitted.chunk_overlap,
+        )
+
+    async def _read_before(self, submitted: DocumentSubmitted, before: Accepted) -> Extraction:
+        """Return what was read of the accepted version, by the ledger and its blobs.
+
+        Raises:
+            Rejected: a blob is missing or altered.
+        """
+        assert before.reading is not None, "it can be changed"
+        assert before.text is not None
+        tenant, name, ref = submitted.tenant, submitted.document_id, before.reading.chunks
+        text = (await self._blobs.get(tenant, name, before.text)).decode()
+        chunks = await self._blobs.get(tenant, name, ref) if ref is not None else b"[]"
+        said = {**before.reading.said, "text": text, "chunks": msgspec.json.decode(chunks)}
+        return msgspec.convert(said, Extraction)
+
     @asynccontextmanager
-    async def _content(self, submitted: DocumentSubmitted, name: str, known: Accepted | None) -> AsyncIterator[Content]:
-        """Give what the submission is about; a page's memory is counted until the block ends."""
+    async def _content(
+        self, submitted: DocumentSubmitted, name: str, known: Accepted | None, before: Accepted | None
+    ) -> AsyncIterator[Content]:
+        """Give what the submission is about; a page's memory is counted until the block ends.
+
+        `before` is the accepted version where only what is said of it changes.
+        """
+        if before is not None:
+            yield Content(raw_hash=before.raw_hash, validators=before.validators, before=before)
+            return
         if submitted.fetched:
             assert submitted.url is not None
             async with self._fetch.page(submitted.url, known.validators if known else None) as page:
@@ -348,6 +431,8 @@ class Ingest:
         return extraction
 
     async def _read(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
+        if content.before is not None:
+            return await self._read_before(submitted, content.before)
         if content.body is None:
             return None
         page = content.page
@@ -481,13 +566,23 @@ def _renamed(path: str, raw_hash: str) -> str:
     return f"{folder}{slash}{stem}-{raw_hash[:8]}{dot}{suffix}"
 
 
+def _patchable(entry: Entry | None, submitted: DocumentSubmitted, place: LogPosition) -> bool:
+    """Return whether the accepted version's metadata can be changed as it is asked for."""
+    return entry is not None and accept.unpatchable(entry, place, submitted.if_version) is None
+
+
 def _kept(submitted: DocumentSubmitted, entry: Entry | None) -> DocumentSubmitted:
     """Return the submission with what it asks to keep of the accepted version, and says nothing of itself.
 
     Raises:
         Rejected: an earlier release has accepted that version, and didn't write down what it was given.
     """
-    if not submitted.keep or entry is None or not entry.accepted.version or entry.accepted.outcome == "deleted":
+    if (
+        not (submitted.keep or submitted.patch)
+        or entry is None
+        or not entry.accepted.version
+        or entry.accepted.outcome == "deleted"
+    ):
         return submitted
     given, own = entry.accepted.given, submitted.given
     wanted = [name for name in submitted.keep if not getattr(own, name)]
@@ -497,7 +592,11 @@ def _kept(submitted: DocumentSubmitted, entry: Entry | None) -> DocumentSubmitte
             "which noted none; send them once",
             "unknown_before",
         )
-    return msgspec.structs.replace(submitted, **{name: getattr(given, name) for name in wanted})
+    fields: dict[str, Any] = {name: getattr(given, name) for name in wanted}
+    if submitted.patch and (sent := entry.accepted.reading) is not None:  # so it is described as if sent whole
+        for name in ("filename", "media_type", "url", "chunk_size", "chunk_overlap"):
+            fields[name] = getattr(sent, name)
+    return msgspec.structs.replace(submitted, **fields)
 
 
 def _submission(

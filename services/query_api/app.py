@@ -148,6 +148,7 @@ def make_api(parts: ApiParts) -> Litestar:
         views.rag_documents,
         stats.rag_stats,
         views.rag_document,
+        views.rag_document_patch,
         views.rag_document_delete,
         bulk_delete.rag_documents_delete,
         views.rag_document_chunks,

@@ -7,6 +7,7 @@ again on what is there now, so transitions must be safe to repeat.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -47,6 +48,18 @@ MOST_WAITING = 64  # earlier submissions that have not ended
 _WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
+class Reading(Message, frozen=True):
+    """What a change of metadata needs of a version beside its text: what else was read, and how it was sent."""
+
+    said: dict[str, Any]  # the first stage's own
+    chunks: BlobRef | None = None  # ready-made ones, as JSON
+    filename: str | None = None
+    media_type: str | None = None
+    url: str | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+
+
 class Accepted(Message, frozen=True):
     """The newest version the first stage has taken; version 0 means none yet."""
 
@@ -61,7 +74,14 @@ class Accepted(Message, frozen=True):
         None  # what was read of it, decided once (ADR 0055); None: by an earlier release, or a deletion
     )
 
+    reading: Reading | None = None  # None: by an earlier release, or a deletion
     given: Given | None = None  # as it was submitted, or kept from the version before; None: by an earlier release
+
+    @property
+    def blobs(self) -> tuple[BlobRef, ...]:
+        """Return the blobs that a later change of metadata reads."""
+        chunks = None if self.reading is None else self.reading.chunks
+        return tuple(ref for ref in (self.text, chunks) if ref is not None)
 
 
 class Replaced(Message, frozen=True):

@@ -95,6 +95,22 @@ async def test_given_edits_when_no_record_names_the_old_texts_any_more_then_they
     assert await pipeline.texts(A) == [texts[3]]
 
 
+async def test_given_prepared_chunks_when_the_log_has_forgotten_their_record_then_metadata_can_still_change(
+    pipeline: Pipeline, collector: BlobCollector
+) -> None:
+    chunks = ({"text": "One boat."}, {"text": "Two boats."})
+    await pipeline.send(DocumentSubmitted(source="s", path="a.md", chunks=chunks))
+    await retention_passes(pipeline)
+    for now in (0, 2 * DAY):
+        assert (await collector.collect(now)).removed == 0
+
+    changed = DocumentSubmitted(source="s", path="a.md", patch=True, tags=("x",), keep=("title",))
+    entry = await pipeline.send(changed)
+
+    assert (entry.last.status, entry.last.error) == ("updated", None)
+    assert await pipeline.texts(A) == ["One boat.", "Two boats."]
+
+
 async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_inside_it_stays_until_it_is_dropped(
     pipeline: Pipeline, collector: BlobCollector
 ) -> None:

@@ -1,6 +1,7 @@
 """Every submission is told its own end, whatever is sent under the same name meanwhile. ADR 0054."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -263,6 +264,84 @@ async def test_what_can_not_be_asked_is_refused(client: httpx.AsyncClient, field
 
     assert problem(await client.post("/rag/ingest", json=body), 400).startswith(f"{field}: ")
     assert problem(await client.post(UPLOAD, params={field: value}, content=b"x"), 400).startswith(f"{field}: ")
+
+
+# What is said of a document, changed without its body
+
+
+def embedded(parts: ApiParts) -> float:
+    return parts.registry.get_sample_value("sluice_embedded_texts_total") or 0.0
+
+
+async def test_metadata_change_alone_and_nothing_is_embedded(client: httpx.AsyncClient, parts: ApiParts) -> None:
+    text = "# Ferry\n\nThe ferry leaves at nine.\n\n# Harbour\n\nThe harbour has two piers."
+    first = await ingested(client, "p.md", text, title="Ferry", tags=["boats"], metadata={"year": 1900, "by": "A"})
+    url, before = f"/rag/documents/{first['documentId']}", embedded(parts)
+    shown = await client.get(url)
+
+    changed = await client.patch(url, json={"tags": ["ferries"], "metadata": {"year": 1901}}, headers=PATIENT)
+    again = await client.patch(url, json={"tags": ["ferries"], "title": "Ferry"}, headers=PATIENT)
+    whole = await ingested(client, "p.md", text, title="Ferry", tags=["ferries"], metadata={"year": 1901})
+    untitled = await client.patch(url, json={"title": None}, headers=PATIENT)
+
+    chunks = (await client.get(f"{url}/chunks")).json()["items"]
+    assert (changed.status_code, changed.json()["status"], "dropped" in changed.json()) == (200, "updated", False)
+    assert again.json()["status"] == whole["status"] == "unchanged"
+    assert untitled.json()["dropped"] == ["title"]
+    assert {(*chunk["metadata"]["tags"], chunk["metadata"]["year"]) for chunk in chunks} == {("ferries", 1901)}
+    assert not any("by" in chunk["metadata"] for chunk in chunks)
+    assert {chunk["metadata"]["documentType"] for chunk in chunks} == {"md"}
+    assert (await client.get(f"{url}/text")).text == text
+    assert (await client.get(url)).json()["createdAt"] == shown.json()["createdAt"]
+    assert embedded(parts) == before
+
+
+async def test_a_change_that_was_meant_for_another_version_is_refused(client: httpx.AsyncClient) -> None:
+    first = await ingested(client, "m", HERONS)
+    url = f"/rag/documents/{first['documentId']}"
+    tag = (await client.get(url)).headers["etag"]
+
+    fitting = await client.patch(url, json={"tags": "a"}, headers={**PATIENT, "If-Match": tag})
+    late = await client.patch(url, json={"tags": "b"}, headers={**PATIENT, "If-Match": tag})
+    shown = (await client.get(url)).json()
+    anyhow = await client.patch(url, json={"tags": "c"}, headers={**PATIENT, "If-Match": "*"})
+
+    assert fitting.status_code == anyhow.status_code == 200
+    assert "has changed" in problem(late, 412, "CHANGED")
+    assert (shown["tags"], shown["state"], shown["code"]) == (["a"], "ready", "CHANGED")
+    problem(await client.patch(url, json={"tags": "b"}, headers={"If-Match": "yesterday"}), 400)
+    problem(await client.patch(url, json={}), 400)
+    problem(await client.patch(url, json={"text": "x"}), 400)
+    await client.delete(url, headers=PATIENT)
+    problem(await client.patch(url, json={"tags": "b"}, headers=PATIENT), 404)
+    nobody = "/rag/documents/00000000-0000-5000-8000-000000000000"
+    problem(await client.patch(nobody, json={"tags": "b"}), 404)
+
+
+@pytest.mark.parametrize("kind", ["pages", "prepared"])
+async def test_pages_and_prepared_chunks_stay(client: httpx.AsyncClient, kind: str) -> None:
+    if kind == "pages":
+        pdf = (Path(__file__).parents[2] / "deploy" / "samples" / "harbour-notice.pdf").read_bytes()
+        id_ = (await sent(client, "notice.pdf", pdf, **PATIENT)).json()["documentId"]
+    else:
+        body = {
+            "source": "e",
+            "path": "c",
+            "chunks": [{"text": "One.", "page": 3}, {"text": "Two.", "embeddingText": "2"}],
+        }
+        id_ = (await client.post("/rag/ingest", json=body, headers=PATIENT)).json()["documentId"]
+    url = f"/rag/documents/{id_}"
+    before = (await client.get(f"{url}/chunks")).json()["items"]
+
+    reply = await client.patch(url, json={"tags": "x"}, headers=PATIENT)
+
+    after = (await client.get(f"{url}/chunks")).json()["items"]
+    assert reply.json()["status"] == "updated"
+    assert [each["text"] for each in after] == [each["text"] for each in before]
+    moving = {"version", "updatedAt", "tags", "origin", "semanticScore"}
+    for old, new in zip(before, after, strict=True):
+        kept = old["metadata"].keys() - moving
+        assert {name: new["metadata"].get(name) for name in kept} == {name: old["metadata"][name] for name in kept}
 
 
 @CI_ONLY

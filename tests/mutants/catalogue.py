@@ -224,6 +224,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/services/ingest_worker/test_ingest.py",
     ),
     _mutant(
+        "a change of metadata is made to whatever version stands",
+        "services/ingest_worker/accept.py",
+        "    if if_version is not None and accepted.version != if_version and accepted.place != place:\n",
+        "    if False:\n",
+        "tests/unit/services/ingest_worker/test_ingest.py",
+    ),
+    _mutant(
         "an overtaken version never ends",
         "shared/state/ledger.py",
         '        return msgspec.structs.replace(each, status="superseded", at=said.at)\n',

@@ -9,7 +9,7 @@ import numpy as np
 from services.operator_cli.verify.expected_points import Expected
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
 from services.operator_cli.verify.log_replay import TRANSIENT, LoggedLetter
-from shared.contracts import CONFLICT, ERASED, TERMINAL, BlobRef, DocumentVersion, LogPosition
+from shared.contracts import ERASED, REFUSED, TERMINAL, BlobRef, DocumentVersion, LogPosition
 from shared.ids import document_id
 from shared.state.index import EMBEDDED, Head, vector_hash
 from shared.state.ledger import Accepted, Entry, Last, older
@@ -239,7 +239,7 @@ def _judge_entry(
             # An earlier release wrote no text down.
             text = None if accepted.text is None else wanted.text
             wanted = msgspec.structs.replace(wanted, validators=accepted.validators, text=text)
-        wanted = msgspec.structs.replace(wanted, given=accepted.given)  # its hash is in the truth
+        wanted = msgspec.structs.replace(wanted, given=accepted.given, reading=accepted.reading)
         if accepted != wanted:
             findings.add(
                 "I3", f"the ledger's version {accepted.version}: {_unequal(_fields(accepted), _fields(wanted))}"
@@ -274,8 +274,8 @@ def _judge_end(
     findings: _Findings, entry: Entry, newest: DocumentVersion, failure: LoggedLetter | None, *, lettered: bool
 ) -> None:
     last = entry.last
-    if last.code == CONFLICT or last.moved_to is not None:
-        return  # it asked not to replace the document, and has no letter
+    if last.code in REFUSED or last.moved_to is not None:
+        return  # it has left the document as it was, and has no letter
     if last.version == newest.version and last.status in TERMINAL:
         well = {newest.outcome} if newest.deleted else {newest.outcome, "unchanged"}
         if last.status == "failed" and failure is None:

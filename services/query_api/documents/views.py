@@ -6,9 +6,10 @@ from typing import Annotated, Any, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
-from litestar import Response, delete, get
+from litestar import Response, delete, get, patch
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from msgspec import UNSET
 
 from services.query_api.documents.listing import LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State, words_of
 from services.query_api.documents.listing import after as sorted_after
@@ -16,12 +17,12 @@ from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid, not_found
-from services.query_api.http.request import ApiRequest, tags_of
-from services.query_api.ingest.document import IngestReply, taken
+from services.query_api.http.request import ApiRequest, metadata_of, tags_of
+from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
-from shared.contracts import TERMINAL, BlobRef, LogPosition, Status, TextFormat, text_format_of
+from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat, text_format_of
 from shared.ids import document_id as id_of
 from shared.log.headers import position_from
 from shared.state.index import Head, Index
@@ -54,6 +55,7 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     url: str | None = None
     error: str | None = None
     code: str | None = None
+    etag: str | None = None  # names the accepted version; `If-Match` of a PATCH takes it
     submitted_at: str | None = None  # when the log took its newest submission
     ended_at: str | None = None  # when that ended
     moved_to: str | None = None  # the id under which the submission was taken, by `onConflict=new`
@@ -294,7 +296,7 @@ async def rag_document(
     request: ApiRequest,
     library: NamedDependency[DocumentViews],
     submission: FromQuery[str | None] = None,
-) -> DocumentView:
+) -> Response[DocumentView]:
     """Show how a document stands: what answers, and its newest submission.
 
     With `submission`, as a 202's `Location` has it, `status`, `version`, `error` and `code` are that submission's own.
@@ -302,7 +304,64 @@ async def rag_document(
     place = None if submission is None else position_from(submission)
     if submission is not None and place is None:
         raise invalid("submission", "is none that this API gave")
-    return await library.view(request.user.tenant, document_id, place)
+    shown = await library.view(request.user.tenant, document_id, place)
+    return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})
+
+
+class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What is to change; what is absent stays, null and empty take it away."""
+
+    title: str | msgspec.UnsetType | None = UNSET
+    description: str | msgspec.UnsetType | None = UNSET
+    tags: list[str] | str | msgspec.UnsetType | None = UNSET
+    metadata: dict[str, Any] | msgspec.UnsetType | None = UNSET
+
+
+@patch("/rag/documents/{document_id:str}", operation_id="rag_document_patch", guards=[needs("ingest")], status_code=200)
+async def rag_document_patch(
+    document_id: FromPath[str],
+    data: JSONBody[PatchBody],
+    request: ApiRequest,
+    library: NamedDependency[DocumentViews],
+    submissions: NamedDependency[Submissions],
+) -> Response[IngestReply]:
+    """Change title, description, tags or metadata alone: nothing is read or embedded again.
+
+    What the body leaves out stays; metadata are replaced whole. `If-Match` with a document's ETag: 412, where another
+    version was accepted since.
+    """
+    given: dict[str, Any] = {name: value for name, value in msgspec.structs.asdict(data).items() if value is not UNSET}
+    if not given:
+        raise invalid("title", "or description, tags or metadata must be there: nothing is to change")
+    entry = await library.entry(request.user.tenant, document_id)
+    names: tuple[Kept, ...] = get_args(Kept)
+    document = DocumentSubmitted(
+        tenant=entry.tenant,
+        source=entry.source,
+        path=entry.path,
+        patch=True,
+        if_version=version_of(request.headers.get("if-match")),
+        keep=tuple(name for name in names if name not in given),
+        title=title_of(given.get("title")),
+        description=given.get("description") or None,
+        tags=tags_of(given.get("tags")),
+        metadata=metadata_of(given.get("metadata")),
+        submitted_at=now_ms(),
+    )
+    if entry.erased:
+        raise not_found()
+    return await taken(request, submissions, document)
+
+
+def version_of(if_match: str | None) -> int | None:
+    """Return the version that an `If-Match` names, None where any will do, or raise the 400."""
+    tag = (if_match or "*").strip()
+    if tag == "*":
+        return None
+    digits = tag.removeprefix("W/").strip('"')
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 17):
+        raise invalid("If-Match", f"{tag} is no ETag that this API gave")
+    return int(digits)
 
 
 @delete(
@@ -367,6 +426,7 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         url=entry.url,
         error=last.error,
         code=last.code.upper() if last.code else None,
+        etag=f'"{entry.accepted.version}"' if entry.accepted.version else None,
         submitted_at=iso(last.place.time) if last.place.time >= 0 else None,
         ended_at=iso(last.at) if last.status in TERMINAL else None,
     )

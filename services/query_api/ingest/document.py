@@ -14,7 +14,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
-from shared.contracts import CONFLICT, DocumentSubmitted, Kept, OnConflict
+from shared.contracts import CHANGED, CONFLICT, GONE, UNPATCHABLE, DocumentSubmitted, Kept, OnConflict
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
 from shared.inputs.chunk_sizes import LARGEST, checked_sizes
@@ -23,6 +23,7 @@ from shared.inputs.urls import canonical
 from shared.log.headers import position_header
 from shared.times import iso
 
+_REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404, UNPATCHABLE: 409}  # by the code; what failed is a 422
 LOOK_BACK_S = 1  # when to ask again about a document that isn't done
 
 
@@ -178,7 +179,7 @@ async def end_of(
         return ended
     last = ended.last
     raise Problem(
-        409 if last.code == CONFLICT else 422,
+        _REFUSALS.get(last.code or "", 422),
         last.error or "the document could not be processed",
         code=(last.code or "failed").upper(),
         details={"documentId": receipt.document_id, "status": "failed"},

@@ -254,3 +254,25 @@ async def test_what_an_earlier_release_did_not_write_down_is_not_lost_silently()
     bare = DocumentSubmitted(source="s", path="p", text="y", keep=("tags", "metadata"))
     with pytest.raises(Rejected, match="tags, metadata can't be kept"):
         await desk.ingest(record(2, PARTITION, bare, NAME.encode()))
+
+
+async def test_a_change_of_metadata_for_another_version_ends_and_its_own_may_be_read_again() -> None:
+    desk = await Desk(parsers=Moody()).begun()
+    await desk.ingest(
+        record(1, PARTITION, DocumentSubmitted(source="s", path="p", text="x", tags=("a",)), NAME.encode())
+    )
+    fitting = DocumentSubmitted(source="s", path="p", patch=True, if_version=1000, title="T", keep=("tags",))
+
+    for _ in range(2):
+        await desk.ingest(record(2, PARTITION, fitting, NAME.encode()))
+    await desk.ingest(record(3, PARTITION, fitting, NAME.encode()))
+
+    entry = await desk.ledger.get(NAME)
+    events = [decode(each.value, DocumentExtracted) for each in desk.sent if each.topic == EXTRACTED]
+    assert entry is not None
+    assert (entry.accepted.version, entry.last.status, entry.last.code) == (2000, "failed", "changed")
+    assert [(event.document.version, event.document.title, event.document.tags, event.text) for event in events] == [
+        (1000, None, ("a",), "Reading 1."),
+        (2000, "T", ("a",), "Reading 1."),
+        (2000, "T", ("a",), "Reading 1."),
+    ]
