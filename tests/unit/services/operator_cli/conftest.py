@@ -66,6 +66,7 @@ class Wire:
 def _listening() -> Iterator[Wire]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen()  # a request that comes before the server's thread runs waits, and isn't refused
         made = Wire(f"http://127.0.0.1:{listener.getsockname()[1]}")
         server = uvicorn.Server(uvicorn.Config(made, lifespan="off", log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
