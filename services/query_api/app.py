@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from services.query_api.answer import chat, query, rate_limit
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import dify, ollama, open_webui, openai, vector_stores
+from services.query_api.clients import dify, ollama, open_webui, openai, responses, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
@@ -171,6 +171,7 @@ def make_api(parts: ApiParts) -> Litestar:
         openai.model,
         openai.chat_completions,
         openai.embeddings,
+        responses.responses,
         vector_stores.listed,
         vector_stores.shown,
         vector_stores.search,

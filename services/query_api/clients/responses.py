@@ -1,0 +1,264 @@
+"""OpenAI's newer API, `/v1/responses`, as far as one stateless answer goes: some clients use no other by default."""
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+from litestar.response import Stream
+
+from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
+from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
+from services.query_api.clients.messages import ClientMessage, turns_of
+from services.query_api.clients.models import Models
+from services.query_api.clients.openai import STREAM_HEADERS
+from services.query_api.http.auth import needs
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest, body_of
+from services.query_api.search.retrieval import TopK
+from services.query_api.search.search import filters_of
+from shared.answers import Turn
+
+_KEEP_ALIVE: Final = b": keep-alive\n\n"
+
+
+class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for a response; the fields in camel case are ours, sent by `extra_body`."""
+
+    model: str
+    input: Any
+    instructions: str | None = None
+    stream: bool | None = None
+    previous_response_id: str | None = None
+    conversation: Any = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    tools: Any = None
+    tool_choice: str | dict[str, Any] | None = None
+    use_rag: bool | None = msgspec.field(default=None, name="useRag")
+    rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
+    rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
+
+
+@post(
+    "/v1/responses", operation_id="openai_responses", guards=[needs("query")], status_code=200, include_in_schema=False
+)
+async def responses(
+    data: JSONBody[ResponsesBody],
+    request: ApiRequest,
+    asking: NamedDependency[Asking],
+    models: NamedDependency[Models],
+    links: NamedDependency[Links],
+) -> Response[dict[str, Any]] | Stream:
+    """Answer a conversation, whole or as a stream of events."""
+    for field in ("previous_response_id", "conversation"):
+        if getattr(data, field) is not None:
+            raise invalid(field, "nothing is kept between requests; send the whole conversation as input")
+    choice = models.choice(data.model)
+    if data.use_rag is not None:
+        choice = msgspec.structs.replace(choice, rag=data.use_rag)
+    turns = turns_of(messages_of(data.input), "input")
+    if data.instructions:
+        turns.insert(0, Turn(role="system", content=data.instructions))
+    prepared = await asking.prepare(
+        request.user.tenant,
+        turns,
+        choice,
+        retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),
+        sampling=sampling(data.temperature, data.top_p, data.max_output_tokens, None, None),
+        tools=[] if data.tool_choice == "none" else tools_of(data.tools),
+        tool_choice=data.tool_choice,
+        field="input",
+    )
+    made = _Made(data, prepared, links, inline=choice.inline)
+    if data.stream:
+        return Stream(made.events(asking.answering), media_type="text/event-stream", headers=STREAM_HEADERS)
+    return Response(made.whole(await asking.answering.finish(prepared)))
+
+
+def messages_of(given: Any) -> list[ClientMessage]:
+    """Return the input's items as messages: a text, messages, calls of functions and what these gave."""
+    if isinstance(given, str):
+        return [ClientMessage(role="user", content=given)]
+    messages = []
+    for item in objects(given, "input"):
+        match item.get("type", "message"):
+            case "message":
+                messages.append(body_of(item, ClientMessage))
+            case "function_call":
+                call = {
+                    "id": item.get("call_id"),
+                    "function": {"name": item.get("name"), "arguments": item.get("arguments")},
+                }
+                messages.append(ClientMessage(role="assistant", tool_calls=[call]))
+            case "function_call_output":
+                said = item.get("output")
+                text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+                messages.append(ClientMessage(role="tool", content=text, tool_call_id=item.get("call_id")))
+            case _:  # what a model thought, references to what is kept: nothing that is said
+                continue
+    return messages
+
+
+def tools_of(given: Any) -> list[dict[str, Any]]:
+    """Return the functions as chat completions describe them; OpenAI's own tools don't exist here."""
+    functions = [tool for tool in objects(given, "tools") if tool.get("type") == "function"]
+    return [
+        {
+            "type": "function",
+            "function": {name: value for name, value in tool.items() if name not in ("type", "strict")},
+        }
+        for tool in functions
+    ]
+
+
+class _Made:
+    """One response as it goes out."""
+
+    def __init__(self, data: ResponsesBody, prepared: Prepared, links: Links, *, inline: bool) -> None:
+        self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
+        self._created = int(time.time())
+        self._data = data
+        self._prepared = prepared
+        self._links = links
+        self._inline = inline
+        self._sent = 0
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        """Return the response."""
+        sources = self._links.sources(answer)
+        cost = figures(self._prepared, answer)
+        cut = answer.finish_reason == "length"
+        usage = {
+            "input_tokens": cost.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": cost.answer_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": cost.prompt_tokens + cost.answer_tokens,
+        }
+        return {
+            **self._head("incomplete" if cut else "completed"),
+            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "output": self._output(answer, sources),
+            "usage": usage,
+            "citations": [each.url for each in sources],
+            "ragUsed": answer.rag_used,
+            "ragSources": rag_sources(answer.passages),
+        }
+
+    async def events(self, answering: Answering) -> AsyncIterator[bytes]:
+        """Yield the events; an error is one too, because the status is sent."""
+        started = {**self._head("in_progress"), "output": [], "usage": None}
+        yield self._event("response.created", response=started)
+        yield self._event("response.in_progress", response=started)
+        yield self._event("response.output_item.added", output_index=0, item=self._item("in_progress", []))
+        yield self._event("response.content_part.added", **self._place(), part=_text("", []))
+        try:
+            async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
+                async for step in progress:
+                    if step is None:
+                        yield _KEEP_ALIVE
+                    elif isinstance(step, str):
+                        yield self._delta(step)
+                    elif isinstance(step, Answer):
+                        for event in self._end(step):
+                            yield event
+        except Exception as error:  # noqa: BLE001 - the status is sent: an event is all there is to tell it by
+            problem = broken(error)
+            yield self._event("error", code=problem.code.lower(), message=problem.sentence, param=None)
+
+    def _end(self, answer: Answer) -> Iterator[bytes]:
+        sources = self._links.sources(answer)
+        if tail := self._tail(sources):
+            yield self._delta(tail)
+        message, *calls = self._output(answer, sources)
+        [part] = message["content"]
+        for number, annotation in enumerate(part["annotations"]):
+            yield self._event(
+                "response.output_text.annotation.added",
+                **self._place(),
+                annotation_index=number,
+                annotation=annotation,
+            )
+        yield self._event("response.output_text.done", **self._place(), text=part["text"], logprobs=[])
+        yield self._event("response.content_part.done", **self._place(), part=part)
+        yield self._event("response.output_item.done", output_index=0, item=message)
+        for number, call in enumerate(calls, start=1):
+            yield self._event("response.output_item.added", output_index=number, item={**call, "arguments": ""})
+            done = {"item_id": call["id"], "output_index": number, "name": call["name"], "arguments": call["arguments"]}
+            yield self._event("response.function_call_arguments.done", **done)
+            yield self._event("response.output_item.done", output_index=number, item=call)
+        whole = self.whole(answer)
+        yield self._event(f"response.{whole['status']}", response=whole)
+
+    def _delta(self, piece: str) -> bytes:
+        return self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])
+
+    def _output(self, answer: Answer, sources: list[SourceLink]) -> list[dict[str, Any]]:
+        cited = [
+            {
+                "type": "url_citation",
+                "url": each.url,
+                "title": each.title,
+                "start_index": each.start,
+                "end_index": each.end,
+            }
+            for each in sources
+        ]
+        calls = [
+            {
+                "type": "function_call",
+                "id": f"fc_{uuid4().hex}",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+                "status": "completed",
+            }
+            for call in answer.tool_calls
+        ]
+        return [self._item("completed", [_text(answer.text + self._tail(sources), cited)]), *calls]
+
+    def _tail(self, sources: list[SourceLink]) -> str:
+        return source_list(sources) if self._inline else ""
+
+    def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"type": "message", "id": self._message, "role": "assistant", "status": status, "content": content}
+
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": self._message, "output_index": 0, "content_index": 0}
+
+    def _head(self, status: str) -> dict[str, Any]:
+        data = self._data
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created,
+            "status": status,
+            "model": data.model,
+            "instructions": data.instructions,
+            "error": None,
+            "incomplete_details": None,
+            "metadata": {},
+            "parallel_tool_calls": True,
+            "temperature": data.temperature,
+            "top_p": data.top_p,
+            "tool_choice": data.tool_choice or "auto",
+            "tools": data.tools or [],
+            "store": False,
+        }
+
+    def _event(self, kind: str, **content: Any) -> bytes:
+        data: Mapping[str, Any] = {"type": kind, "sequence_number": self._sent, **content}
+        self._sent += 1
+        return f"event: {kind}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
+
+
+def _text(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
