@@ -17,11 +17,13 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
 from shared.blobs.file import FileBlobs
+from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log import Publish
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
+from shared.state.index import Index
 from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
@@ -561,6 +563,7 @@ async def test_probes_need_no_key(app: Litestar, prefix: str, path: str) -> None
 # Chat
 
 
+@pytest.mark.feature(163, 164, 165, 167, 168, 169, 174)
 async def test_chat_answers_from_documents_in_the_contracts_shape(client: httpx.AsyncClient) -> None:
     id_ = await ingested(client, tags=["light"])
     body = {"message": "When is the lantern on the pier lit?", "useRag": "true", "ragTopK": "3", "target": "extractive"}
@@ -582,6 +585,7 @@ async def test_chat_answers_from_documents_in_the_contracts_shape(client: httpx.
     assert told["sources"][0]["chunk"] in LANTERN
 
 
+@pytest.mark.feature(198)
 async def test_nothing_found_is_said_honestly(client: httpx.AsyncClient) -> None:
     reply = await client.post("/chat", json={"message": "When is it lit?", "useRag": True})
 
@@ -591,6 +595,7 @@ async def test_nothing_found_is_said_honestly(client: httpx.AsyncClient) -> None
     assert told["conversationId"]
 
 
+@pytest.mark.feature(171)
 async def test_the_last_of_the_messages_is_the_question(client: httpx.AsyncClient) -> None:
     await ingested(client)
     messages = [
@@ -629,6 +634,7 @@ async def test_a_bad_chat_says_what_is_wrong(client: httpx.AsyncClient, body: di
     assert reply.status_code in (400, 422)
 
 
+@pytest.mark.feature(182)
 async def test_a_streamed_chat_ends_with_the_whole_reply(client: httpx.AsyncClient) -> None:
     await ingested(client)
     body = {"message": "When is the lantern lit?", "useRag": True, "stream": True}
@@ -656,6 +662,7 @@ async def model_client(parts: ApiParts, ollama: FakeOllama, tenants: Iterator[st
         yield client
 
 
+@pytest.mark.feature(170, 173)
 async def test_a_model_chats_without_documents_as_before(model_client: httpx.AsyncClient, ollama: FakeOllama) -> None:
     await ingested(model_client)
     history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Good evening"}]
@@ -672,6 +679,7 @@ async def test_a_model_chats_without_documents_as_before(model_client: httpx.Asy
     ]
 
 
+@pytest.mark.feature(172, 178, 185)
 async def test_a_model_sees_the_passages_and_cites_them(model_client: httpx.AsyncClient, ollama: FakeOllama) -> None:
     id_ = await ingested(model_client)
 
@@ -685,6 +693,7 @@ async def test_a_model_sees_the_passages_and_cites_them(model_client: httpx.Asyn
     assert [citation["docId"] for citation in asked.json()["citations"]] == [id_]
 
 
+@pytest.mark.feature(197, 207)
 async def test_a_model_that_fails_is_asked_once_more_and_then_it_is_a_503(
     model_client: httpx.AsyncClient, ollama: FakeOllama
 ) -> None:
@@ -704,6 +713,7 @@ async def test_a_model_that_fails_is_asked_once_more_and_then_it_is_a_503(
     assert (name, data["status"]) == ("error", 503)
 
 
+@pytest.mark.feature(166)
 async def test_a_client_chooses_among_the_configured_models(model_client: httpx.AsyncClient) -> None:
     await ingested(model_client)
     body = {"message": [{"type": "text", "text": "When is it lit?"}], "useRag": True, "user": "u1", "target": "ollama"}
@@ -813,6 +823,7 @@ async def test_sources_are_none_where_nothing_can_be_quoted(client: httpx.AsyncC
     assert done["ragUsed"] is False
 
 
+@pytest.mark.feature(179)
 async def test_where_no_passage_is_relevant_a_model_may_answer_from_general_knowledge(
     parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]
 ) -> None:
@@ -829,6 +840,7 @@ async def test_where_no_passage_is_relevant_a_model_may_answer_from_general_know
     assert len(ollama.bodies("/api/chat")) == 1
 
 
+@pytest.mark.feature(194)
 async def test_the_next_model_answers_when_the_first_one_fails_twice(
     parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]
 ) -> None:
@@ -845,9 +857,38 @@ async def test_the_next_model_answers_when_the_first_one_fails_twice(
     assert len(ollama.bodies("/api/chat")) == 2
 
 
+class AwayIndex:
+    """An index whose store is away."""
+
+    def __init__(self, index: Index) -> None:
+        self.generation = index.generation
+
+    async def search(self, *what: object, **how: object) -> None:
+        raise Unavailable("the store is away")
+
+
+@pytest.mark.feature(209)
+async def test_while_the_search_is_away_a_model_may_answer_without_documents(
+    parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]
+) -> None:
+    settings = parts.settings.model_copy(update={"chat_without_store": "on"})
+    models = models_of(OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5))
+    body = {"message": "When is it lit?", "useRag": True}
+    away = AwayIndex(parts.index)
+    async with a_client(an_app(parts, models=models, index=away, settings=settings), next(tenants)) as client:
+        told = (await client.post("/chat", json=body)).json()
+    async with a_client(an_app(parts, models=models, index=away), next(tenants)) as client:
+        refused = await client.post("/chat", json=body)
+
+    assert (told["response"], told["ragUsed"], told["sources"]) == (ollama.reply, False, [])
+    assert told["warnings"] == ["the search is unavailable; this answer was made without the documents"]
+    problem(refused, 503, "UNAVAILABLE")
+
+
 # Query
 
 
+@pytest.mark.feature(139, 140, 141, 186, 189)
 async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
     lantern = await ingested(client, path="a", metadata={"subjectId": "light"})
     herons = await ingested(client, HERONS, path="b")
@@ -867,6 +908,7 @@ async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
     assert (other.status_code, other.json()["success"], other.json()["sources"]) == (200, True, [])
 
 
+@pytest.mark.feature(195, 196)
 async def test_a_query_needs_documents_that_are_ready(parts: ApiParts, unread: Publish, tenants: Iterator[str]) -> None:
     async with a_client(an_app(parts, publish=unread), next(tenants)) as client:
         none = await client.post("/rag/query", json={"question": "x", "documentIds": []})

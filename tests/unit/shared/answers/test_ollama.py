@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
-from shared.answers import Conversation, Passage, Turn
+from shared.answers import Called, Conversation, Finished, Passage, Sampling, ToolCall, Turn
 from shared.answers.ollama import OllamaAnswers
 from shared.errors import Rejected, Unavailable
 from shared.model_server.ollama import OllamaAddress
@@ -122,3 +123,49 @@ async def test_a_conversation_longer_than_the_window_loses_passages_and_then_is_
     with pytest.raises(Rejected, match="longer than the model takes") as caught:
         await anext(answers.stream(long))
     assert caught.value.code == "conversation_too_long"
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.feature(180)
+async def test_a_client_s_tools_reach_the_model_and_its_call_comes_back(server: FakeOllama) -> None:
+    answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    conversation = msgspec.structs.replace(ASKED, tools=(TOOL,))
+    server.calls = [{"function": {"name": "weather", "arguments": {"town": "Oslo"}}}]
+
+    *_, called, end = [event async for event in answers.stream(conversation)]
+
+    assert server.bodies("/api/chat")[0]["tools"] == [TOOL]
+    assert called == Called((ToolCall(id="call_0", name="weather", arguments='{"town": "Oslo"}'),))
+    assert isinstance(end, Finished)
+    assert end.reason == "tool_calls"
+
+
+@pytest.mark.feature(181)
+async def test_what_a_tool_found_follows_its_call(server: FakeOllama) -> None:
+    answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    call = ToolCall(id="c1", name="weather", arguments='{"town": "Oslo"}')
+    turns = (
+        *ASKED.turns,
+        Turn(role="assistant", content="", tool_calls=(call,)),
+        Turn(role="tool", content="Rain.", tool_call_id="c1", name="weather"),
+    )
+
+    await said(answers, Conversation(turns=turns))
+
+    *_, asked, found = server.bodies("/api/chat")[0]["messages"]
+    assert asked["tool_calls"] == [{"function": {"name": "weather", "arguments": {"town": "Oslo"}}}]
+    assert found == {"role": "tool", "content": "Rain.", "tool_name": "weather"}
+
+
+async def test_the_caller_s_sampling_goes_before_ours(server: FakeOllama) -> None:
+    answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    server.fault = "length"
+    wished = Sampling(temperature=0.7, max_tokens=5, stop=("END",), seed=1)
+
+    answer = await said(answers, msgspec.structs.replace(ASKED, sampling=wished))
+
+    assert not answer.endswith("…")
+    options = server.bodies("/api/chat")[0]["options"]
+    assert (options["temperature"], options["num_predict"], options["stop"], options["seed"]) == (0.7, 5, ["END"], 1)

@@ -134,6 +134,7 @@ def test_plain_text_is_quoted_as_it_is(text: str) -> None:
     assert quoted(text) == text
 
 
+@pytest.mark.feature(177)
 def test_a_passage_says_where_it_comes_from() -> None:
     metadata = {"originalFilename": "guide.pdf", "pageNumber": 3, "sourceType": "upload", "documentId": "d"}
     passage = Passage(number=1, text="It is so.", title="Guide", score=0.87, metadata=metadata)
