@@ -179,7 +179,7 @@ async function answered(turn, body, signal) {
 }
 
 function finish(turn, reply) {
-  const texts = new Map((reply.sources ?? []).map((each) => [each.chunkId, each.chunk]));
+  const texts = new Map([...(reply.sources ?? []).map((each) => [each.chunkId, each.chunk]), ...(reply.citations ?? []).map((each) => [each.chunkId, each.excerpt])]);
   turn.known((reply.ragSources ?? []).map((each) => ({ ...each, text: each.text ?? texts.get(each.chunkId) })));
   const numbers = [...reply.response.matchAll(/\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4})*)\]/gi)].flatMap((found) => found[1].split(",").map(Number));
   const known = (reply.ragSources ?? []).length;

@@ -110,7 +110,7 @@ function own(metadata) {
 
 function times(list, app, found, again) {
   const began = Date.parse(found.submittedAt ?? found.updatedAt);
-  const step = (name, iso, more) => h("li", { class: "done" }, h("strong", {}, name), iso ? [" ", when(iso)] : null, more ? h("span", { class: "muted" }, ` ${more}`) : null);
+  const step = (name, iso, more) => h("li", { class: "done" }, h("strong", {}, name), iso ? [" ", when(iso)] : null, more ? [" ", h("span", { class: "muted fixed" }, more)] : null);
   const lines = [step("Received", found.submittedAt ?? found.updatedAt)];
   for (const stage of found.stages ?? []) lines.push(step(stage.name, stage.at, `after ${span(Date.parse(stage.at) - began)}`));
   if (found.endedAt) {

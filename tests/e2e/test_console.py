@@ -1,0 +1,357 @@
+"""The console in a real Chromium, as a person uses it: one server, one browser, and documents that attack the page."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.e2e.browser import (
+    BEYOND,
+    DESK,
+    PHONE,
+    Scheme,
+    Watched,
+    hostile_documents,
+    ingested,
+    launched,
+    needed_chromium,
+    opened,
+)
+from tests.e2e.harness import Server, served
+
+pytestmark = pytest.mark.slow
+
+KEYS = "key-of-the-admin:house:admin,key-of-the-reader:house:query,key-of-the-attacked:attacked:admin"
+ADMIN, ATTACKED = "key-of-the-admin", "key-of-the-attacked"
+HOSTILE_DOCUMENTS = int(os.environ.get("SLUICE_TEST_COUNT") or 40)
+BROKEN = b"%PDF-1.7 broken"
+LAMP = "# The lamp\n\nThe lamp on the pier is lit at six.\n\n## Oil\n\nOne filling lasts nine hours."
+BIRDS = "# Birds\n\nHerons nest in the old willow behind the boathouse.\n\nNobody may disturb them before June."
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    needed_chromium()
+    with served(tmp_path_factory.mktemp("console") / "data", API_KEYS=KEYS, CHAT="extractive:") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched(needed_chromium()) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def house(server: Server) -> Iterator[httpx.Client]:
+    """Talk to the API as the admin of a tenant that has two documents."""
+    with server.client(headers={"X-API-Key": ADMIN}) as client:
+        ingested(
+            client,
+            [
+                {"source": "manual", "path": "lamp.md", "title": "The lamp", "tags": ["light"], "text": LAMP},
+                {"source": "nature", "path": "birds.md", "title": "Birds", "text": BIRDS},
+            ],
+        )
+        yield client
+
+
+@pytest.fixture(scope="module")
+def attacked(server: Server) -> list[str]:
+    with server.client(headers={"X-API-Key": ATTACKED}) as client:
+        ids = ingested(client, hostile_documents(HOSTILE_DOCUMENTS))
+        name = "<img src=x onerror=window.ran=1>.pdf"
+        client.post("/rag/ingest/upload", files={"file": (name, BROKEN)}, data={"source": "<svg onload=window.ran=1>"})
+    return ids
+
+
+@pytest.fixture(scope="module")
+def sessions(server: Server) -> dict[str, Any]:
+    """Return the cookies of each key: signing in is one test, the others have done it."""
+    cookies = {}
+    for key in (ADMIN, ATTACKED, "key-of-the-reader"):
+        with server.client() as client:
+            reply = client.post("/console/session", json={"key": key}, headers={"Sec-Fetch-Site": "same-origin"})
+            name, _, value = reply.headers["set-cookie"].partition(";")[0].partition("=")
+            cookies[key] = {"name": name, "value": value, "url": server.url}
+    return cookies
+
+
+def contexts(browser: Browser, server: Server, cookie: Any, *args: Any) -> BrowserContext:
+    context = opened(browser, *args, base_url=server.url)
+    context.add_cookies([cookie])
+    return context
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server, sessions: dict[str, Any], house: httpx.Client) -> Iterator[Page]:
+    """Give a page of the admin's; nothing may go wrong in it."""
+    context = contexts(browser, server, sessions[ADMIN])
+    watched = Watched(context.new_page())
+    yield watched.page
+    context.close()
+    assert watched.wrong == []
+    assert [url for url in watched.asked if not url.startswith(server.url)] == []
+
+
+def test_a_question_is_answered_and_its_citation_opens_the_marked_passage(page: Page) -> None:
+    page.goto("/")
+    page.get_by_label("Your question").fill("How long does one filling of oil last?")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".answer")).to_contain_text("One filling lasts nine hours")
+    page.locator(".answer .cite").first.click()
+
+    expect(page).to_have_url(re.compile(r"/documents/[0-9a-f-]{36}\?chunk="))
+    expect(page.locator(".chunk.hit")).to_contain_text("One filling lasts nine hours")
+    expect(page.locator(".chunk.hit")).to_be_focused()
+    page.go_back()
+    expect(page.locator(".answer")).to_contain_text("One filling lasts nine hours")
+
+
+def test_a_question_is_asked_of_the_chosen_source_alone(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("button", name="Choose…").click()
+    page.get_by_role("group", name="Sources").get_by_role("checkbox", name=re.compile("nature")).check()
+    page.get_by_role("button", name="Done").click()
+
+    with page.expect_request("**/chat") as asked:
+        page.get_by_label("Your question").fill("How long does one filling of oil last?")
+        page.keyboard.press("Enter")
+
+    assert json.loads(asked.value.post_data or "")["ragFilters"] == {"source": ["nature"]}
+    expect(page.locator(".answer")).not_to_contain_text("nine hours")
+
+
+def test_a_search_marks_words_explains_and_filters_by_a_click(page: Page) -> None:
+    page.goto("/search")
+    page.get_by_label("Search your documents").fill("willow herons")
+
+    first = page.locator(".passage").first
+    expect(first.locator("mark")).to_have_text(["Herons", "willow"])
+    first.get_by_text("Why this passage?").click()
+    expect(first.locator(".why")).to_contain_text(re.compile(r"Words: place 1 of its ranking, BM25 \d"))
+    first.get_by_role("button", name="nature").click()
+    expect(page).to_have_url(re.compile(r"q=willow.herons&source=nature"))
+    expect(page.locator(".passage")).to_have_count(1)
+    page.reload()
+    expect(page.locator(".passage")).to_have_count(1)
+
+
+def test_files_are_added_with_their_progress(page: Page, house: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "kite <b>.md").write_text("# Kite\n\nA kite needs wind.")
+    (tmp_path / "broken.pdf").write_bytes(BROKEN)
+    page.goto("/documents")
+    page.get_by_label("into").fill("attic")
+    page.get_by_label("Files to add").set_input_files([tmp_path / "kite <b>.md", tmp_path / "broken.pdf"])
+
+    uploads = page.locator(".uploads li")
+    expect(uploads.filter(has_text="kite <b>.md")).to_contain_text("Searchable after", timeout=30_000)
+    expect(uploads.filter(has_text="broken.pdf")).to_have_class("bad", timeout=30_000)
+    expect(page.locator(".document").filter(has_text="attic / kite <b>.md")).to_be_visible()
+    assert [item["source"] for item in house.get("/rag/documents?q=kite").json()["items"]] == ["attic"]
+
+
+def test_a_deletion_can_be_taken_back_and_is_sent_when_its_time_is_over(page: Page, house: httpx.Client) -> None:
+    (gone,) = ingested(house, [{"source": "manual", "path": "gone.md", "title": "Gone soon", "text": "Soon."}])
+    page.clock.install()
+    page.goto("/documents?q=gone")
+    row = page.locator(".document").filter(has_text="Gone soon")
+
+    row.get_by_role("button", name="Delete").click()
+    expect(page.locator(".notice")).to_contain_text("will be deleted in 8 s")
+    page.get_by_role("button", name="Take it back").click()
+    page.clock.run_for(20_000)
+    expect(row).to_be_visible()
+    assert house.get(f"/rag/documents/{gone}").json()["state"] == "ready"
+
+    row.get_by_role("button", name="Delete").click()
+    expect(row).to_have_class("document leaving")
+    with page.expect_response(lambda reply: reply.request.method == "DELETE"):
+        page.clock.run_for(9000)
+    expect(row).to_have_count(0)
+    assert house.get(f"/rag/documents/{gone}").json()["state"] == "deleted"
+
+
+def test_a_deletion_is_sent_when_the_page_is_left(page: Page, house: httpx.Client) -> None:
+    (gone,) = ingested(house, [{"source": "manual", "path": "left.md", "title": "Left behind", "text": "Left."}])
+    page.goto("/documents?q=left")
+    page.get_by_role("button", name="Delete Left behind").click()
+    page.goto("about:blank")
+
+    deadline = time.monotonic() + 60
+    while house.get(f"/rag/documents/{gone}").json()["state"] != "deleted":
+        assert time.monotonic() < deadline, "the deletion was never sent"
+        page.wait_for_timeout(50)  # another process; there is nothing to await
+
+
+def test_a_document_shows_its_chunks_its_way_and_its_details(page: Page, house: httpx.Client) -> None:
+    page.goto("/documents")
+    page.get_by_role("link", name="The lamp").click()
+
+    expect(page.locator("h1")).to_have_text("The lamp")
+    expect(page.locator(".chunk").first).to_contain_text("The lamp on the pier is lit at six.")
+    expect(page.locator(".timeline")).to_contain_text(re.compile("Received.*Searchable.*after", re.DOTALL))
+    expect(page.locator("dl")).to_contain_text("#light")
+
+
+def test_characters_beyond_the_basic_plane_move_no_chunk(page: Page, house: httpx.Client) -> None:
+    text = "# \U0001f6a2 Ship\n\n" + "\n\n".join(
+        f"\U0001f6a2 {'Nothing new. ' * 40}Day {day} ends." for day in range(4)
+    )
+    (id_,) = ingested(house, [{"source": "manual", "path": "ship.md", "text": text}])
+    page.goto(f"/documents/{id_}")
+
+    shown = page.locator(".chunk")
+    expect(shown.last).to_contain_text("Day 3 ends.")
+    whole = " ".join(" ".join(shown.all_inner_texts()).split())
+    assert [whole.count(f"Day {day} ends.") for day in range(4)] == [1] * 4
+    assert page.locator(".between").count() == 0
+
+
+def test_the_overview_and_the_generation_show_what_is_there(page: Page) -> None:
+    page.goto("/overview")
+    expect(page.locator(".tile").first).to_contain_text(re.compile(r"\d+\s*searchable"))
+    expect(page.locator(".health")).to_contain_text("Store")
+    page.get_by_role("link", name="Generations").click()
+    expect(page.locator(".generation")).to_contain_text("384 numbers")
+
+
+def test_a_dead_letter_is_read_sent_again_and_dropped(page: Page, house: httpx.Client) -> None:
+    house.post("/rag/ingest/upload", files={"file": ("torn.pdf", BROKEN)})
+    page.goto("/dead-letters")
+    letter = page.locator(".letter").filter(has_text="torn.pdf")
+    letter.get_by_text("The record").click()
+    expect(letter.locator(".record")).to_contain_text("Download the value")
+
+    letter.get_by_role("button", name="Send again").click()
+    expect(page.locator(".notice").first).to_contain_text(re.compile("sent", re.IGNORECASE))
+    page.reload()
+    letter.get_by_role("button", name="Drop").click()
+    letter.get_by_role("button", name="Drop it for good?").click()
+
+    expect(page.locator(".notice").first).to_contain_text("Dropped")
+    expect(letter).to_have_count(0)
+
+
+def test_keys_are_enough(page: Page) -> None:
+    page.goto("/search")
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("/")
+    page.keyboard.type("lamp oil")
+    expect(page.locator(".passage")).not_to_have_count(0)
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.textContent.trim().slice(0, 20)"))
+
+    assert {"Skip to the page", "The lamp", "Why this passage?", "Sign out"} - {"Sign out"} <= reached
+
+
+def test_a_person_signs_in_and_sees_what_the_key_may(browser: Browser, server: Server, house: httpx.Client) -> None:
+    context = opened(browser, base_url=server.url)
+    page = context.new_page()
+    page.goto("/documents")
+    page.get_by_label("API key").fill("not-a-key-at-all")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_have_text("That key is not known here.")
+    page.get_by_label("API key").fill("key-of-the-reader")
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.locator(".document").first).to_be_visible()
+    expect(page.get_by_role("button", name="Add files")).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile(r"^Delete\b"))).to_have_count(0)
+    expect(page.get_by_role("link", name="Dead letters")).to_be_hidden()
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert context.cookies() == []
+    context.close()
+
+
+def views(ids: list[str]) -> list[str]:
+    return [
+        "/",
+        "/search?q=harbour+says",
+        "/documents",
+        f"/documents/{ids[0]}",
+        "/overview",
+        "/generations",
+        "/dead-letters",
+    ]
+
+
+def settled(page: Page, path: str) -> None:
+    page.goto(path)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    shown = {"search": ".passage", "documents": ".document, .chunk", "overview": ".tile", "dead-letters": ".letter"}
+    wanted = shown.get(path.strip("/").partition("?")[0].partition("/")[0])
+    if wanted:
+        expect(page.locator(wanted).first).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_hostile_documents_run_nothing_and_break_no_page(
+    browser: Browser, server: Server, sessions: dict[str, Any], attacked: list[str], size: tuple[int, int]
+) -> None:
+    context = contexts(browser, server, sessions[ATTACKED], size)
+    watched = Watched(context.new_page())
+    page = watched.page
+    broken = {}
+    # Every kind of document is shown whole, and in every list.
+    for path in [*views(attacked), *(f"/documents/{id_}" for id_ in attacked[1:13])]:
+        settled(page, path)
+        if path == "/dead-letters":
+            page.get_by_text("The record").first.click()
+            expect(page.locator(".record pre").first).to_be_visible()
+        if (seen := page.evaluate(BEYOND)) != {"out": [], "scrolls": 0, "ran": None}:
+            broken[path] = seen
+    page.goto("/")
+    page.get_by_label("Your question").fill("What does the harbour say?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".sources .passage, .answer p:not(.waiting)").first).to_be_visible()
+    if (seen := page.evaluate(BEYOND)) != {"out": [], "scrolls": 0, "ran": None}:
+        broken["answer"] = seen
+    context.close()
+
+    assert broken == {}
+    assert watched.wrong == []
+    assert [url for url in watched.asked if not url.startswith(server.url)] == []
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk", "phone"])
+def test_axe_finds_nothing_serious(
+    browser: Browser,
+    server: Server,
+    sessions: dict[str, Any],
+    attacked: list[str],
+    size: tuple[int, int],
+    scheme: Scheme,
+) -> None:
+    context = contexts(browser, server, sessions[ATTACKED], size, scheme)
+    page = context.new_page()
+    found = {}
+    for path in views(attacked):
+        settled(page, path)
+        report = Axe().run(page).response
+        serious = [
+            (each["id"], [node["target"] for node in each["nodes"]][:3])
+            for each in report["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+        if serious:
+            found[path] = serious
+    context.close()
+
+    assert found == {}
