@@ -23,7 +23,7 @@ PYTEST ?= -n $(if $(CI),2,3) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo test unit fmt docs lint types servers chaos mutants bench eval lock clean
+.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos mutants bench eval lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -48,6 +48,9 @@ fmt: $(DEV) ## format the code and mend what ruff can mend
 
 docs: $(DEV) ## write the generated parts of the pages anew: settings, targets, decisions, what the commands print
 	@exec $(PY) -m tests.docs.readme
+
+screenshots: $(DEV) ## take the pictures of the console anew (needs Chromium): make screenshots ALL=yes for every scheme
+	@exec $(PY) -m tests.screenshots
 
 lint: $(DEV) ## ruff and the import contracts
 	$(call quietly,ruff,$(PY) -m ruff check . && $(PY) -m ruff format --check .)

@@ -55,7 +55,7 @@ export default function deadLetters(main, app) {
     }
     load();
   };
-  fill(main, h("section", {}, h("div", { class: "row apart" }, h("h1", {}, "Dead letters"), all), told, h("div", { class: "toolbar" }, stage), list));
+  fill(main, h("section", { class: "dead-letters" }, h("div", { class: "row apart" }, h("h1", {}, "Dead letters"), all), told, h("div", { class: "toolbar" }, stage), list));
   const wanted = app.params.get("stage");
   if (wanted) {
     stage.append(h("option", { value: wanted }, wanted));

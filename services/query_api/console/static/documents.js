@@ -106,7 +106,7 @@ function row(each, app, reload) {
       "div",
       { class: "grow" },
       h("div", { class: "row" }, dot(stands), h("a", { class: "title cut", href: `/documents/${each.documentId}`, dir: "auto" }, each.title || each.path || "Erased document"), stands === "searchable" ? null : badge(stands)),
-      h("p", { class: "muted about" }, h("span", { class: "cut", dir: "auto" }, each.path ? `${each.source} / ${each.path}` : each.documentId), gone ? null : h("span", { class: "fixed" }, plural(each.chunkCount, "chunk")), h("span", { class: "fixed" }, when(each.updatedAt))),
+      h("p", { class: "muted about" }, h("span", { class: "cut", dir: "auto" }, each.path ? `${each.source} / ${each.path}` : each.documentId), each.chunkCount ? h("span", { class: "fixed" }, plural(each.chunkCount, "chunk")) : null, h("span", { class: "fixed" }, when(each.updatedAt))),
       each.error ? h("p", { class: "error", dir: "auto" }, each.error) : null,
     ),
     gone || !app.may("ingest") ? null : button,

@@ -1,0 +1,84 @@
+"""Writes docs/images: each page of the console with the sample library. `make screenshots`; ALL=yes for every scheme."""
+
+import io
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import httpx
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from tests.e2e.browser import DESK, PHONE, Scheme, chromium, launched, opened
+from tests.e2e.harness import Server, served
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs/images"
+SHOWN: tuple[tuple[str, tuple[int, int], Scheme], ...] = (("desk", DESK, "light"), ("phone", PHONE, "dark"))
+OTHERS: tuple[tuple[str, tuple[int, int], Scheme], ...] = (("desk", DESK, "dark"), ("phone", PHONE, "light"))
+SAMPLES = 12
+QUESTION = "How long does one winding of the clockwork last?"
+
+
+def main() -> None:
+    """Write the pictures anew."""
+    executable = chromium()
+    if executable is None:
+        sys.exit("no Chromium on the path: apt install chromium, or set SLUICE_TEST_CHROMIUM")
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(folder) / "data", SAMPLES="on", CHAT="extractive:") as server,
+        launched(executable) as browser,
+    ):
+        passage = _loaded(server)
+        for name, size, scheme in SHOWN + (OTHERS if os.environ.get("ALL") else ()):
+            context = opened(browser, size, scheme, base_url=server.url)
+            page = context.new_page()
+            for view in ("ask", "search", "documents", "document", "overview", "generations", "dead-letters"):
+                _open(page, view, passage)
+                _write(page, FOLDER / f"{view}-{name}-{scheme}.png")
+            context.close()
+
+
+def _loaded(server: Server) -> str:
+    """Return the address of a passage, once the samples are there, and something that can't be read."""
+    with server.client() as client:
+        while client.get("/rag/stats").json()["documents"]["created"] < SAMPLES:
+            client.get("/rag/documents")
+        client.post("/rag/ingest/upload", files={"file": ("timetable-1911.pdf", b"%PDF-1.7 torn")})
+        return _passage(client)
+
+
+def _passage(client: httpx.Client) -> str:
+    found = client.post("/rag/search", json={"query": QUESTION, "topK": 1}).json()["results"][0]["metadata"]
+    return f"/documents/{found['documentId']}?chunk={found['chunkId']}"
+
+
+def _open(page: Page, view: str, passage: str) -> None:
+    if view == "ask":
+        page.goto("/")
+        page.get_by_label("Your question").fill(QUESTION)
+        page.keyboard.press("Enter")
+        expect(page.locator(".sources .passage").first).to_be_visible()
+        page.mouse.move(0, 0)
+    elif view == "search":
+        page.goto("/search?q=tickets+for+the+boat")
+        page.locator(".why summary").first.click()
+    else:
+        page.goto(passage if view == "document" else f"/{view}")
+    shown = {"documents": ".document", "document": ".chunk.hit", "overview": ".tile", "dead-letters": ".letter"}
+    if view in shown:
+        expect(page.locator(shown[view]).first).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+
+
+def _write(page: Page, file: Path) -> None:
+    """Write what the page shows in 256 colours: a fifth of the size, and nobody sees it."""
+    picture = Image.open(io.BytesIO(page.screenshot(animations="disabled")))
+    picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, optimize=True)
+    print(f"{file.relative_to(FOLDER.parents[1])}  {file.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
