@@ -1,4 +1,4 @@
-"""Writes docs/images: each page of the console with the sample library. `make screenshots`; ALL=yes for every scheme."""
+"""Pictures of the console for docs/images. `make screenshots`, ALL=yes for both schemes."""
 
 import io
 import os

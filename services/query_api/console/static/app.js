@@ -163,4 +163,10 @@ addEventListener("keydown", (event) => {
   field.focus();
 });
 
-show(false);
+/** Show the page. A link from another site brings no strict cookie; a request of the page's own does. */
+async function begin() {
+  if (session.keys && !session.signedIn) session = await get("/console/session").catch(() => session);
+  show(false);
+}
+
+begin();

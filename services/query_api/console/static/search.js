@@ -10,7 +10,6 @@ const MODES = [
   ["dense", "Meaning", "Passages that say the same in other words"],
   ["sparse", "Words", "Passages with the same words"],
 ];
-const LEGS = { dense: ["Meaning", "cosine"], sparse: ["Words", "BM25"] };
 const STEP = 10;
 
 export default function search(main, app) {
@@ -124,18 +123,17 @@ function hit(found, words, add) {
   );
 }
 
+/** Return the figures that the score is made of. */
 function why(found) {
-  const legs = Object.entries(found.explain).filter(([, leg]) => leg && typeof leg === "object" && "rank" in leg);
-  const sentence = ([name, leg]) => {
-    const [label, unit] = LEGS[name] ?? [name, "score"];
-    return h("li", {}, h("strong", {}, label), `: place ${leg.rank} of its ranking, ${unit} ${Number(leg.score).toFixed(2)}`);
-  };
-  const missing = Object.keys(LEGS).filter((name) => !(name in found.explain));
+  const { cosine, bm25, coverage, ranks = {} } = found.explain;
+  const place = (leg) => (ranks[leg] ? `place ${ranks[leg]} of its ranking` : "not among its best");
+  const line = (name, figures, leg) => h("li", {}, h("strong", {}, name), `: ${[place(leg), ...figures].filter(Boolean).join(", ")}`);
+  const figure = (label, value) => (typeof value === "number" ? `${label} ${value.toFixed(2)}` : null);
   return h(
     "details",
     { class: "why" },
     h("summary", {}, "Why this passage?"),
-    h("ul", {}, legs.map(sentence), legs.length ? missing.map((name) => h("li", { class: "muted" }, h("strong", {}, LEGS[name][0]), ": not among its best, or not asked")) : null),
-    h("p", { class: "muted" }, `Together they make the score ${found.score.toFixed(2)}, from 0 to 1.`),
+    h("ul", {}, line("Meaning", [figure("cosine", cosine)], "dense"), line("Words", [figure("BM25", bm25), typeof coverage === "number" ? `${Math.round(100 * coverage)} % of the query's words` : null], "sparse")),
+    h("p", { class: "muted" }, `The score ${found.score.toFixed(2)} rests on the query and this passage alone: it can be compared with the scores of other searches.`),
   );
 }
