@@ -81,6 +81,15 @@ class Aging(Protocol):
         ...
 
 
+@runtime_checkable
+class Weighed(Protocol):
+    """A log whose file is ours, so that it can say what each topic takes of it."""
+
+    async def topic_bytes(self) -> dict[str, int]:
+        """Return the bytes of each topic's records: keys, values and headers. Raises Unavailable."""
+        ...
+
+
 class Publish(Protocol):
     """Appends one record; `shared.log.publish` is it, bound to a broker."""
 

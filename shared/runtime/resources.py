@@ -24,6 +24,7 @@ from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.log.publish import publish
+from shared.runtime.growth import Growth
 from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
 from shared.settings import ConfigurationError, Settings
@@ -194,8 +195,9 @@ async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: 
     )
     await index.warm()
     registry = CollectorRegistry()
-    watching = asyncio.create_task(LoopLag(registry).watch())
-    stack.callback(watching.cancel)
+    for watch in (LoopLag(registry).watch(), Growth(registry, log, store).watch()):
+        watching = asyncio.create_task(watch)
+        stack.callback(watching.cancel)
     return Resources(
         settings=settings,
         registry=registry,

@@ -65,7 +65,7 @@ HARMLESS = {
     "Aging", "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "Gate",
     "HasLogPosition",
     "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
-    "TokenCounter", "Uploads", "VerifyProgress",
+    "TokenCounter", "Uploads", "VerifyProgress", "Weighed",
 }  # fmt: skip
 # A server calls them nowhere so far, or once a day.
 UNUSED = {"Store.drop_collection", "Store.set_payload", "Blobs.delete", "BlobInventory.remove"}

@@ -27,6 +27,9 @@ Verdict = Literal["ok", "warning", "failed"]
 
 PYTHON_NEEDED: Final = (3, 11)
 SPACE_NEEDED: Final = 500 * 1000**2  # bytes: a log, an index and blobs of some ten thousand pages
+ROOM_TO_REWRITE: Final = 1.5  # sizes of the store
+MANY_POINTS: Final = 500_000  # search is exact: its time grows with them
+LARGE_LOG: Final = 20 * 1000**3  # bytes
 CONNECT_S: Final = 3.0
 BUCKET_S: Final = 10.0
 _PORTS: Final = {
@@ -63,6 +66,7 @@ def examine() -> Iterator[Check]:
     yield folder(settings.data)
     yield space(settings.data)
     yield door(settings)
+    yield from growth(settings)
     yield weights(settings.embedder)
     for variable, setting in (
         ("SLUICE_LOG", settings.log),
@@ -130,6 +134,33 @@ def door(settings: Settings) -> Check:
         found=f"{found}, but is not ready: {'; '.join(troubles)}",
         fix="mend the part named; the server goes on by itself",
     )
+
+
+def growth(settings: Settings) -> Iterator[Check]:
+    """Yield whether one machine is being outgrown; nothing where no server tells what its files hold."""
+    try:
+        with Client() as client:
+            live, dead, store, log = (
+                client.metric(f"sluice_{name}")
+                for name in ("store_live_points", "store_dead_points", "store_bytes", "log_bytes")
+            )
+    except (CommandError, ConfigurationError):  # `door` has said so
+        return
+    if not live:
+        return
+    found = (
+        f"{live:,.0f} points and {dead:,.0f} dead ones in {store / 1000**3:.1f} GB, "
+        f"a log of {log / 1000**3:.1f} GB; blobs: /metrics"
+    )
+    free = shutil.disk_usage(_nearest(settings.data)).free
+    if free < ROOM_TO_REWRITE * store:
+        fix = f"free {(ROOM_TO_REWRITE * store - free) / 1000**3:.1f} GB more: the store needs room to drop dead points"
+        yield Check(name="growth", verdict="warning", found=found, fix=fix)
+    elif live > MANY_POINTS or log > LARGE_LOG:
+        fix = "move to Kafka and a Qdrant server before searches get slow: docs/sizes.md"
+        yield Check(name="growth", verdict="warning", found=found, fix=fix)
+    else:
+        yield Check(name="growth", verdict="ok", found=found)
 
 
 def _port(settings: Settings, answer: str) -> Check:

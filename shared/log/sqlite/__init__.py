@@ -133,6 +133,10 @@ class SqliteLog:
         """Return how many ms have passed since the first upkeep. See `shared.log.Aging`."""
         return await self._storage.tick()
 
+    async def topic_bytes(self) -> dict[str, int]:
+        """Return the bytes of each topic's records. See `shared.log.Weighed`."""
+        return await asyncio.to_thread(upkeep.topic_bytes, self._storage, self._connect)
+
     async def ahead_ms(self) -> int:
         """Return by how much the newest record's time is ahead of the clock. See `shared.log.Stamping`."""
         newest: int = await self._storage.read(

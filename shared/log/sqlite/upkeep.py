@@ -27,6 +27,12 @@ WITH last AS MATERIALIZED (
 SELECT offset FROM record
 WHERE partition = :partition AND key IS NOT NULL AND offset NOT IN (SELECT offset FROM last)
 """
+_TOPIC_BYTES = """
+SELECT topic.name, coalesce(sum(length(value)), 0) + coalesce(sum(length(record.key)), 0)
+    + coalesce(sum(length(headers)), 0)
+FROM topic JOIN partition ON partition.topic = topic.id LEFT JOIN record ON record.partition = partition.id
+GROUP BY topic.id
+"""
 _OLD_TOMBSTONES = """
 WITH last AS MATERIALIZED (
     SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
@@ -136,6 +142,20 @@ async def give_room_back(storage: Storage) -> None:
     for _ in range(0, await storage.maintain(checkpoint), _FREE_PAGES):
         await storage.maintain(vacuum)
     await storage.maintain(checkpoint)
+
+
+def topic_bytes(storage: Storage, connect: Connect) -> dict[str, int]:
+    """Return the bytes of each topic's records: keys, values and headers.
+
+    Raises:
+        LogUnavailable: the file can't be read now.
+    """
+    # On a connection of its own: it reads an entry of each record.
+    try:
+        with closing(open_reader(storage.path, connect)) as connection:
+            return dict(connection.execute(_TOPIC_BYTES))
+    except sqlite3.Error as error:
+        raise unavailable(storage.path, error) from error
 
 
 async def keep_up(storage: Storage, connect: Connect) -> None:

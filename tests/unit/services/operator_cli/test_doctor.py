@@ -70,6 +70,40 @@ def test_a_running_sluice_is_found_and_its_troubles_with_it(wire: Wire) -> None:
     assert ill.found.endswith("but is not ready: store: it is away")
 
 
+@pytest.mark.parametrize(
+    ("live", "log", "verdict", "fix"),
+    [
+        (100, 10, "ok", None),
+        (doctor.MANY_POINTS + 1, 10, "warning", "move to Kafka and a Qdrant server"),
+        (100, doctor.LARGE_LOG + 1, "warning", "move to Kafka and a Qdrant server"),
+    ],
+)
+def test_one_machine_that_is_outgrown_is_told_in_time(
+    wire: Wire, live: int, log: int, verdict: str, fix: str | None
+) -> None:
+    lines = [
+        f'sluice_store_live_points{{collection="chunks"}} {live}',
+        'sluice_store_dead_points{collection="chunks"} 40',
+        'sluice_store_bytes{collection="chunks"} 1000000',
+        f'sluice_log_bytes{{topic="documents.submitted"}} {log}',
+    ]
+    wire.answers("GET", "/metrics", "\n".join(lines).encode())
+
+    (check,) = doctor.growth(Settings())
+
+    assert (check.verdict, check.fix and check.fix[:33]) == (verdict, fix)
+    assert f"{live:,} points and 40 dead ones" in check.found
+
+
+def test_a_store_that_has_no_room_to_be_rewritten_is_told(wire: Wire) -> None:
+    wire.answers("GET", "/metrics", b"sluice_store_live_points 5\nsluice_store_bytes 1e18")
+
+    (check,) = doctor.growth(Settings())
+
+    assert check.verdict == "warning"
+    assert "the store needs room to drop dead points" in (check.fix or "")
+
+
 def test_another_server_on_the_port_is_no_sluice(wire: Wire) -> None:
     wire.answers("GET", "/", {"hello": "world"})
     wire.answers("GET", "/readyz", {})
