@@ -18,7 +18,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api.answer import chat, query, rate_limit
+from services.query_api.answer import chat, context, query, rate_limit
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import dify, ollama, open_webui, openai, responses, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
@@ -155,6 +155,8 @@ def make_api(parts: ApiParts) -> Litestar:
         views.rag_document_text,
         events.rag_document_events,
         search.rag_search,
+        search.rag_search_batch,
+        context.rag_context,
         query.rag_query,
         chat.chat,
         dead_letters.ops_dead_letters,

@@ -207,6 +207,10 @@ class Answering:
             else:
                 return
 
+    async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
+        """Return the passages that may be used for an answer, best first: those that pass the relevance gate."""
+        return await self._searched(tenant, question, retrieval, retrieval.where, retrieval.top_k)
+
     def _chosen(self, request: AnswerRequest) -> tuple[ChatModel, ...]:
         try:
             return self._models.chosen(request.model, request.target)

@@ -35,16 +35,26 @@ class ApiRequest(Request[Caller, None, State]):
         if kind == FORM and not data.lstrip().startswith(b"{"):
             return form_object(data)
         if kind in ("", FORM, "application/json") or kind.endswith("+json"):
-            return parse_json(data)
+            return given(parse_json(data))
         raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
 
 
-def body_of(value: Any, kind: type[S]) -> S:
-    """Return the plain values as a body of its kind, or raise the 400 that names what is wrong."""
+def given(value: Any) -> Any:
+    """Return a body without its fields that are null: null means not given, as many clients send it."""
+    if not isinstance(value, dict):
+        return value
+    return {name: field for name, field in value.items() if field is not None}
+
+
+def body_of(value: Any, kind: type[S], within: str = "") -> S:
+    """Return the plain values as a body of its kind, or raise the 400 that names what is wrong, and `within` what."""
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(given(value), kind, strict=False)
     except msgspec.ValidationError as error:
-        raise of_contract(error) from None
+        problem = of_contract(error)
+        if within:
+            raise Problem(problem.status, f"{within}: {problem.sentence}", code=problem.code) from None
+        raise problem from None
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:

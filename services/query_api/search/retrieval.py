@@ -5,8 +5,9 @@ docs/correctness.md, section 4; docs/adr/0061-a-score-that-compares.md.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -60,6 +61,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     score: float  # 0..1: how likely the passage answers the query; comparable between searches
     metadata: dict[str, Any]
     explanation: Explanation
+
+
+class Expanded(msgspec.Struct, frozen=True):
+    """A passage together with its neighbours."""
+
+    text: str
+    start: int  # offset in the document's text
+    end: int
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +134,21 @@ class Retriever:
             store_ms=_ms(searched - embedded),
             fuse_ms=_ms(ended - searched),
         )
+
+    async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
+        """Return each hit joined with so many chunks before and after it, of the same version of its document."""
+        return await asyncio.gather(*(self._expanded(hit, neighbours) for hit in hits))
+
+    async def _expanded(self, hit: Found, neighbours: int) -> Expanded:
+        order, version = hit.metadata["chunkOrder"], hit.metadata["version"]
+        first = max(0, order - neighbours)
+        async with self._patience("the store"):
+            chunks = await self._index.chunks_page(
+                hit.metadata["documentId"], version, start=first, limit=order + neighbours + 1 - first
+            )
+        found = [Expanded(chunk["text"], chunk["metadata"]["start"], chunk["metadata"]["end"]) for chunk in chunks]
+        own = Expanded(hit.text, hit.metadata["start"], hit.metadata["end"])
+        return joined(found if own in found else [own])  # else the document changed meanwhile
 
     @asynccontextmanager
     async def _patience(self, part: str) -> AsyncIterator[None]:
@@ -225,6 +249,15 @@ def _explanation(fused: FusedHit, place: int, compared: Features, *, by_words: b
         fused=place,
         coverage=compared.coverage,
     )
+
+
+def joined(chunks: Sequence[Expanded]) -> Expanded:
+    """Return neighbouring chunks as one passage. Between them is only white space, which the chunks leave out."""
+    text = chunks[0].text
+    for before, chunk in pairwise(chunks):
+        gap = chunk.start - before.end
+        text += ("" if gap <= 0 else " " if gap == 1 else "\n\n") + chunk.text
+    return Expanded(text, chunks[0].start, chunks[-1].end)
 
 
 class _Candidates(msgspec.Struct, frozen=True):

@@ -1,6 +1,9 @@
 """Search over HTTP."""
 
-from typing import Any
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
@@ -9,11 +12,18 @@ from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
 from services.query_api.http.problems import invalid
-from services.query_api.http.request import ApiRequest, parse_json
+from services.query_api.http.request import ApiRequest, body_of, parse_json
+from services.query_api.search.arranging import by_document, diverse, of_each_document
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import Gate, GateMode, usable
-from services.query_api.search.retrieval import Explanation, Mode, Retriever, Score, TopK
+from services.query_api.search.retrieval import DEPTH, Expanded, Explanation, Found, Mode, Retriever, Score, TopK
 from shared.store import Filter
+
+MOST = 1000  # hits that pages may reach
+MOST_QUERIES = 32  # of one batch
+AT_ONCE = 4  # searches of one batch
+MOST_EXPANDED = 100  # hits that are read together with their neighbours
+WIDER = 5  # times as many hits are looked at as are asked for, where only some of them are shown
 
 
 class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -21,10 +31,15 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     query: str
     top_k: TopK = 5
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=MOST, description="How many results to pass over.")] = 0
     filters: dict[str, Any] | str | None = None
     mode: Mode = "hybrid"
     min_score: Score = 0.0  # the relevance gate: without it every hit is shown
     gate: GateMode = "each"
+    per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # results of one document, at most
+    group_by: Literal["document"] | None = None  # then topK and offset count documents
+    diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # how much likeness to better results counts
+    expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbours on each side that are read along
     explain: bool = False
 
 
@@ -34,7 +49,19 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     score: float
     metadata: dict[str, Any]
+    expanded: Expanded | None = None
     explain: Explanation | None = None
+
+
+class SearchGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The results of one document."""
+
+    document_id: str
+    title: str | None
+    source: str
+    path: str
+    score: float  # of the best result
+    results: list[SearchHit]
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -46,11 +73,24 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The results, best first."""
+    """The results, best first; `groups` instead where they were asked for by document."""
 
     results: list[SearchHit]
+    groups: list[SearchGroup] | None = None
     warnings: list[str] = []
     timings: Timings | None = None
+
+
+class SearchBatchBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Several searches."""
+
+    queries: Annotated[list[dict[str, Any]], msgspec.Meta(min_length=1, max_length=MOST_QUERIES)]
+
+
+class SearchBatchReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply to each search, in order."""
+
+    replies: list[SearchReply]
 
 
 def question_of(value: str, field: str) -> str:
@@ -74,25 +114,84 @@ async def rag_search(
     data: JSONBody[SearchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> SearchReply:
     """Find passages of the indexed documents by meaning and by words."""
+    return await _replied(retriever, request.user.tenant, data, filters_of(data.filters))
+
+
+@post("/rag/search/batch", operation_id="rag_search_batch", guards=[needs("query")], status_code=200)
+async def rag_search_batch(
+    data: JSONBody[SearchBatchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
+) -> SearchBatchReply:
+    """Search several times at once; all of the queries are checked before the first one is searched."""
+    searches = []
+    for number, item in enumerate(data.queries):
+        body = body_of(item, SearchBody, f"queries[{number}]")
+        question_of(body.query, f"queries[{number}].query")
+        searches.append((body, filters_of(body.filters, f"queries[{number}].filters")))
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def search(body: SearchBody, where: Filter) -> SearchReply:
+        async with turns:
+            return await _replied(retriever, request.user.tenant, body, where)
+
+    return SearchBatchReply(replies=await asyncio.gather(*(search(*each) for each in searches)))
+
+
+async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: Filter) -> SearchReply:
+    end = body.offset + body.top_k
+    if end > MOST:
+        raise invalid("offset", f"{body.offset} and topK {body.top_k} reach beyond the first {MOST} results")
+    picky = body.group_by is not None or body.per_document is not None or body.diversity > 0
     found = await retriever.search(
-        request.user.tenant,
-        question_of(data.query, "query"),
-        top_k=data.top_k,
-        where=filters_of(data.filters),
-        mode=data.mode,
+        tenant,
+        question_of(body.query, "query"),
+        top_k=min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end,
+        where=where,
+        mode=body.mode,
     )
+    hits = usable(found.hits, Gate(body.min_score, body.gate))
+    if body.group_by is not None:
+        groups = by_document(of_each_document(hits, body.per_document or 3))[body.offset : end]
+        hits = [hit for group in groups for hit in group]
+    else:
+        groups = None
+        if body.per_document is not None:
+            hits = of_each_document(hits, body.per_document)
+        if body.diversity > 0:
+            hits = diverse(hits[: 2 * DEPTH], body.diversity, end)
+        hits = hits[body.offset : end]
+    if body.expand and len(hits) > MOST_EXPANDED:
+        raise invalid("expand", f"is possible for {MOST_EXPANDED} results at most, not for {len(hits)}")
+    expanded = await retriever.expanded(hits, body.expand) if body.expand else [None] * len(hits)
+    shown = [
+        SearchHit(
+            text=hit.text,
+            score=hit.score,
+            metadata=hit.metadata,
+            expanded=around,
+            explain=hit.explanation if body.explain else None,
+        )
+        for hit, around in zip(hits, expanded, strict=True)
+    ]
     return SearchReply(
-        results=[
-            SearchHit(
-                text=hit.text,
-                score=hit.score,
-                metadata=hit.metadata,
-                explain=hit.explanation if data.explain else None,
-            )
-            for hit in usable(found.hits, Gate(data.min_score, data.gate))
-        ],
+        results=[] if groups is not None else shown,
+        groups=None if groups is None else _groups(groups, shown),
         warnings=found.warnings,
         timings=Timings(embed_ms=found.embed_ms, store_ms=found.store_ms, fuse_ms=found.fuse_ms)
-        if data.explain
+        if body.explain
         else None,
     )
+
+
+def _groups(groups: Sequence[Sequence[Found]], shown: Sequence[SearchHit]) -> list[SearchGroup]:
+    following = iter(shown)
+    return [
+        SearchGroup(
+            document_id=group[0].metadata["documentId"],
+            title=group[0].metadata.get("title"),
+            source=group[0].metadata["source"],
+            path=group[0].metadata["path"],
+            score=max(hit.score for hit in group),
+            results=list(itertools.islice(following, len(group))),
+        )
+        for group in groups
+    ]

@@ -1,0 +1,63 @@
+"""`/rag/context`: the passages for a question, as the prompt of an answer would have them."""
+
+from typing import Any
+
+import msgspec
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.answer.answering import Answering, Retrieval
+from services.query_api.http.auth import needs
+from services.query_api.http.request import ApiRequest
+from services.query_api.search.gate import GateMode
+from services.query_api.search.retrieval import Score, TopK
+from services.query_api.search.search import filters_of, question_of
+from shared.answers.prompt import context_block, shown
+
+
+class ContextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the context is for."""
+
+    query: str
+    top_k: TopK = 5
+    filters: dict[str, Any] | str | None = None
+    min_score: Score | None = None  # None: as the settings say
+    gate: GateMode | None = None
+
+
+class ContextDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage of the context."""
+
+    number: int  # the n of [n] in the context
+    text: str
+    title: str
+    score: float
+    metadata: dict[str, Any]
+
+
+class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The context, null where no passage may be used."""
+
+    context: str | None
+    documents: list[ContextDocument]
+
+
+@post("/rag/context", operation_id="rag_context", guards=[needs("query")], status_code=200)
+async def rag_context(
+    data: JSONBody[ContextBody], request: ApiRequest, answering: NamedDependency[Answering]
+) -> ContextReply:
+    """Return what a model would be shown with the question, for callers who ask a model of their own."""
+    retrieval = Retrieval(top_k=data.top_k, where=filters_of(data.filters), min_score=data.min_score, gate=data.gate)
+    passages = shown(await answering.passages(request.user.tenant, question_of(data.query, "query"), retrieval))
+    documents = [
+        ContextDocument(
+            number=passage.number,
+            text=passage.text,
+            title=passage.title,
+            score=passage.score,
+            metadata=passage.metadata,
+        )
+        for passage in passages
+    ]
+    return ContextReply(context=context_block(passages) if passages else None, documents=documents)

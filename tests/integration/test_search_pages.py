@@ -1,0 +1,145 @@
+"""Pages, groups, neighbours, variety, batches, and the context of a question."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.api import HERONS, LANTERN, ingested, problem
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PARAGRAPHS = [
+    f"Ferry number {n} leaves pier {n} at {n} o'clock, and comes back in the evening. " * 6 for n in range(1, 7)
+]
+
+
+async def searched(client: httpx.AsyncClient, query: str = "When does the ferry leave?", **how: Any) -> dict[str, Any]:
+    reply = await client.post("/rag/search", json={"query": query, **how})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+@pytest.mark.feature(133, 134, 137)
+async def test_pages_follow_each_other(client: httpx.AsyncClient) -> None:
+    for n in range(12):
+        await ingested(client, f"The ferry {n} leaves the pier.", path=str(n))
+
+    whole = (await searched(client, topK=12))["results"]
+    pages = [(await searched(client, topK=5, offset=offset))["results"] for offset in (0, 5, 10, 15)]
+
+    assert [len(page) for page in pages] == [5, 5, 2, 0]
+    assert [hit for page in pages for hit in page] == whole
+    assert problem(await client.post("/rag/search", json={"query": "x", "topK": 10, "offset": 995}), 400)
+
+
+async def test_results_of_one_document_are_limited_and_grouped(client: httpx.AsyncClient) -> None:
+    await ingested(client, "\n\n".join(PARAGRAPHS), path="long", title="Ferries")
+    await ingested(client, "One ferry leaves in summer only.", path="short")
+
+    limited = (await searched(client, topK=10, perDocument=2))["results"]
+    grouped = await searched(client, groupBy="document", topK=2, perDocument=3)
+    second = await searched(client, groupBy="document", topK=1, offset=1)
+
+    paths = [hit["metadata"]["path"] for hit in limited]
+    assert (paths.count("long"), paths.count("short")) == (2, 1)
+    assert grouped["results"] == []
+    assert {group["path"]: len(group["results"]) for group in grouped["groups"]} == {"long": 3, "short": 1}
+    for group in grouped["groups"]:
+        assert group["score"] == max(hit["score"] for hit in group["results"])
+        assert {hit["metadata"]["documentId"] for hit in group["results"]} == {group["documentId"]}
+    assert [group["path"] for group in second["groups"]] == [grouped["groups"][1]["path"]]
+
+
+async def test_a_hit_is_read_with_its_neighbours(client: httpx.AsyncClient) -> None:
+    text = "\n\n".join(PARAGRAPHS)
+    id_ = await ingested(client, text, path="long")
+    stored = (await client.get(f"/rag/documents/{id_}/text")).text
+
+    [hit] = (await searched(client, "Ferry number 4 leaves pier 4", topK=1, expand=1))["results"]
+    [first] = (await searched(client, "Ferry number 1 leaves pier 1", topK=1, expand=5))["results"]
+
+    around = hit["expanded"]
+    assert around["start"] < hit["metadata"]["start"] < hit["metadata"]["end"] < around["end"]
+    assert stored[around["start"] : around["end"]] == around["text"]
+    assert first["expanded"]["start"] == 0
+
+
+async def test_variety_puts_likenesses_back(client: httpx.AsyncClient) -> None:
+    for n in range(5):
+        await ingested(client, f"The ferry leaves the pier at nine, says poster {n}.", path=f"same{n}")
+    await ingested(client, "In winter no ferry leaves when the ice is thick.", path="other")
+
+    plain = (await searched(client, topK=3))["results"]
+    varied = (await searched(client, topK=3, diversity=0.7))["results"]
+
+    assert "other" not in [hit["metadata"]["path"] for hit in plain]
+    assert "other" in [hit["metadata"]["path"] for hit in varied]
+    assert varied[0] == plain[0]
+
+
+async def test_a_batch_answers_each_query_as_if_it_were_alone(client: httpx.AsyncClient) -> None:
+    await ingested(client, LANTERN, path="a")
+    await ingested(client, HERONS, path="b")
+    queries = [{"query": "lantern", "topK": 1}, {"query": "herons", "filters": {"path": "b"}}, {"query": "oil"}]
+
+    reply = await client.post("/rag/search/batch", json={"queries": queries})
+
+    alone = [(await client.post("/rag/search", json=query)).json() for query in queries]
+    assert reply.json() == {"replies": alone}
+    for bad, said in (
+        ([], "queries"),
+        ([{"query": "x"}, {"query": " "}], "queries[1].query"),
+        ([{"query": "x", "topK": 0}], "queries[0]: topK"),
+        ([{"query": "x", "filters": {"a": None}}], "queries[0].filters.a"),
+    ):
+        assert said in problem(await client.post("/rag/search/batch", json={"queries": bad}), 400)
+
+
+@pytest.mark.feature(184)
+async def test_the_context_is_what_a_prompt_would_have(client: httpx.AsyncClient) -> None:
+    await ingested(client, LANTERN, path="a", title="Pier")
+
+    found = (await client.post("/rag/context", json={"query": "When is the lantern lit?"})).json()
+    nothing = (await client.post("/rag/context", json={"query": "blorptang fizzwickle mortgage"})).json()
+
+    assert found["context"].startswith("[CONTEXT START]\n\n[1] Pier: ")
+    assert LANTERN.splitlines()[-1] in found["context"]
+    assert [(each["number"], each["title"]) for each in found["documents"]] == [(1, "Pier")]
+    assert nothing == {"context": None, "documents": []}
+
+
+async def test_null_means_not_given_but_not_within_filters(client: httpx.AsyncClient) -> None:
+    await ingested(client, LANTERN)
+    optional = ("topK", "filters", "mode", "minScore", "gate", "explain", "perDocument", "offset", "expand")
+
+    assert await searched(client, "lantern", **dict.fromkeys(optional)) == await searched(client, "lantern")
+    assert problem(await client.post("/rag/search", json={"query": "x", "filters": {"source": None}}), 400)
+    assert problem(await client.post("/rag/search", json={"query": None}), 400).startswith("query")
+
+
+@pytest.mark.feature(135, 136, 140, 141, 146, 148)
+async def test_each_filter_restricts(client: httpx.AsyncClient) -> None:
+    a = await ingested(client, LANTERN, path="guides/a.md", tags=["x", "y"], metadata={"year": 1900, "phase": "draft"})
+    b = await ingested(client, LANTERN + " B", path="notes/b.md", tags=["y"], source="other", metadata={"year": 1950})
+
+    async def found(**filters: Any) -> set[str]:
+        hits = (await searched(client, "lantern", filters=filters))["results"]
+        return {hit["metadata"]["documentId"] for hit in hits}
+
+    assert await found(pathPrefix="guides/") == await found(path={"prefix": "gui"}) == await found(phase="draft") == {a}
+    assert await found(year={"gt": 1900}) == await found(year={"gte": 1901, "lt": 1950.5}) == {b}
+    assert await found(**{"not": {"tags": ["x"]}}) == await found(**{"not": {"source": "s"}}) == {b}
+    assert await found(createdAt={"gte": "2020-01-01"}, updatedAt={"gt": "2020-01-01T00:00:00+02:00"}) == {a, b}
+    assert await found(createdAt={"lt": "2020-01-01"}) == set()
+    for filters, status in (
+        ({"year": {"about": 1900}}, 422),
+        ({"year": {}}, 422),
+        ({"year": {"gte": None}}, 400),
+        ({"createdAt": {"gte": "yesterday"}}, 400),
+        ({"pathPrefix": ""}, 400),
+        ({"not": {"not": {}}}, 400),
+        ({"not": ["x"]}, 400),
+    ):
+        assert problem(await client.post("/rag/search", json={"query": "x", "filters": filters}), status)
