@@ -9,9 +9,8 @@ from tests.integration.api import HERONS, LANTERN, ingested, problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PARAGRAPHS = [
-    f"Ferry number {n} leaves pier {n} at {n} o'clock, and comes back in the evening. " * 6 for n in range(1, 7)
-]
+SENTENCES = [f"Ferry number {n} leaves pier {n} at {n} o'clock, and comes back late." for n in range(1, 7)]
+PARAGRAPHS = [" ".join([sentence] * 6) for sentence in SENTENCES]
 
 
 async def searched(client: httpx.AsyncClient, query: str = "When does the ferry leave?", **how: Any) -> dict[str, Any]:
@@ -143,3 +142,21 @@ async def test_each_filter_restricts(client: httpx.AsyncClient) -> None:
         ({"not": ["x"]}, 400),
     ):
         assert problem(await client.post("/rag/search", json={"query": "x", "filters": filters}), status)
+
+
+@pytest.mark.feature(158)
+async def test_a_follow_up_is_completed_and_explain_shows_it(client: httpx.AsyncClient) -> None:
+    await ingested(client, "The harbour ferry comes back at seven in the evening.", path="ferry")
+    await ingested(client, "The herons come back to the willow in spring.", path="herons")
+    history = [
+        {"role": "user", "content": "When does the harbour ferry leave?"},
+        {"role": "assistant", "content": "At 9."},
+    ]
+
+    found = await searched(client, "And when does it come back?", conversationHistory=history, explain=True)
+    chat = {"message": "And when does it come back?", "conversationHistory": history, "useRag": True, "ragTopK": 1}
+    answered = (await client.post("/chat", json=chat)).json()
+
+    assert found["query"] == "harbour ferry And when does it come back?"
+    assert found["results"][0]["metadata"]["path"] == "ferry"
+    assert [source["metadata"]["path"] for source in answered["ragSources"]] == ["ferry"]

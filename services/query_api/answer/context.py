@@ -13,7 +13,8 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.search.gate import GateMode
 from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import filters_of, question_of
-from shared.answers.prompt import context_block, shown
+from shared.answers import Conversation, Passage, Turn
+from shared.answers.prompt import CONTEXT_END, CONTEXT_START, messages, shown
 
 
 class ContextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -49,7 +50,8 @@ async def rag_context(
 ) -> ContextReply:
     """Return what a model would be shown with the question, for callers who ask a model of their own."""
     retrieval = Retrieval(top_k=data.top_k, where=filters_of(data.filters), min_score=data.min_score, gate=data.gate)
-    passages = shown(await answering.passages(request.user.tenant, question_of(data.query, "query"), retrieval))
+    question = question_of(data.query, "query")
+    passages = tuple(shown(await answering.passages(request.user.tenant, question, retrieval)))
     documents = [
         ContextDocument(
             number=passage.number,
@@ -60,4 +62,11 @@ async def rag_context(
         )
         for passage in passages
     ]
-    return ContextReply(context=context_block(passages) if passages else None, documents=documents)
+    return ContextReply(context=_context(question, passages) if passages else None, documents=documents)
+
+
+def _context(question: str, passages: tuple[Passage, ...]) -> str:
+    """Return the part of the packaged prompt between the marks, marks included; no passage can forge them."""
+    conversation = Conversation(turns=(Turn(role="user", content=question),), passages=passages)
+    prompt = messages(conversation, history=0)[-1].content
+    return prompt[prompt.index(CONTEXT_START) : prompt.index(CONTEXT_END) + len(CONTEXT_END)]

@@ -17,6 +17,8 @@ from services.query_api.search.arranging import by_document, diverse, of_each_do
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import Gate, GateMode, usable
 from services.query_api.search.retrieval import DEPTH, Expanded, Explanation, Found, Mode, Retriever, Score, TopK
+from shared.answers import Turn
+from shared.answers.follow_up import spelled_out
 from shared.store import Filter
 
 MOST = 1000  # hits that pages may reach
@@ -26,6 +28,13 @@ MOST_EXPANDED = 100  # hits that are read together with their neighbours
 WIDER = 5  # times as many hits are looked at as are asked for, where only some of them are shown
 
 
+class EarlierMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the conversation before; other fields are ignored."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
 class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What to search for, and where."""
 
@@ -33,6 +42,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     top_k: TopK = 5
     offset: Annotated[int, msgspec.Meta(ge=0, lt=MOST, description="How many results to pass over.")] = 0
     filters: dict[str, Any] | str | None = None
+    conversation_history: list[EarlierMessage] = []  # completes a follow-up, as answers do
     mode: Mode = "hybrid"
     min_score: Score = 0.0  # the relevance gate: without it every hit is shown
     gate: GateMode = "each"
@@ -78,6 +88,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     results: list[SearchHit]
     groups: list[SearchGroup] | None = None
     warnings: list[str] = []
+    query: str | None = None  # what was searched for, with `explain`
     timings: Timings | None = None
 
 
@@ -141,9 +152,12 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     if end > MOST:
         raise invalid("offset", f"{body.offset} and topK {body.top_k} reach beyond the first {MOST} results")
     picky = body.group_by is not None or body.per_document is not None or body.diversity > 0
+    question = question_of(body.query, "query")
+    turns = [Turn(role=each.role, content=each.content) for each in body.conversation_history]
+    searched = spelled_out([*turns, Turn(role="user", content=question)])
     found = await retriever.search(
         tenant,
-        question_of(body.query, "query"),
+        searched,
         top_k=min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end,
         where=where,
         mode=body.mode,
@@ -176,6 +190,7 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
         results=[] if groups is not None else shown,
         groups=None if groups is None else _groups(groups, shown),
         warnings=found.warnings,
+        query=searched if body.explain else None,
         timings=Timings(embed_ms=found.embed_ms, store_ms=found.store_ms, fuse_ms=found.fuse_ms)
         if body.explain
         else None,
