@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.e2e.browser import (
     BEYOND,
     DESK,
+    HOSTILE,
     PHONE,
     Scheme,
     Watched,
@@ -203,6 +204,25 @@ def test_a_document_shows_its_chunks_its_way_and_its_details(page: Page, house: 
     expect(page.locator("dl")).to_contain_text("#light")
 
 
+def test_title_and_tags_are_edited_in_place_unless_somebody_was_first(page: Page, house: httpx.Client) -> None:
+    (id_,) = ingested(house, [{"source": "manual", "path": "bell.md", "title": "Bel", "text": "# Bell\n\nIt rings."}])
+    page.goto(f"/documents/{id_}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Title").fill("The bell")
+    page.get_by_label("Tags, a comma between").fill("sound, <i>old</i>")
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.locator("h1")).to_have_text("The bell")
+    expect(page.locator("dl")).to_contain_text("#<i>old</i>")
+    assert house.get(f"/rag/documents/{id_}").json()["tags"] == ["sound", "<i>old</i>"]
+
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Title").fill("Too late")
+    house.patch(f"/rag/documents/{id_}", json={"title": "First"})
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody has changed the document meanwhile.")
+
+
 def test_characters_beyond_the_basic_plane_move_no_chunk(page: Page, house: httpx.Client) -> None:
     text = "# \U0001f6a2 Ship\n\n" + "\n\n".join(
         f"\U0001f6a2 {'Nothing new. ' * 40}Day {day} ends." for day in range(4)
@@ -302,6 +322,7 @@ def settled(page: Page, path: str) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.timeout(3600 if "SLUICE_TEST_COUNT" in os.environ else 240)
 def test_hostile_documents_run_nothing_and_break_no_page(
     browser: Browser, server: Server, sessions: dict[str, Any], attacked: list[str], size: tuple[int, int]
 ) -> None:
@@ -309,9 +330,14 @@ def test_hostile_documents_run_nothing_and_break_no_page(
     watched = Watched(context.new_page())
     page = watched.page
     broken = {}
-    # Every kind of document is shown whole, and in every list.
-    for path in [*views(attacked), *(f"/documents/{id_}" for id_ in attacked[1:13])]:
+    # Every kind of document is shown whole, and in every list; in the long run, every document.
+    shown = attacked[1:] if "SLUICE_TEST_COUNT" in os.environ else attacked[1 : len(HOSTILE)]
+    for path in [*views(attacked), *(f"/documents/{id_}" for id_ in shown)]:
         settled(page, path)
+        while path == "/documents" and page.get_by_role("button", name="Show more").is_visible():
+            rows = page.locator(".document").count()
+            page.get_by_role("button", name="Show more").click()
+            expect(page.locator(".document")).not_to_have_count(rows)
         if path == "/dead-letters":
             page.get_by_text("The record").first.click()
             expect(page.locator(".record pre").first).to_be_visible()

@@ -19,7 +19,7 @@ export default async function document_(main, app) {
   fill(main, h("p", { class: "muted", role: "status" }, "Opening the document…"));
   try {
     const response = await request("GET", `/rag/documents/${id}`);
-    const found = { ...(await response.json()), etag: response.headers.get("etag") };
+    const found = await response.json();
     if (app.signal.aborted) return;
     show(main, app, found);
   } catch (error) {
@@ -101,7 +101,7 @@ function describe(box, found, metadata, app, again) {
     ...Object.entries(found.metadata ?? own(metadata)).map(([name, value]) => [name, h("span", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value))]),
     ["Id", h("code", {}, found.documentId)],
   ].filter(Boolean);
-  fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), editor(app, found, metadata && own(metadata), again));
+  fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), editor(app, found, again));
 }
 
 function own(metadata) {
