@@ -1,6 +1,8 @@
 """What an operator may turn. Read once, at start; a wrong value stops the start with a sentence."""
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -182,12 +184,34 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
     return tuple(keys)
 
 
+# The names that the systems Sluice replaces have for settings that no index depends on.
+_RAG_NAMES: dict[str, dict[str, str]] = {
+    "RAG_RELEVANCE_THRESHOLD": {"min_score": "", "gate": "best"},
+    "RAG_SIMILARITY_THRESHOLD": {"min_score": "", "gate": "each"},
+    "RAG_MAX_HISTORY": {"history": ""},
+}
+
+
+def _of_rag_names(environment: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings that `RAG_…` variables ask for, but those that a `SLUICE_…` variable sets.
+
+    Of two thresholds the one on the best hit counts, as it comes first.
+    """
+    found: dict[str, object] = {}
+    for name, fields in _RAG_NAMES.items():
+        value = environment.get(name)
+        if value and not any(f"SLUICE_{field.upper()}" in environment or field in found for field in fields):
+            found |= {field: fixed or value for field, fixed in fields.items()}
+    return found
+
+
 def load_settings(**overrides: object) -> Settings:
     """Return the settings of the environment, `overrides` (field names) first.
 
     Raises:
         ConfigurationError: one sentence that names the variable and the value.
     """
+    overrides = _of_rag_names(os.environ) | overrides
     try:
         settings = Settings(**overrides)  # type: ignore[arg-type]  # validated by pydantic
     except ValidationError as error:

@@ -32,6 +32,7 @@ DEPTH = 50  # hits of each leg that are candidates
 TRIES = 3  # of a search whose hits are overtaken meanwhile
 PATIENCE_S = 15.0  # a model may have to be read from disk first; somebody waits, so the adapters' minute is too long
 LONGEST_QUERY = 4_000  # characters; both legs read less than that of natural text
+MOST_VECTORS = 2_000  # of queries that are remembered: 3 MB, and 8 MB of the longest queries
 MOST_SEEN_FIELDS = 10_000  # names of fields that are remembered as there
 ALWAYS_THERE = frozenset(f"metadata.{name}" for name in ("source", "path", "documentId", "documentType", "tags"))
 PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
@@ -97,6 +98,7 @@ class Retriever:
         self._bm25 = bm25
         self._metrics = metrics
         self._patience_s = patience_s
+        self._vectors: dict[tuple[str, str], Vector] = {}  # of the queries asked last
         self._seen_fields: set[tuple[str, str]] = set()  # of the tenants' documents
 
     async def search(
@@ -113,7 +115,7 @@ class Retriever:
             vector = None
             if mode != "sparse":
                 async with self._patience("the embedding model"):
-                    vector = await self._embedder.embed_query(query)
+                    vector = await self._vector(tenant, query)
             embedded = time.perf_counter()
             async with self._patience("the store"):
                 found, warnings = await asyncio.gather(
@@ -134,6 +136,17 @@ class Retriever:
             store_ms=_ms(searched - embedded),
             fuse_ms=_ms(ended - searched),
         )
+
+    async def _vector(self, tenant: str, query: str) -> Vector:
+        """Return the query's vector, remembered for the tenant: a page, a filter or a chat asks for the same again."""
+        key = (tenant, query)
+        vector = self._vectors.pop(key, None)
+        if vector is None:
+            vector = await self._embedder.embed_query(query)
+        self._vectors[key] = vector  # last: the one that was asked for longest ago goes first
+        if len(self._vectors) > MOST_VECTORS:
+            del self._vectors[next(iter(self._vectors))]
+        return vector
 
     async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
         """Return each hit joined with so many chunks before and after it, of the same version of its document."""

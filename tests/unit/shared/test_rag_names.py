@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from shared.settings import ConfigurationError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("SLUICE_MIN_SCORE", "SLUICE_GATE", "SLUICE_HISTORY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.feature(143, 144, 145)
+@pytest.mark.parametrize(
+    ("environment", "least", "gate"),
+    [
+        ({}, 0.02, "each"),
+        ({"RAG_RELEVANCE_THRESHOLD": "0.75"}, 0.75, "best"),
+        ({"RAG_SIMILARITY_THRESHOLD": "0.7"}, 0.7, "each"),
+        ({"RAG_SIMILARITY_THRESHOLD": "0.5"}, 0.5, "each"),
+        ({"RAG_SIMILARITY_THRESHOLD": "0.5", "RAG_RELEVANCE_THRESHOLD": "0.75"}, 0.75, "best"),
+        ({"RAG_RELEVANCE_THRESHOLD": "0.75", "SLUICE_MIN_SCORE": "0.1"}, 0.1, "each"),
+        ({"RAG_RELEVANCE_THRESHOLD": ""}, 0.02, "each"),
+    ],
+)
+def test_the_thresholds_of_older_systems_set_the_gate(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], least: float, gate: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    settings = load_settings()
+
+    assert (settings.min_score, settings.gate) == (least, gate)
+
+
+def test_the_bounded_history_of_older_systems_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_MAX_HISTORY", "3")
+
+    assert load_settings().history == 3
+    assert load_settings(history=7).history == 7
+
+
+def test_no_older_name_touches_what_an_index_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = load_settings()
+    for name in ("CHUNK_SIZE", "CHUNK_OVERLAP", "EMBEDDING_MODEL", "GENERATION_MODEL", "VECTOR_STORE_PATH", "TOP_K"):
+        monkeypatch.setenv(f"RAG_{name}", "17")
+
+    assert load_settings() == before
+
+
+def test_a_threshold_that_cannot_be_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_SIMILARITY_THRESHOLD", "high")
+
+    with pytest.raises(ConfigurationError, match="high"):
+        load_settings()
