@@ -262,7 +262,7 @@ class Ledger:
     def __init__(self, store: Store, gate: Gate | None = None) -> None:
         self._store = store
         self._gate = gate or AlwaysWhole()
-        self._lookup: Batcher[str, Entry] = Batcher(self.entries)
+        self._lookup: Batcher[str, Entry] = Batcher(self._found)
         self._writing: Batcher[_Write, None] = Batcher(self._write)
         self._writer: Batcher[str, str] = Batcher(self._writers)
 
@@ -284,10 +284,13 @@ class Ledger:
 
     async def entries(self, ids: Sequence[str]) -> Mapping[str, Entry]:
         """Return the entries of those documents that have one."""
-        found = {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
+        found = await self._found(ids)
         if len(found) < len(set(ids)):
             await self._gate.ledger()
         return found
+
+    async def _found(self, ids: Sequence[str]) -> Mapping[str, Entry]:
+        return {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
 
     async def known(self, document_id: str) -> bool:
         """Return whether the document has an entry."""

@@ -44,6 +44,11 @@ FAULTS = {
     "clock": Fault("a wall clock that jumps by hours and days, both ways", "tests/faults/test_clock_jumps.py", 20),
     "skew": Fault("two releases on one folder, one with a field more", "tests/faults/test_schema_skew.py", 5),
     "blobs": Fault("blobs gone or altered between two stages, six each time", "tests/faults/test_blobs.py", 5),
+    "lost-store": Fault(
+        "the store's folder deleted under 1,000 documents with readers and writers on",
+        "tests/faults/test_lost_store.py",
+        1,
+    ),
     "damage": Fault(
         "a store emptied and altered behind a loaded server, repaired meanwhile", "tests/faults/test_damage.py", 10
     ),

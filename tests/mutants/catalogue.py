@@ -269,13 +269,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/shared/store/test_qdrant_requests.py",
     ),
     _mutant(
-        "a new store is ready, whatever the log has",
-        "shared/runtime/resources.py",
-        "        if missing:  # said before they are made",
-        "        if False:  # said before they are made",
-        "tests/unit/shared/runtime/test_resources.py",
-    ),
-    _mutant(
         "a record in bounded tries pauses its partition",
         "shared/log/consume.py",
         """                    lane.waiting.pop(record.offset, None)
@@ -396,5 +389,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "                await tombstone(publish, document, version)\n",
         "                pass\n",
         "tests/unit/services/embed_worker/test_sweep.py",
+    ),
+    _mutant(
+        "an empty ledger is believed while it is rebuilt",
+        "shared/state/ledger.py",
+        "        if entry is None:\n            await self._gate.ledger()\n        return entry\n",
+        "        return entry\n",
+        "tests/unit/shared/state/test_rebuild_gate.py",
+    ),
+    _mutant(
+        "what was lost is made before anybody is told",
+        "shared/runtime/resources.py",
+        "        await note_rebuild(store, decision.lost)\n",
+        "        pass\n",
+        "tests/unit/shared/runtime/test_resources.py",
+    ),
+    _mutant(
+        "an older store is taken for the log's own",
+        "shared/state/pairing.py",
+        "    if in_store.checkpoint < on_log.checkpoint:\n",
+        "    if in_store.checkpoint < 0:\n",
+        "tests/unit/shared/state/test_pairing.py",
+    ),
+    _mutant(
+        "a rebuild forgets which submissions failed",
+        "services/ingest_worker/rebuild/fold.py",
+        "        return _failed(entry, failed.place, failed)\n",
+        "        return entry\n",
+        "tests/unit/services/ingest_worker/test_rebuild_fold.py",
     ),
 )

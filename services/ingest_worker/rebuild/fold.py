@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.contracts import ERASED, BlobRef, DocumentVersion, LogPosition, Message, decode
+from shared.contracts import ERASED, BlobRef, DocumentVersion, Given, LogPosition, Message, decode
 from shared.errors import Rejected
 from shared.log import Record
 from shared.log.headers import position_of
 from shared.state.index import Head
 from shared.state.ledger import Accepted, Entry, Last, older
-from shared.submission import submission_of
+from shared.submission import description_hash, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
 
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -95,6 +95,8 @@ class EndedSubmission(NamedTuple):
 
     place: LogPosition
     deletes: tuple[str, str, str] | None  # tenant, source and path, where it deletes; an erasure names neither
+    given: Given | None = None  # what it describes the document with
+    metadata_hash: str = ""  # of that
 
 
 class FoldedSubmissions:
@@ -115,7 +117,11 @@ class FoldedSubmissions:
         if seen is not None and not older(seen.place, place):
             return
         deletes = (submitted.tenant, submitted.source, submitted.path) if submitted.deleted else None
-        self.newest[name] = EndedSubmission(place, deletes)
+        self.newest[name] = (
+            EndedSubmission(place, deletes)
+            if submitted.deleted
+            else EndedSubmission(place, None, submitted.given, description_hash(submitted))
+        )
 
 
 class NewestVersion(NamedTuple):
@@ -209,6 +215,7 @@ def entry_of(
             extractor=newest.extractor,
             outcome=newest.outcome,
             validators=newest.validators,
+            given=_given(newest, submitted),
             text=None if newest.deleted else BlobRef(sha256=newest.text_sha256 or "", size=newest.text_size),
         ),
         last=_end(newest, told.failure, head),
@@ -230,6 +237,13 @@ def entry_of(
         accepted=msgspec.structs.replace(entry.accepted, place=submitted.place),
         last=msgspec.structs.replace(entry.last, place=submitted.place),
     )
+
+
+def _given(newest: DocumentVersion, submitted: EndedSubmission | None) -> Given | None:
+    """Return what the version was described with, None where the log doesn't tell that any more."""
+    if newest.deleted or submitted is None or submitted.metadata_hash != newest.metadata_hash:
+        return None
+    return submitted.given
 
 
 def _last(failed: FoldedLetter, submitted: EndedSubmission | None) -> bool:

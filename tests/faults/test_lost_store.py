@@ -1,0 +1,140 @@
+"""The store's folder is deleted under a server at work: nobody is told less than before, and the index comes back."""
+
+import asyncio
+import shutil
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.operator_cli.verify import command
+from services.operator_cli.verify.command import opened
+from shared.ids import document_id
+from shared.settings import Settings
+from tests.e2e.faults import CHOSEN
+from tests.e2e.harness import Server, served
+from tests.e2e.text import paragraph
+from tests.integration.pipeline import Quiet
+from tests.servers.cache import CI_ONLY
+
+KEPT, DELETED, WRITTEN = (1000, 40, 40) if CHOSEN else (60, 8, 8)
+WITHIN_S = 600.0  # a hang guard: the folder is missed after 10 s, and a rebuild takes as long as loading did
+
+
+class Callers:
+    """Threads that search, list, ask, delete and write without a pause, and judge each answer."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._write)]
+        self.wrong: list[str] = []
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.deleted: set[int] = set()
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _note(self, what: str, reply: httpx.Response, *, well: bool, codes: tuple[int, ...] = (200, 202)) -> None:
+        self.answers[what, reply.status_code] += 1
+        if reply.status_code == 503:
+            if not reply.headers.get("retry-after"):
+                self.wrong.append(f"{what}: 503 without Retry-After")
+        elif reply.status_code not in codes or not well:
+            self.wrong.append(f"{what}: {reply.status_code} {reply.text[:200]}")
+
+    def _read(self) -> None:
+        number = 0
+        with self._server.client() as client:
+            while not self._stop.is_set():
+                number = (number + 1) % KEPT
+                name = document_id("default", "kept", f"{number}.md")
+                found = client.post("/rag/search", json={"query": paragraph(number, 0, 0, of=1), "topK": 5})
+                hits = found.json().get("results", [])
+                self._note("search", found, well=len(hits) == 5)
+                listed = client.get("/rag/documents", params={"source": "kept", "limit": 1000})
+                self._note("list", listed, well=len(listed.json().get("items", [])) == KEPT)
+                self._note("get", client.get(f"/rag/documents/{name}"), well=True)
+                chunks = client.get(f"/rag/documents/{name}/chunks")
+                self._note("chunks", chunks, well=len(chunks.json().get("items", [])) == 1)
+
+    def _write(self) -> None:
+        with self._server.client() as client:
+            written = 0
+            while not self._stop.is_set():
+                for number in set(range(DELETED)) - self.deleted:
+                    name = document_id("default", "doomed", f"{number}.md")
+                    gone = client.delete(f"/rag/documents/{name}", headers={"Prefer": "wait=0"})
+                    self._note("delete", gone, well=True)
+                    if gone.status_code in (200, 202):
+                        self.deleted.add(number)
+                    break
+                if written < WRITTEN:
+                    body = {
+                        "source": "written",
+                        "path": f"{written}.md",
+                        "text": paragraph(9_000 + written, 0, 0, of=1),
+                    }
+                    taken = client.post("/rag/ingest", json=body, headers={"Prefer": "wait=0"})
+                    self._note("write", taken, well=True)
+                    written += taken.status_code in (200, 202)
+                self._stop.wait(0.3)
+
+
+@CI_ONLY
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then_nobody_is_told_less_and_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    with served(data) as server:
+        await asyncio.to_thread(_fill, server)
+        callers = Callers(server)
+        callers.start()
+        try:
+            shutil.rmtree(data / "store")
+            await asyncio.to_thread(_lost_and_back, server)
+        finally:
+            await asyncio.to_thread(callers.stop)
+        ready = server.ready()
+        async with opened(Settings(data=data, samples="off")) as parts:
+            outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=60)
+        with server.client() as client:
+            left = client.get("/rag/documents", params={"source": "doomed", "limit": 1000}).json()["items"]
+
+    print(f"{dict(callers.answers)}, {len(callers.deleted)} deleted")
+    assert ready
+    assert callers.wrong == []
+    assert callers.answers["search", 503] > 0
+    assert (outcome.report.verdict, outcome.report.first) == ("right", {})
+    assert {item["path"] for item in left} == {f"{number}.md" for number in set(range(DELETED)) - callers.deleted}
+
+
+def _lost_and_back(server: Server) -> None:
+    """Return when the server has missed its store, and is ready again."""
+    deadline = time.monotonic() + WITHIN_S
+    for ready in (False, True):
+        while server.ready() is not ready and time.monotonic() < deadline:
+            time.sleep(0.1)  # another process: there is nothing to await
+
+
+def _fill(server: Server) -> None:
+    items = [
+        {"source": source, "path": f"{number}.md", "text": paragraph(number + start, 0, 0, of=1)}
+        for source, count, start in (("kept", KEPT, 0), ("doomed", DELETED, 5_000))
+        for number in range(count)
+    ]
+    with server.client(timeout=600) as client:
+        for at in range(0, len(items), 100):
+            reply = client.post("/rag/ingest/batch", json=items[at : at + 100], headers={"Prefer": "wait=300"})
+            assert reply.status_code == 200, reply.text
