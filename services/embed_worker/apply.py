@@ -6,6 +6,7 @@ from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.embed_worker.switch import SwitchStep, advance
 from services.embed_worker.vectors import Vectors
 from shared.contracts import Chunk, DocumentVersion
+from shared.errors import Rejected
 from shared.ids import point_id
 from shared.log import Publish
 from shared.state.index import Head, Index
@@ -35,10 +36,13 @@ class Apply:
         self._publish = publish
         self._statuses = statuses
 
-    async def __call__(self, document: DocumentVersion, load: Load) -> None:
+    async def __call__(self, document: DocumentVersion, load: Load, attempt: int = 0) -> None:
         """Make the version answer, or see that a newer one does: then `load`, which gives its chunks, isn't called.
 
+        `attempt` is how often the version was redriven.
+
         Raises:
+            Rejected: another worker has given the version up, and hasn't said so yet.
             Unavailable: a part is away; call again.
         """
         standing: Head | None = None
@@ -53,16 +57,15 @@ class Apply:
                 case SwitchStep.PUT:
                     count = await self._put(document, standing, load)
                 case SwitchStep.SWITCH:
-                    head = (await self._index.switch(head_of(document, count))).version
+                    head = (await self._index.switch(head_of(document, count), attempt)).version
                 case SwitchStep.FORGET:
                     await self._forget(document, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and to look is cheaper than to delete
                     await self._index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
                     await self._statuses.end(document, document.outcome, chunk_count=count)
-                case SwitchStep.WITHDRAW:
-                    await self._index.delete_version(document.document_id, document.version)
-                    await tombstone(self._publish, document.document_id, document.version)
+                case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
+                    await self._take_back(document, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
 
     async def _put(self, document: DocumentVersion, standing: Head | None, load: Load) -> int:
@@ -95,10 +98,21 @@ class Apply:
         for version in sorted(older):
             await tombstone(self._publish, document.document_id, version)
 
-    async def withdraw(self, document: DocumentVersion) -> Head | None:
-        """Delete the points of a version that won't be finished; return its head where it answers already, whole."""
-        head = await self._index.head(document.document_id)
-        if head is None or head.version != document.version:
+    async def _take_back(self, document: DocumentVersion, *, overtaken: bool) -> None:
+        """Delete the points of a version that will not answer: a newer one does, or it was withdrawn and has failed."""
+        if not overtaken and not await self._statuses.ended(document):
+            raise Rejected(f"version {document.version} was given up by another worker", "withdrawn")
+        await self._index.delete_version(document.document_id, document.version)
+        if overtaken:  # a failed one stays in the truth, for a redrive
+            await tombstone(self._publish, document.document_id, document.version)
+
+    async def withdraw(self, document: DocumentVersion, attempt: int = 0) -> Head | None:
+        """Delete the points of a version that won't be finished; return its head where it answers already, whole.
+
+        The head is marked first: another worker, who has written the points as well, can't switch to them any more.
+        """
+        head = await self._index.withdraw(head_of(document, 0), attempt)
+        if head.version != document.version:
             await self._index.delete_version(document.document_id, document.version)
             return None
         return await self._index.answering(document.document_id, document.version)

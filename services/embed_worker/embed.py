@@ -10,6 +10,7 @@ from shared.contracts import Chunk, DocumentChunked, decode
 from shared.errors import Rejected
 from shared.log import Record
 from shared.log.dead_letters import RecordOwner, owner_of
+from shared.log.headers import redrives_of
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.statuses import Statuses
 
@@ -35,7 +36,7 @@ class Embed:
         event = decode(record.value, DocumentChunked)
         async with self._room.taken(event.blob.size if event.blob else 0):
             # Not before the fence: the chunks of an erased document are gone, and a replay is no failure.
-            await self._apply(event.document, partial(self._chunks, event))
+            await self._apply(event.document, partial(self._chunks, event), redrives_of(record))
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:
@@ -52,7 +53,7 @@ class Embed:
             event = decode(record.value, DocumentChunked)
         except Rejected:
             return
-        answering = await self._apply.withdraw(event.document)
+        answering = await self._apply.withdraw(event.document, redrives_of(record))
         await self._statuses.failed(event.document, answering, error=sentence, code=code)
 
     async def _chunks(self, event: DocumentChunked) -> tuple[Chunk, ...]:

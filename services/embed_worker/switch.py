@@ -18,6 +18,7 @@ class SwitchStep(Enum):
     DELETE = "delete the points of older versions"
     FINISH = "write the status"
     WITHDRAW = "delete the points of this version: a newer one stands"
+    REFUSED = "the version was withdrawn by another worker: take back what was written of it"
     END = "nothing more to do"
 
 
@@ -29,6 +30,7 @@ _AFTER = {
     SwitchStep.DELETE: SwitchStep.FINISH,
     SwitchStep.FINISH: SwitchStep.END,
     SwitchStep.WITHDRAW: SwitchStep.END,
+    SwitchStep.REFUSED: SwitchStep.END,
 }
 
 
@@ -40,4 +42,6 @@ def advance(step: SwitchStep, version: int, head: int | None) -> SwitchStep:
     """
     if step in (SwitchStep.FENCE, SwitchStep.SWITCH) and head is not None and head > version:
         return SwitchStep.WITHDRAW
+    if step is SwitchStep.SWITCH and head is not None and head < version:
+        return SwitchStep.REFUSED
     return _AFTER[step]

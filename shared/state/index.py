@@ -46,6 +46,8 @@ HEAD_INDEXES: dict[str, IndexKind] = {
     "source": "keyword",
     "tags": "keyword",
     "version": "integer",
+    "withdrawn": "integer",
+    "withdrawnAttempt": "integer",
 }
 CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.tenant": "tenant",
@@ -179,6 +181,8 @@ class Head(Message, frozen=True):
     text_size: int = 0  # bytes
     text_format: TextFormat | None = None  # None: an older head; `text_format_of` says what it meant
     updated_at: int = 0  # ms since 1970
+    withdrawn: int = 0  # a version above this one that was given up: no worker may switch to it
+    withdrawn_attempt: int = 0  # how often that version had been redriven then
 
 
 class KnownVector(msgspec.Struct, frozen=True):
@@ -248,22 +252,51 @@ class Index:
         return await self._load_heads(document_ids)
 
     async def _load_heads(self, ids: Sequence[str]) -> Mapping[str, Head]:
+        # Where a version was given up before any answered, there is only that mark.
+        return {id_: head for id_, head in (await self._stored_heads(ids)).items() if head.version}
+
+    async def _stored_heads(self, ids: Sequence[str]) -> Mapping[str, Head]:
         points = await self._store.retrieve(self._heads, ids)
         return {point.id: msgspec.convert(point.payload, Head) for point in points}
 
-    async def switch(self, head: Head) -> Head:
-        """Return the head that stands after `head` was offered: itself, or a newer one."""
-        payload: Payload = msgspec.json.decode(msgspec.json.encode(head))
-        payload["version"] = head.version
-        older = Filter(must=(Range("version", lt=head.version),))
-        await self._store.upsert(self._heads, [Point(id=head.document_id, payload=payload)], only_if=older)
-        standing = (await self._load_heads([head.document_id])).get(head.document_id)
-        return head if standing is None else standing
+    async def switch(self, head: Head, attempt: int = 0) -> Head:
+        """Return the head that stands after `head` was offered: itself, a newer one, or an older one.
+
+        An older one: the version was withdrawn, and this `attempt`, how often it was redriven, isn't a later one.
+        """
+        point = Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
+        below = Range("version", lt=head.version)
+        allowed = Filter(must=(below,), must_not=(Match("withdrawn", (head.version,)),))
+        await self._store.upsert(self._heads, [point], only_if=allowed)
+        standing = (await self._stored_heads([head.document_id])).get(head.document_id, head)
+        if standing.version < head.version == standing.withdrawn and standing.withdrawn_attempt < attempt:
+            redriven = Match("withdrawn", (head.version,)), Range("withdrawnAttempt", lt=attempt)
+            await self._store.upsert(self._heads, [point], only_if=Filter(must=(below, *redriven)))
+            standing = (await self._stored_heads([head.document_id])).get(head.document_id, head)
+        return standing
+
+    async def withdraw(self, head: Head, attempt: int = 0) -> Head:
+        """Return the head that stands after the version of `head` was given up: no switch to it from now on.
+
+        Where that version answers already, or a newer one does, nothing is written.
+        """
+        name, version = head.document_id, head.version
+        mark: Payload = {"withdrawn": version, "withdrawnAttempt": attempt}
+        nothing = Head(document_id=name, version=0, tenant=head.tenant, source="", path="", deleted=True)
+        payload: Payload = msgspec.json.decode(msgspec.json.encode(nothing))
+        await self._store.insert(self._heads, [Point(id=name, payload=payload | mark)])
+        below = Ids((name,)), Range("version", lt=version)
+        later = Match("withdrawn", (version,)), Range("withdrawnAttempt", lt=attempt)
+        unmarked = Filter(must=below, must_not=(Match("withdrawn", (version,)),))
+        await self._store.set_payload(self._heads, mark, unmarked)
+        await self._store.set_payload(self._heads, mark, Filter(must=(*below, *later)))
+        return (await self._stored_heads([name])).get(name, nothing)
 
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
         """Return a piece of all heads in id order, and the cursor of the next."""
         page = await self._store.scroll(self._heads, limit=limit, after=after)
-        return [msgspec.convert(point.payload, Head) for point in page.points], page.after
+        heads = [msgspec.convert(point.payload, Head) for point in page.points]
+        return [head for head in heads if head.version], page.after
 
     # -- points --------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from shared.contracts import DocumentVersion, Status, StatusNotice, encode
+from shared.contracts import TERMINAL, DocumentVersion, Status, StatusNotice, encode
 from shared.log import Publish, Record
 from shared.log.consume import OnDead
 from shared.log.dead_letters import DeadLetters
@@ -69,6 +69,12 @@ class Statuses:
         log.info(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
+
+    async def ended(self, document: DocumentVersion) -> bool:
+        """Return whether the version's end is written, or the ledger doesn't know it any more."""
+        entry = await self._ledger.get(document.document_id)
+        stands = None if entry is None else entry.standing(document.version)
+        return stands is None or stands.status in TERMINAL
 
     async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
         """Write that the version failed; unless it answers, by `answering`: then it was only read again in vain."""

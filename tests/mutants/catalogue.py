@@ -69,8 +69,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no fence: the head goes wherever the last writer says",
         "shared/state/index.py",
-        "[Point(id=head.document_id, payload=payload)], only_if=older)",
-        "[Point(id=head.document_id, payload=payload)])",
+        "await self._store.upsert(self._heads, [point], only_if=allowed)",
+        "await self._store.upsert(self._heads, [point])",
     ),
     _mutant(
         "chunk whatever is in the truth",
@@ -229,6 +229,19 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if if_version is not None and accepted.version != if_version and accepted.place != place:\n",
         "    if False:\n",
         "tests/unit/services/ingest_worker/test_ingest.py",
+    ),
+    _mutant(
+        "a version that was given up can still be switched to",
+        "shared/state/index.py",
+        'allowed = Filter(must=(below,), must_not=(Match("withdrawn", (head.version,)),))',
+        "allowed = Filter(must=(below,))",
+        "tests/unit/services/embed_worker/test_embed.py",
+    ),
+    _mutant(
+        "a redrive of a version that was given up is in vain",
+        "shared/state/index.py",
+        "        if standing.version < head.version == standing.withdrawn and standing.withdrawn_attempt < attempt:\n",
+        "        if False:\n",
     ),
     _mutant(
         "an overtaken version never ends",

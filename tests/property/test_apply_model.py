@@ -158,3 +158,65 @@ def no_withdrawal(step: SwitchStep, version: int, head: int | None) -> SwitchSte
 )
 def test_where_nobody_dies_nobody_leaves_garbage(rule: Advance, leaves: set[str]) -> None:
     assert set.union(*(explore(z, (2, 4), rule, deaths=False)[1] for z in (2, 4))) == leaves
+
+
+class Giving(NamedTuple):
+    """A worker that applies a version, or gives it up: when its model refuses the last text."""
+
+    fails: bool
+    step: SwitchStep | str = SwitchStep.FENCE
+    put: int = 0
+
+
+class GivenUp(NamedTuple):
+    """What two workers of one version make of it; version 1 answers in the beginning."""
+
+    points: frozenset[int]  # of version 2
+    head: int
+    withdrawn: bool
+    workers: tuple[Giving | None, Giving | None]
+
+
+def give_up(world: GivenUp, worker: Giving, *, marks: bool) -> tuple[GivenUp, Giving | None]:
+    """One step of one worker. Giving up is two steps: to look at the head, marking it or not; then to delete."""
+    match worker.step:
+        case SwitchStep.PUT if worker.put < POINTS - worker.fails:
+            return world._replace(points=world.points | {worker.put}), worker._replace(put=worker.put + 1)
+        case SwitchStep.PUT if worker.fails:
+            return world, worker._replace(step="look")
+        case "look":
+            if world.head == 2:
+                return world, None  # it answers: nothing is deleted
+            return world._replace(withdrawn=world.withdrawn or marks), worker._replace(step="delete")
+        case "delete" | SwitchStep.REFUSED:
+            return world._replace(points=frozenset()), None
+        case SwitchStep.SWITCH if not world.withdrawn:
+            world = world._replace(head=2)
+    assert isinstance(worker.step, SwitchStep)
+    following = advance(worker.step, 2, world.head)
+    return world, None if following is SwitchStep.END else worker._replace(step=following)
+
+
+@pytest.mark.parametrize(("marks", "gap"), [(True, False), (False, True)])
+def test_a_version_that_one_worker_gives_up_and_another_finishes_answers_whole_or_not_at_all(
+    marks: bool, gap: bool
+) -> None:
+    first = GivenUp(frozenset(), 1, False, (Giving(fails=False), Giving(fails=True)))
+    seen, stack, gaps, left, ends = {first}, [first], 0, 0, set[int]()
+    while stack:
+        world = stack.pop()
+        gaps += world.head == 2 and len(world.points) < POINTS
+        working = [(at, worker) for at, worker in enumerate(world.workers) if worker is not None]
+        if not working:
+            ends.add(world.head)
+            left += world.head == 1 and bool(world.points)
+        for at, worker in working:
+            after, moved = give_up(world, worker, marks=marks)
+            workers = (moved, after.workers[1]) if at == 0 else (after.workers[0], moved)
+            state = after._replace(workers=workers)
+            if state not in seen:
+                seen.add(state)
+                stack.append(state)
+
+    assert (bool(gaps), ends) == (gap, {1, 2} if marks else {2})
+    assert not (marks and left)

@@ -333,7 +333,9 @@ class Verifier:
             return []
         names = [subject.name for subject in batch]
         generation = self._parts.generation
-        heads = await self._payloads(generation.heads, names)
+        # Version 0 is no head, but the mark of a version that was given up before any answered.
+        found = await self._payloads(generation.heads, names)
+        heads = {name: payload for name, payload in found.items() if payload.get("version") != 0}
         entries = await self._payloads(ledger.COLLECTION, names)
         points: dict[str, list[Point]] = defaultdict(list)
         where = Filter(must=(Match("metadata.documentId", tuple(names)),))

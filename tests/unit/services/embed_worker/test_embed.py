@@ -22,11 +22,13 @@ from shared.contracts import (
     truth_key,
 )
 from shared.embedder import Vector
+from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Head
 from shared.state.statuses import Statuses
 from shared.store.bm25 import Bm25
+from tests.entries import an_entry
 from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, ledger_and_index
 from tests.simulation.store import MemoryStore
 
@@ -88,7 +90,7 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
 
     class CrashError(Exception): ...
 
-    async def crash(head: Head) -> Head:
+    async def crash(head: Head, attempt: int = 0) -> Head:
         raise CrashError
 
     switch, index.switch = index.switch, crash  # type: ignore[method-assign]  # before the head, once
@@ -101,3 +103,52 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
     head = await index.head(NAME)
     assert (shown, head.chunk_count if head else 0) == (["one", "other"], 2)
     assert asked == ["one", "two", "three", "other"]
+
+
+async def test_a_version_that_was_given_up_is_refused_to_whoever_comes_later_and_taken_when_it_is_redriven() -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+
+    async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
+
+    statuses = Statuses(ledger, publish)
+    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
+    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
+    place = LogPosition(partition=0, offset=0, time=1)
+
+    def version(number: int) -> DocumentVersion:
+        return DocumentVersion(
+            document_id=NAME,
+            version=number,
+            place=place,
+            tenant=DEFAULT_TENANT,
+            source="s",
+            path="p",
+            outcome="created",
+        )
+
+    async def load() -> tuple[Chunk, ...]:
+        return (Chunk(order=0, text="one", hash=text_hash("one"), start=0, end=3, tokens=1),)
+
+    async def stands() -> tuple[int | None, int]:
+        head = await index.head(NAME)
+        return (head.version if head else None), await index.points(NAME)
+
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=2))
+    assert await apply.withdraw(version(2)) is None
+    assert await stands() == (None, 0), "the mark is no head"
+    with pytest.raises(Rejected, match="version 2 was given up"):  # nobody has said so yet
+        await apply(version(2), load)
+    await statuses.end(version(2), "failed", error="no model takes it", code="model_refuses")
+
+    await apply(version(2), load)
+    assert await stands() == (None, 0)
+    await apply(version(1), load)
+    assert await stands() == (1, 1), "an older one that comes later is good"
+    assert await apply.withdraw(version(2)) is None
+    await apply(version(2), load, attempt=1)
+    assert await stands() == (2, 1)
+    withdrawn = await apply.withdraw(version(2))
+    assert withdrawn is not None
+    assert await stands() == (2, 1), "it answers: nobody gives it up any more"
+    await apply(version(3), load)
+    assert await stands() == (3, 1)
