@@ -34,6 +34,7 @@ from services.query_api.http import index_page
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.browsers import BrowserGuard
+from services.query_api.http.lanes import index_of
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import HANDLERS
 from services.query_api.http.query_names import KnownQuery
@@ -110,7 +111,7 @@ def make_api(parts: ApiParts) -> Litestar:
         general_knowledge=settings.general_knowledge == "on",
         without_store=settings.chat_without_store == "on",
     )
-    provided = {
+    provided: dict[str, object] = {
         "retriever": retriever,
         "metrics": metrics,
         "submissions": submissions,
@@ -134,7 +135,6 @@ def make_api(parts: ApiParts) -> Litestar:
         "file_reader": parts.file_reader,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
-        "console": console.Console(keyring, parts.version, index_page.ROUTES),
     }
     tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [
@@ -184,6 +184,7 @@ def make_api(parts: ApiParts) -> Litestar:
         mcp_route(McpEndpoint(tools, parts.version, keyless=not settings.keys)),
         console.index_page,
     ]
+    provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **index_page.OPEN_LINES})
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [
         *(route for route in routes if route is not chat.chat),

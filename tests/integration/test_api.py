@@ -11,8 +11,10 @@ import httpx
 import pytest
 import pytest_asyncio
 from litestar import Litestar
+from litestar.routes import HTTPRoute
 
 from services.query_api.app import ApiParts
+from services.query_api.http.lanes import LANE
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
@@ -23,6 +25,7 @@ from shared.log import Publish
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
+from shared.runtime.probes import OPEN
 from shared.state.index import Index
 from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
@@ -1109,3 +1112,15 @@ async def test_a_client_that_leaves_stops_the_model(parts: ApiParts, ollama: Fak
 
         async with asyncio.timeout(10):
             await ollama.left.wait()
+
+
+async def test_every_route_that_needs_a_key_declares_its_lane(app: Litestar) -> None:
+    missing = [
+        f"{min(handler.http_methods)} {route.path}"
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        if handler.http_methods != {"OPTIONS"} and not handler.opt.get(OPEN) and LANE not in handler.opt
+    ]
+
+    assert missing == []

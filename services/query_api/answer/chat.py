@@ -18,6 +18,7 @@ from services.query_api.answer.rate_limit import within_rate
 from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
@@ -42,7 +43,13 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stream: bool = False
 
 
-@post("/chat", operation_id="chat", guards=[needs("query"), within_rate], status_code=200)
+@post(
+    "/chat",
+    operation_id="chat",
+    guards=[needs("query"), within_rate],
+    opt=in_lane("ask", "chat: message, useRag"),
+    status_code=200,
+)
 async def chat(
     data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> Response[dict[str, Any]] | ServerSentEvent:

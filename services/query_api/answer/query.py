@@ -19,6 +19,7 @@ from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, unavailable
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
@@ -49,7 +50,13 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stream: bool = False
 
 
-@post("/rag/query", operation_id="rag_query", guards=[needs("query"), within_rate], status_code=200)
+@post(
+    "/rag/query",
+    operation_id="rag_query",
+    guards=[needs("query"), within_rate],
+    opt=in_lane("ask", "ask chosen documents: question, documentIds"),
+    status_code=200,
+)
 async def rag_query(
     data: JSONBody[QueryBody],
     request: ApiRequest,

@@ -9,6 +9,7 @@ from litestar.params import JSONBody
 
 from services.query_api.clients.conditions import FilterConditions
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
@@ -64,7 +65,14 @@ class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
     metadata_condition: MetadataCondition | None = None
 
 
-@post("/retrieval", operation_id="dify_retrieval", guards=[needs("query")], status_code=200, include_in_schema=False)
+@post(
+    "/retrieval",
+    operation_id="dify_retrieval",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
+)
 async def retrieval(
     data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> dict[str, Any]:

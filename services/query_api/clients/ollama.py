@@ -26,6 +26,7 @@ from services.query_api.clients.links import Links, SourceLink, rag_sources, sou
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Choice, Models
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of
 from shared.answers import Sampling, Turn
@@ -97,19 +98,19 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int | None = None
 
 
-@get("/version", operation_id="ollama_version", guards=[needs("query")], include_in_schema=False)
+@get("/version", operation_id="ollama_version", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
 async def version() -> dict[str, str]:
     """Say which Ollama this speaks as."""
     return {"version": API_VERSION}
 
 
-@get("/tags", operation_id="ollama_tags", guards=[needs("query")], include_in_schema=False)
+@get("/tags", operation_id="ollama_tags", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
 async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
     return {"models": [_listed(name) for name in models.listed()]}
 
 
-@get("/ps", operation_id="ollama_ps", guards=[needs("query")], include_in_schema=False)
+@get("/ps", operation_id="ollama_ps", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
 async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models that are loaded: all of them, as far as a client can tell."""
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # as Ollama says never
@@ -139,7 +140,14 @@ def _details() -> dict[str, Any]:
     }
 
 
-@post("/show", operation_id="ollama_show", guards=[needs("query")], status_code=200, include_in_schema=False)
+@post(
+    "/show",
+    operation_id="ollama_show",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
+)
 async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> dict[str, Any]:
     """Show a model."""
     name = data.model or data.name
@@ -162,7 +170,14 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
     }
 
 
-@post("/chat", operation_id="api_chat", guards=[needs("query"), within_rate], status_code=200, include_in_schema=False)
+@post(
+    "/chat",
+    operation_id="api_chat",
+    guards=[needs("query"), within_rate],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
+)
 async def api_chat(
     data: JSONBody[Any],
     request: ApiRequest,
@@ -196,6 +211,7 @@ async def api_chat(
     "/generate",
     operation_id="ollama_generate",
     guards=[needs("query"), within_rate],
+    opt=in_lane("ask"),
     status_code=200,
     include_in_schema=False,
 )
@@ -333,7 +349,14 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-@post("/embed", operation_id="ollama_embed", guards=[needs("query")], status_code=200, include_in_schema=False)
+@post(
+    "/embed",
+    operation_id="ollama_embed",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
+)
 async def embed(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
 ) -> dict[str, Any]:
@@ -353,7 +376,12 @@ async def embed(
 
 
 @post(
-    "/embeddings", operation_id="ollama_embeddings", guards=[needs("query")], status_code=200, include_in_schema=False
+    "/embeddings",
+    operation_id="ollama_embeddings",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
 )
 async def embeddings(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]

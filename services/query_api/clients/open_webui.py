@@ -10,6 +10,7 @@ from litestar.params import JSONBody
 
 from services.query_api.clients.links import Links
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import Retriever
@@ -47,7 +48,14 @@ class WebSearchBody(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
 
 
-@post("/web-search", operation_id="web_search", guards=[needs("query")], status_code=200, include_in_schema=False)
+@post(
+    "/web-search",
+    operation_id="web_search",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
+)
 async def web_search(
     data: JSONBody[WebSearchBody],
     request: ApiRequest,
@@ -64,7 +72,14 @@ async def web_search(
     return list(results.values())
 
 
-@put("/process", operation_id="process_file", guards=[needs("ingest")], status_code=200, include_in_schema=False)
+@put(
+    "/process",
+    operation_id="process_file",
+    guards=[needs("ingest")],
+    opt=in_lane("bring"),
+    status_code=200,
+    include_in_schema=False,
+)
 async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:
     """Read a file and keep nothing: Open WebUI's external document loader."""
     body = await request.body()

@@ -25,6 +25,7 @@ from services.query_api.clients.links import Links, SourceLink, rag_sources, sou
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid, openai_error
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
@@ -72,13 +73,25 @@ class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
     input_type: Literal["query", "document", "search_query", "search_document", "passage"] | None = None
 
 
-@get("/v1/models", operation_id="openai_models", guards=[needs("query")], include_in_schema=False)
+@get(
+    "/v1/models",
+    operation_id="openai_models",
+    guards=[needs("query")],
+    opt=in_lane("ask", "OpenAI's API, with /v1/chat/completions and /v1/embeddings"),
+    include_in_schema=False,
+)
 async def models(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
     return {"object": "list", "data": [_card(name) for name in models.listed()]}
 
 
-@get("/v1/models/{name:path}", operation_id="openai_model", guards=[needs("query")], include_in_schema=False)
+@get(
+    "/v1/models/{name:path}",
+    operation_id="openai_model",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    include_in_schema=False,
+)
 async def model(name: FromPath[str], models: NamedDependency[Models]) -> dict[str, Any]:
     """Show a model."""
     wanted = name.removeprefix("/")
@@ -95,6 +108,7 @@ def _card(name: str) -> dict[str, Any]:
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
     guards=[needs("query"), within_rate],
+    opt=in_lane("ask"),
     status_code=200,
     include_in_schema=False,
 )
@@ -246,6 +260,7 @@ def _event(data: Mapping[str, Any]) -> bytes:
     "/v1/embeddings",
     operation_id="openai_embeddings",
     guards=[needs("query")],
+    opt=in_lane("ask"),
     status_code=200,
     include_in_schema=False,
 )

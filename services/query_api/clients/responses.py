@@ -19,6 +19,7 @@ from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
 from services.query_api.clients.openai import STREAM_HEADERS
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of
 from services.query_api.search.retrieval import TopK
@@ -48,7 +49,12 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @post(
-    "/v1/responses", operation_id="openai_responses", guards=[needs("query")], status_code=200, include_in_schema=False
+    "/v1/responses",
+    operation_id="openai_responses",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    status_code=200,
+    include_in_schema=False,
 )
 async def responses(
     data: JSONBody[ResponsesBody],

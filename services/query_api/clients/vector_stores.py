@@ -10,6 +10,7 @@ from litestar.params import FromPath, JSONBody
 
 from services.query_api.clients.conditions import OPERATORS, FilterConditions
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
@@ -122,7 +123,13 @@ def _check(id_: str) -> None:
         raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
 
 
-@get("/v1/vector_stores", operation_id="openai_vector_stores", guards=[needs("query")], include_in_schema=False)
+@get(
+    "/v1/vector_stores",
+    operation_id="openai_vector_stores",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+    include_in_schema=False,
+)
 async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
     """List the one store."""
     card = await vector_store.card(request.user.tenant)
@@ -133,6 +140,7 @@ async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]
     "/v1/vector_stores/{id_:str}",
     operation_id="openai_vector_store",
     guards=[needs("query")],
+    opt=in_lane("ask"),
     include_in_schema=False,
 )
 async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
@@ -145,6 +153,7 @@ async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDepe
     "/v1/vector_stores/{id_:str}/search",
     operation_id="openai_vector_store_search",
     guards=[needs("query")],
+    opt=in_lane("ask"),
     status_code=200,
     include_in_schema=False,
 )

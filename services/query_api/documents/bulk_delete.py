@@ -13,6 +13,7 @@ from litestar.openapi.spec import OpenAPIType as _Type
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.ingest.submissions import Submissions
@@ -80,6 +81,7 @@ class BulkDeleteOperation(Operation):
     operation_id="rag_documents_delete",
     operation_class=BulkDeleteOperation,
     guards=[needs("ingest")],
+    opt=in_lane("ask", "delete all documents that fit filters, once their number is confirmed"),
     status_code=200,
 )
 async def rag_documents_delete(

@@ -11,6 +11,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.ingest.status_waiters import StatusWaiters
@@ -121,7 +122,12 @@ class ProgressTracker:
                 return
 
 
-@get("/rag/documents/{document_id:str}/events", operation_id="rag_document_events", guards=[needs("query")])
+@get(
+    "/rag/documents/{document_id:str}/events",
+    operation_id="rag_document_events",
+    guards=[needs("query")],
+    opt=in_lane("watch"),
+)
 async def rag_document_events(
     document_id: FromPath[str],
     request: ApiRequest,

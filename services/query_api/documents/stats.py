@@ -14,6 +14,7 @@ from litestar.di import NamedDependency
 
 from services.query_api.documents.views import STATUSES
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.request import ApiRequest
 from shared.errors import Unavailable
 from shared.log import Log
@@ -209,7 +210,12 @@ def _disk(folder: Path) -> Disk:
     return Disk(size, usage.free, usage.total)
 
 
-@get("/rag/stats", operation_id="rag_stats", guards=[needs("query")])
+@get(
+    "/rag/stats",
+    operation_id="rag_stats",
+    guards=[needs("query")],
+    opt=in_lane("ask", "count documents by state and source, chunks, and how fast they arrive"),
+)
 async def rag_stats(request: ApiRequest, census: NamedDependency[Census]) -> Stats:
     """Count documents by status and source, and how many came lately; for admins, how far the stages are."""
     return await census.of(request.user.tenant, pipeline=request.user.may("admin"))

@@ -16,6 +16,7 @@ from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
@@ -244,7 +245,12 @@ class DocumentViews:
         return None, []
 
 
-@get("/rag/documents", operation_id="rag_documents", guards=[needs("query")])
+@get(
+    "/rag/documents",
+    operation_id="rag_documents",
+    guards=[needs("query")],
+    opt=in_lane("ask", "list documents: source, path, pathPrefix, q, state, tags, sort"),
+)
 async def rag_documents(
     request: ApiRequest,
     library: NamedDependency[DocumentViews],
@@ -290,7 +296,12 @@ async def rag_documents(
     return await library.page(listing, limit=limit, cursor=behind)
 
 
-@get("/rag/documents/{document_id:str}", operation_id="rag_document", guards=[needs("query")])
+@get(
+    "/rag/documents/{document_id:str}",
+    operation_id="rag_document",
+    guards=[needs("query")],
+    opt=in_lane("ask", "show a document's state; /chunks and /text show its content, /events its progress"),
+)
 async def rag_document(
     document_id: FromPath[str],
     request: ApiRequest,
@@ -317,7 +328,13 @@ class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
     metadata: dict[str, Any] | msgspec.UnsetType | None = UNSET
 
 
-@patch("/rag/documents/{document_id:str}", operation_id="rag_document_patch", guards=[needs("ingest")], status_code=200)
+@patch(
+    "/rag/documents/{document_id:str}",
+    operation_id="rag_document_patch",
+    guards=[needs("ingest")],
+    opt=in_lane("bring", "change a document's metadata"),
+    status_code=200,
+)
 async def rag_document_patch(
     document_id: FromPath[str],
     data: JSONBody[PatchBody],
@@ -368,6 +385,7 @@ def version_of(if_match: str | None) -> int | None:
     "/rag/documents/{document_id:str}",
     operation_id="rag_document_delete",
     guards=[needs("ingest")],
+    opt=in_lane("ask", "delete a document"),
     status_code=200,
 )
 async def rag_document_delete(
@@ -381,7 +399,12 @@ async def rag_document_delete(
     return await taken(request, submissions, deletion(entry))
 
 
-@get("/rag/documents/{document_id:str}/chunks", operation_id="rag_document_chunks", guards=[needs("query")])
+@get(
+    "/rag/documents/{document_id:str}/chunks",
+    operation_id="rag_document_chunks",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+)
 async def rag_document_chunks(
     document_id: FromPath[str],
     request: ApiRequest,
@@ -394,7 +417,12 @@ async def rag_document_chunks(
     return await library.chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
 
 
-@get("/rag/documents/{document_id:str}/text", operation_id="rag_document_text", guards=[needs("query")])
+@get(
+    "/rag/documents/{document_id:str}/text",
+    operation_id="rag_document_text",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+)
 async def rag_document_text(
     document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]
 ) -> Response[str]:

@@ -12,6 +12,7 @@ from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
+from services.query_api.http.lanes import LANE, Lane
 from services.query_api.http.problems import Problem, answer
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
@@ -65,11 +66,10 @@ class AdmissionLimits:
         self.bodies = RequestLane(BODIES * settings.max_body, "bytes of requests are in memory", "SLUICE_MAX_BODY")
         self.patience_s = settings.body_timeout
 
-    def lane(self, route: str) -> RequestLane:
-        """Return where requests of the route count, so that none of the kinds starves another."""
-        if "/ingest" in route or route.endswith("/knowledge-base"):
-            return self.bring
-        return self.watch if route.endswith("/events") else self.ask
+    def lane(self, declared: Lane) -> RequestLane:
+        """Return the lane in which a route's requests count, so that no kind of request starves another."""
+        lanes: dict[Lane, RequestLane] = {"bring": self.bring, "ask": self.ask, "watch": self.watch}
+        return lanes[declared]
 
 
 class Admission:
@@ -101,7 +101,7 @@ class _Visit:
     def __init__(self, scope: HTTPScope, receive: Receive, send: Send, limits: AdmissionLimits) -> None:
         headers = Headers.from_scope(scope)
         self._receive, self._send, self._limits = receive, send, limits
-        self._lane = limits.lane(scope.get("path_template", ""))
+        self._lane = limits.lane(scope["route_handler"].opt.get(LANE, "ask"))
         self._holds: int | None = scope["route_handler"].opt.get(HOLDS)
         self._whole = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
         self._in_lane = self._slow = False

@@ -1,4 +1,4 @@
-"""What is here, in a line for each route, and the description of all of it. The console shows it at `/`."""
+"""The API's own description, and the index page's lines for routes that need no key. The console shows the page."""
 
 from typing import Any
 
@@ -7,22 +7,9 @@ from litestar import get
 from services.query_api.http.problems import AnyRequest
 from shared.runtime.probes import OPEN
 
-ROUTES = {
-    "POST /rag/ingest": "add or replace a document: source, path, text",
-    "POST /rag/ingest/text": "add a text",
-    "POST /rag/ingest/upload": "add files",
-    "GET /rag/documents": "list documents: source, path, pathPrefix, q, state, tags, sort",
-    "GET /rag/stats": "documents by state and source, chunks, and how fast they come",
-    "GET /rag/documents/{id}": "how a document stands; /chunks and /text show what it holds",
-    "DELETE /rag/documents/{id}": "delete a document",
-    "DELETE /rag/documents": "delete all that fit filters, once their count is confirmed",
-    "POST /rag/search": "find passages: query, topK, filters",
-    "POST /rag/query": "ask chosen documents: question, documentIds",
-    "POST /chat": "chat: message, useRag",
-    "GET /ops/dead-letters": "what no stage could take; /redrive and /drop settle it",
-    "POST /ops/erase": "erase documents for good; /ops/forget has the files forget them now",
-    "GET /openapi.json": "all of it in detail",
-    "GET /readyz": "whether everything it needs is there",
+OPEN_LINES = {  # routes that need no key
+    "GET /openapi.json": "describe every route in detail",
+    "GET /readyz": "say whether everything that Sluice needs works",
 }
 
 

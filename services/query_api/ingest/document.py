@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
@@ -83,7 +84,13 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     skipped: tuple[SkippedChunk, ...] = ()  # ready-made chunks that can't be taken
 
 
-@post("/rag/ingest", operation_id="rag_ingest", guards=[needs("ingest")], status_code=200)
+@post(
+    "/rag/ingest",
+    operation_id="rag_ingest",
+    guards=[needs("ingest")],
+    opt=in_lane("bring", "add or replace a document: source, path, text"),
+    status_code=200,
+)
 async def rag_ingest(
     data: JSONBody[IngestBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:
@@ -95,7 +102,13 @@ async def rag_ingest(
     )
 
 
-@post("/rag/ingest/text", operation_id="rag_ingest_text", guards=[needs("ingest")], status_code=200)
+@post(
+    "/rag/ingest/text",
+    operation_id="rag_ingest_text",
+    guards=[needs("ingest")],
+    opt=in_lane("bring", "add a text"),
+    status_code=200,
+)
 async def rag_ingest_text(
     data: JSONBody[TextBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:

@@ -15,6 +15,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from shared.contracts import DocumentSubmitted
@@ -118,7 +119,13 @@ class UnchangedChecker:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-@post("/rag/ingest/check", operation_id="rag_ingest_check", guards=[needs("ingest")], status_code=200)
+@post(
+    "/rag/ingest/check",
+    operation_id="rag_ingest_check",
+    guards=[needs("ingest")],
+    opt=in_lane("bring"),
+    status_code=200,
+)
 async def rag_ingest_check(
     data: JSONBody[CheckBody], request: ApiRequest, checker: NamedDependency[UnchangedChecker]
 ) -> CheckReply:

@@ -19,6 +19,7 @@ from litestar.openapi.spec.enums import OpenAPIFormat
 
 from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import FORM, ApiRequest, content_type, metadata_of, name_of, tags_of, wait_of
 from services.query_api.ingest.document import (
@@ -154,7 +155,7 @@ class UploadOperation(Operation):
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={HOLDS: IN_MEMORY},
+    opt={**in_lane("bring", "add files"), HOLDS: IN_MEMORY},
 )
 async def rag_ingest_upload(
     request: ApiRequest, submissions: NamedDependency[Submissions]
@@ -173,7 +174,7 @@ async def rag_ingest_upload(
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={HOLDS: IN_MEMORY},
+    opt={**in_lane("bring"), HOLDS: IN_MEMORY},
 )
 async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submissions]) -> Response[KnowledgeReply]:
     """Add a file, as an upload does, without waiting for its end unless `Prefer: wait` asks for it."""

@@ -8,6 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, tags_of
 from services.query_api.ingest.document import IngestReply, keep_of, now_ms, on_conflict_of, taken, title_of, url_of
@@ -31,7 +32,13 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sitemap: bool = False  # whether the pages that the site lists come, too
 
 
-@post("/rag/ingest/url", operation_id="rag_ingest_url", guards=[needs("ingest")], status_code=200)
+@post(
+    "/rag/ingest/url",
+    operation_id="rag_ingest_url",
+    guards=[needs("ingest")],
+    opt=in_lane("bring", "add a web page, or a site by its sitemap"),
+    status_code=200,
+)
 async def rag_ingest_url(
     data: JSONBody[UrlBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:

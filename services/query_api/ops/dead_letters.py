@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter
@@ -119,7 +120,12 @@ class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-@get("/ops/dead-letters", operation_id="ops_dead_letters", guards=[needs("admin")])
+@get(
+    "/ops/dead-letters",
+    operation_id="ops_dead_letters",
+    guards=[needs("admin")],
+    opt=in_lane("ask", "list records that could not be processed; /redrive and /drop settle them"),
+)
 async def ops_dead_letters(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
@@ -152,7 +158,7 @@ async def ops_dead_letters(
     )
 
 
-@get("/ops/dead-letters/{letter_id:str}", operation_id="ops_dead_letter", guards=[needs("admin")])
+@get("/ops/dead-letters/{letter_id:str}", operation_id="ops_dead_letter", guards=[needs("admin")], opt=in_lane("ask"))
 async def ops_dead_letter(
     letter_id: FromPath[str], request: ApiRequest, service: NamedDependency[DeadLetterService]
 ) -> DeadLetterWhole:
@@ -161,7 +167,12 @@ async def ops_dead_letter(
     return DeadLetterWhole(**_fields(each), record=_record(each.letter))
 
 
-@get("/ops/dead-letters/{letter_id:str}/record", operation_id="ops_dead_letter_record", guards=[needs("admin")])
+@get(
+    "/ops/dead-letters/{letter_id:str}/record",
+    operation_id="ops_dead_letter_record",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+)
 async def ops_dead_letter_record(
     letter_id: FromPath[str],
     request: ApiRequest,
@@ -175,7 +186,13 @@ async def ops_dead_letter_record(
     return Response(value, media_type="application/octet-stream", headers=headers)
 
 
-@post("/ops/dead-letters/redrive", operation_id="ops_dead_letters_redrive", guards=[needs("admin")], status_code=200)
+@post(
+    "/ops/dead-letters/redrive",
+    operation_id="ops_dead_letters_redrive",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
 async def ops_dead_letters_redrive(
     data: JSONBody[LetterSelection],
     request: ApiRequest,
@@ -185,7 +202,13 @@ async def ops_dead_letters_redrive(
     return await _settled(data, request, service, service.redrive)
 
 
-@post("/ops/dead-letters/drop", operation_id="ops_dead_letters_drop", guards=[needs("admin")], status_code=200)
+@post(
+    "/ops/dead-letters/drop",
+    operation_id="ops_dead_letters_drop",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
 async def ops_dead_letters_drop(
     data: JSONBody[LetterSelection],
     request: ApiRequest,

@@ -12,6 +12,7 @@ from litestar.params import JSONBody
 from services.query_api.documents.bulk_delete import confirmed, cursor_of
 from services.query_api.documents.selection import DocumentSelector, selection
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.ops.eraser import Eraser
@@ -78,7 +79,13 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     found: list[FileMatch]
 
 
-@post("/ops/erase", operation_id="ops_erase", guards=[needs("admin")], status_code=200)
+@post(
+    "/ops/erase",
+    operation_id="ops_erase",
+    guards=[needs("admin")],
+    opt=in_lane("ask", "erase documents for good; /ops/forget also rewrites the data files now"),
+    status_code=200,
+)
 async def ops_erase(
     data: JSONBody[Erase],
     request: ApiRequest,
@@ -129,7 +136,7 @@ async def ops_erase(
     return ErasedPage(matched=matched, items=[*items, *unknown], next_cursor=after)
 
 
-@post("/ops/forget", operation_id="ops_forget", guards=[needs("admin")], status_code=200)
+@post("/ops/forget", operation_id="ops_forget", guards=[needs("admin")], opt=in_lane("ask"), status_code=200)
 async def ops_forget(data: JSONBody[Forget], place: NamedDependency[DataLocation]) -> Forgotten:
     """Make log and store anew without what was deleted, and say which files still hold one of the words."""
     parts = [] if data.dry_run else await forgotten(place.log, place.index)

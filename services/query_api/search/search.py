@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, parse_json
 from services.query_api.search.arranging import by_document, diverse, of_each_document
@@ -120,7 +121,13 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
     return filter_of(value, field)
 
 
-@post("/rag/search", operation_id="rag_search", guards=[needs("query")], status_code=200)
+@post(
+    "/rag/search",
+    operation_id="rag_search",
+    guards=[needs("query")],
+    opt=in_lane("ask", "find passages: query, topK, filters"),
+    status_code=200,
+)
 async def rag_search(
     data: JSONBody[SearchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> SearchReply:

@@ -10,6 +10,7 @@ from litestar.middleware import DefineMiddleware
 
 from services.query_api.http import admission
 from services.query_api.http.admission import HOLDS, Admission, AdmissionLimits
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import HANDLERS
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
@@ -28,17 +29,17 @@ class Api:
         self.held = asyncio.Event()  # what its answers wait for
         self.limits = AdmissionLimits(Settings(**settings))
 
-        @post("/rag/ingest", status_code=200)
+        @post("/rag/ingest", status_code=200, opt=in_lane("bring"))
         async def ingest(request: Request[Any, Any, Any]) -> int:
             size = len(await request.body())
             await self.held.wait()
             return size
 
-        @post("/rag/ingest/upload", status_code=200, opt={HOLDS: 100})
+        @post("/rag/ingest/upload", status_code=200, opt={**in_lane("bring"), HOLDS: 100})
         async def upload(request: Request[Any, Any, Any]) -> int:
             return sum([len(piece) async for piece in request.stream()])
 
-        @get("/rag/documents")
+        @get("/rag/documents", opt=in_lane("ask"))
         async def documents() -> str:
             await self.held.wait()
             return "[]"
