@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from aiokafka import TopicPartition
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.log.publish import publish
@@ -89,6 +89,8 @@ async def first(log: SqliteLog) -> int:
     lasts=st.integers(1, 25),
     off_after=st.none() | st.integers(1, 60),
 )
+@example(wrong_by=YEAR, begins=41, lasts=20, off_after=40)
+@example(wrong_by=-YEAR, begins=20, lasts=20, off_after=40)
 def test_a_clock_that_is_wrong_for_a_day_adds_nothing_and_takes_nothing(
     wrong_by: int, begins: int, lasts: int, off_after: int | None
 ) -> None:
