@@ -93,6 +93,10 @@ class Client:
         body = {"query": query, "topK": top_k, "filters": dict(filters), "explain": explain}
         return self._object("POST", "/rag/search", json=body)
 
+    def chat(self, message: str, *, system: str) -> dict[str, Any]:
+        """Return the reply to a message that no document is searched for."""
+        return self._object("POST", "/chat", json={"message": message, "system": system})
+
     def ask(self, question: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply of `POST /chat` with retrieval on: `response`, `ragUsed`, `ragSources[]`, `data.model`."""
         body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": dict(filters)}

@@ -17,6 +17,7 @@ from services.operator_cli.commands.dlq import dlq
 from services.operator_cli.commands.doctor import doctor
 from services.operator_cli.commands.documents import documents
 from services.operator_cli.commands.erase import erase
+from services.operator_cli.commands.evaluate import evaluate
 from services.operator_cli.commands.ingest import ingest
 from services.operator_cli.commands.init import init
 from services.operator_cli.commands.mcp import mcp
@@ -51,6 +52,7 @@ for command in (
     doctor,
 ):
     app.command(command.__name__.replace("_", "-"))(command)
+app.command("eval")(evaluate)
 app.add_typer(documents, name="documents")
 app.add_typer(dlq, name="dlq")
 
