@@ -45,13 +45,17 @@ class Features(msgspec.Struct, frozen=True):
 def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:
     """Return what is compared; `headings` are the passage's title and section."""
     body = stems(text)
-    found = asked.weights.keys() & body
+    there = set(body)
+    found = {term for term in asked.weights if term in there}
     for heading in headings:
         found |= asked.weights.keys() & _heading_stems(heading)
+    # Most passages have no pair whole; to look for one costs as much as all the rest.
+    possible = [pair for pair in asked.pairs if pair[0] in there and pair[1] in there]
+    together = len({*possible}.intersection(pairwise(body))) if possible else 0
     return Features(
         cosine=cosine,
         coverage=math.fsum(asked.weights[term] for term in found) / asked.total if found else 0.0,
-        phrases=len(asked.pairs.intersection(pairwise(body))) / len(asked.pairs) if asked.pairs else 0.0,
+        phrases=together / len(asked.pairs) if asked.pairs else 0.0,
     )
 
 
