@@ -136,7 +136,8 @@ def make_api(parts: ApiParts) -> Litestar:
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
     }
-    tools = AgentTools(retriever, answering, library, settings.public_url)
+    rate = rate_limit.AnswerRate(settings.chat_rate)
+    tools = AgentTools(retriever, answering, library, rate, settings.public_url)
     routes = [
         document.rag_ingest,
         document.rag_ingest_text,
@@ -218,7 +219,7 @@ def make_api(parts: ApiParts) -> Litestar:
         exception_handlers=HANDLERS,
         before_send=[_Observer(metrics)],
         request_class=ApiRequest,
-        state=State({rate_limit.STATE: rate_limit.AnswerRate(settings.chat_rate)}),
+        state=State({rate_limit.STATE: rate}),
         request_max_body_size=settings.max_body,
         cors_config=_cors(settings.origins),
         openapi_config=_openapi(parts.version),
@@ -238,8 +239,8 @@ class _Observer:
         method = cast("HTTPScope", scope)["method"]  # there are no sockets here
         route = scope.get("path_template", "unmatched")
         MutableScopeHeaders.from_message(message)["X-Request-Id"] = request_id(scope)
-        self._metrics.requests.labels(method, route, str(message["status"])).inc()
-        log.info("request", method=method, route=route, status=message["status"])
+        self._metrics.requests.labels(method, route, str(int(message["status"]))).inc()
+        log.info("request", method=method, route=route, status=int(message["status"]))
 
 
 class _Bound:

@@ -5,9 +5,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
+from services.query_api.answer.rate_limit import AnswerRate
 from services.query_api.clients.links import Links
 from services.query_api.documents.listing import Listing
 from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
+from services.query_api.http.auth import Caller
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
@@ -97,8 +99,11 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class AgentTools:
     """The tools. Each raises Problem where the caller is at fault, and Unavailable where a part is away."""
 
-    def __init__(self, retriever: Retriever, answering: Answering, views: DocumentViews, public_url: str) -> None:
+    def __init__(
+        self, retriever: Retriever, answering: Answering, views: DocumentViews, rate: AnswerRate, public_url: str
+    ) -> None:
         """Take the parts; `public_url` begins links where it isn't empty."""
+        self._rate = rate
         self._retriever = retriever
         self._answering = answering
         self._views = views
@@ -108,10 +113,10 @@ class AgentTools:
         """Return what makes links for a caller who reached this server at `base_url`."""
         return Links(self._public_url or base_url)
 
-    async def search(self, tenant: str, links: Links, asked: SearchArguments) -> AgentResults:
+    async def search(self, caller: Caller, links: Links, asked: SearchArguments) -> AgentResults:
         """Return the documents of the best passages, each once."""
         found = await self._retriever.search(
-            tenant, question_of(asked.query, "query"), top_k=asked.top_k, where=_where(asked.source, asked.tags)
+            caller.tenant, question_of(asked.query, "query"), top_k=asked.top_k, where=_where(asked.source, asked.tags)
         )
         results: dict[str, AgentResult] = {}
         for hit in found.hits:
@@ -126,10 +131,10 @@ class AgentTools:
                 )
         return AgentResults(results=list(results.values()))
 
-    async def fetch(self, tenant: str, links: Links, asked: FetchArguments) -> AgentDocument:
+    async def fetch(self, caller: Caller, links: Links, asked: FetchArguments) -> AgentDocument:
         """Return a document's text from `offset` on."""
-        view = await self._views.view(tenant, asked.id)
-        text, text_format = await self._views.text(tenant, asked.id)
+        view = await self._views.view(caller.tenant, asked.id)
+        text, text_format = await self._views.text(caller.tenant, asked.id)
         end = asked.offset + LONGEST_TEXT
         if asked.offset > len(text):
             raise invalid("offset", f"is {asked.offset}; the text has {len(text)} characters")
@@ -150,11 +155,12 @@ class AgentTools:
             metadata={**metadata, **more},
         )
 
-    async def ask(self, tenant: str, links: Links, asked: AskArguments) -> AgentAnswer:
+    async def ask(self, caller: Caller, links: Links, asked: AskArguments) -> AgentAnswer:
         """Return an answer from the documents."""
+        self._rate.take(caller.key)
         question = question_of(asked.question, "question")
         retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
-        request = AnswerRequest(tenant=tenant, turns=(Turn(role="user", content=question),), retrieval=retrieval)
+        request = AnswerRequest(tenant=caller.tenant, turns=(Turn(role="user", content=question),), retrieval=retrieval)
         answer = await self._answering.answer(request)
         sources = [
             AgentSource(

@@ -1,7 +1,7 @@
 """The tools and resources in the protocol's own types, by its library. Both eras of it: see `handle`."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import structlog
@@ -41,11 +41,9 @@ from services.query_api.clients.agent_tools import (
 )
 from services.query_api.clients.links import Links
 from services.query_api.documents.views import ListCursor, parsed_cursor
+from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem
 from shared.errors import PipelineError
-
-if TYPE_CHECKING:
-    from services.query_api.http.auth import Caller
 
 URI: Final = "sluice://documents/"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -66,7 +64,7 @@ class AgentTool(NamedTuple):
     description: str
     takes: type[msgspec.Struct]
     gives: type[msgspec.Struct]
-    run: Callable[[str, Links, Any], Awaitable[msgspec.Struct]]
+    run: Callable[[Caller, Links, Any], Awaitable[msgspec.Struct]]
 
 
 class McpServer:
@@ -123,10 +121,10 @@ class McpServer:
         tool = self._table.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(self._table)}")
-        tenant, links = self._caller(context)
+        caller, links = self._caller(context)
         try:
             asked = msgspec.convert(params.arguments or {}, tool.takes, strict=False)
-            given = await tool.run(tenant, links, asked)
+            given = await tool.run(caller, links, asked)
         except (msgspec.ValidationError, Problem, PipelineError) as error:
             return CallToolResult(content=[TextContent(text=_sentence(error))], is_error=True)
         except Exception as error:
@@ -136,10 +134,10 @@ class McpServer:
         return CallToolResult(content=[TextContent(text=text)], structured_content=msgspec.to_builtins(given))
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        tenant, _ = self._caller(context)
+        caller, _ = self._caller(context)
         try:
             cursor = parsed_cursor(params.cursor if params else None, ListCursor)
-            page = await self._tools.documents(tenant, cursor)
+            page = await self._tools.documents(caller.tenant, cursor)
         except (Problem, PipelineError) as error:
             raise _refused(error) from error
         resources = [
@@ -155,18 +153,18 @@ class McpServer:
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        tenant, _ = self._caller(context)
+        caller, _ = self._caller(context)
         try:
-            text, text_format = await self._tools.text(tenant, params.uri.removeprefix(URI))
+            text, text_format = await self._tools.text(caller.tenant, params.uri.removeprefix(URI))
         except (Problem, PipelineError) as error:
             raise _refused(error) from error
         media_type = "text/markdown" if text_format == "markdown" else "text/plain"
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text, mime_type=media_type)])
 
-    def _caller(self, context: Context) -> tuple[str, Links]:
+    def _caller(self, context: Context) -> tuple[Caller, Links]:
         request: Any = context.request  # Starlette's
         caller: Caller = request.scope["user"]
-        return caller.tenant, self._tools.links(f"{request.url.scheme}://{request.url.netloc}")
+        return caller, self._tools.links(f"{request.url.scheme}://{request.url.netloc}")
 
 
 def _table(tools: AgentTools) -> dict[str, AgentTool]:

@@ -13,6 +13,7 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
@@ -51,7 +52,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
 @post(
     "/v1/responses",
     operation_id="openai_responses",
-    guards=[needs("query")],
+    guards=[needs("query"), within_rate],
     opt=in_lane("ask"),
     status_code=200,
     include_in_schema=False,

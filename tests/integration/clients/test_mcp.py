@@ -13,8 +13,9 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from services.query_api.app import ApiParts
 from tests.docs.readme import ROOT
-from tests.integration.api import problem
+from tests.integration.api import an_app, listening, problem
 from tests.integration.clients.site import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -127,6 +128,20 @@ async def test_without_the_extra_the_server_says_how_to_add_it(quoting: Site, mo
     monkeypatch.setitem(sys.modules, "mcp", None)  # how Python marks what can't be imported
 
     assert "extra `mcp`" in problem(await quoting.http.post("/mcp", json={}), 501, "NOT_INSTALLED")
+
+
+async def test_an_agent_s_answers_count_for_its_key(parts: ApiParts, quoting: Site) -> None:
+    rated = parts.settings.model_copy(update={"chat_rate": 1})
+    async with (
+        listening(an_app(parts, settings=rated)) as (host, port),
+        connected(quoting._replace(url=f"http://{host}:{port}")) as client,
+    ):
+        first = await client.call_tool("ask", {"question": QUESTION})
+        second = await client.call_tool("ask", {"question": QUESTION})
+        searched = await client.call_tool("search", {"query": QUESTION})
+
+    assert (first.is_error, second.is_error, searched.is_error) == (False, True, False)
+    assert "SLUICE_CHAT_RATE" in getattr(second.content[0], "text", "")
 
 
 # stdio

@@ -59,6 +59,20 @@ async def test_an_unknown_model_is_a_404_that_lists_those_there_are(chatter: ope
 # Chat completions
 
 
+@pytest.mark.feature(183)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/chat", "/api/generate"])
+async def test_nobody_is_answered_without_a_key_that_may_ask(chatting: Site, model: FakeOllama, path: str) -> None:
+    order = {"model": CHAT_MODEL, "messages": WHEN, "input": "x", "prompt": "x"}
+
+    refused = [
+        (await chatting.http.post(path, json=order, headers={"Authorization": f"Bearer {key}"})).status_code
+        for key in ("nobody's", "key-writer")
+    ]
+
+    assert refused == [401, 403]
+    assert model.requests == []
+
+
 @pytest.mark.feature(165)
 @pytest.mark.feature(164)
 async def test_an_answer_carries_its_sources_in_each_place_that_clients_read(
