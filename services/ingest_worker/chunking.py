@@ -1,6 +1,6 @@
-"""The second stage: a version's text becomes chunks on its generation's own topic.
+"""The second stage: splits a version's text into chunks and publishes them to its generation's topic.
 
-A version that nobody will ever see is struck from the truth instead (ADR 0038): what was erased isn't written anew.
+A version that can never answer is removed from the truth instead (ADR 0038), so that erased text isn't published again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class Chunking:
-    """Handles records of documents.extracted for one generation. Every call may be repeated."""
+    """Handles records of documents.extracted for one generation. Idempotent."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Chunking:
         """Chunk one version.
 
         Raises:
-            Rejected: the text gives no chunk, or its blob is missing or altered.
-            Unavailable: a part is away; call again.
+            Rejected: the text has no chunk, or its blob is missing or altered.
+            Unavailable: a component is unavailable; call again.
         """
-        if record.value is None:  # an older version, taken out of the truth
+        if record.value is None:  # the tombstone of a version that was removed from the truth
             return
         event = decode(record.value, DocumentExtracted)
         document = event.document
-        # Before its text is asked for: that of an older version may be gone, and a replay is no failure.
+        # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
         if await self._overtaken(document):
             await tombstone(self._publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
@@ -70,9 +70,9 @@ class Chunking:
             await self._chunk(event, redriven(record))
 
     async def _overtaken(self, document: DocumentVersion) -> bool:
-        """Return whether nobody will ever see the version: a newer one answers, or its document was erased since.
+        """Return whether the version can never answer: a newer one answers, or its document was erased since.
 
-        That a newer one was accepted is not enough: should it fail, this one answers. An erasure can't fail.
+        An accepted newer version is not enough: if it fails, this one answers. An erasure can't fail.
         """
         head, entry = await asyncio.gather(
             self._index.head(document.document_id), self._ledger.get(document.document_id)
@@ -92,12 +92,12 @@ class Chunking:
                     document, await text_of(event, self._blobs), event.pages, self._generation
                 )
             if not chunks:
-                raise Rejected(f"{document.source}/{document.path} gives no chunk", "empty")
+                raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
         await self._announce(document, chunks, headers)
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:
-        """Return whose record it is, None where it can't be read."""
+        """Return the owner of the record, or None where the record can't be decoded."""
         try:
             document = decode(record.value, DocumentExtracted).document
         except Rejected:
@@ -105,7 +105,10 @@ class Chunking:
         return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
-        """Write down that the version could not be chunked, where its document is known, and it doesn't answer."""
+        """Record the failure in the document's status, where the record can be decoded.
+
+        A version that already answers keeps its outcome: then only a retry failed.
+        """
         try:
             event = decode(record.value, DocumentExtracted)
         except Rejected:

@@ -1,7 +1,7 @@
-"""What a fetched page brings besides itself: documents of its own host, as submissions of their own. Pure.
+"""Turns the links of a fetched page into submissions of further pages on the same host. Pure.
 
-Every step can be repeated, and ends: each page found has one level less to go and a share of what the crawl may still
-bring, and one that was submitted since the crawl began isn't submitted again.
+Every step can be repeated, and a crawl ends: each page found has one level less to go and a share of the pages left,
+and a page that was submitted since the crawl began isn't submitted again.
 """
 
 import re
@@ -14,7 +14,7 @@ from shared.contracts import Crawl, DocumentSubmitted, LogPosition
 from shared.errors import Rejected
 from shared.inputs.urls import authority, canonical
 
-# Links to what nobody reads; what is left out here would end as 'unsupported'.
+# Links to files without text; they would be fetched only to be rejected as 'unsupported'.
 _MEDIA = re.compile(
     r".*\.(7z|avi|bmp|bz2|css|dmg|eot|exe|gif|gz|ico|iso|jpe?g|js|m4a|map|mov|mp[34]|ogg|png|rar|rss|svg|tar|tgz|tiff?|ttf"
     r"|wav|web[mp]|woff2?|xz|zip)",
@@ -23,17 +23,17 @@ _MEDIA = re.compile(
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What the worker allows, whatever is asked for."""
+    """The worker's limits, whatever a crawl asks for."""
 
     depth: int = 3
     pages: int = 1000
-    robots: bool = True  # False: also what a page asks robots not to do
+    robots: bool = True  # False: ignore the robots directives of pages
 
 
 def begun(asked: Crawl, place: LogPosition, final_url: str, bounds: Bounds) -> Crawl:
-    """Return the page's crawl within bounds.
+    """Return the page's crawl, limited by `bounds`.
 
-    The first page says which host: where it was in the end, because sites redirect to their own names.
+    The first page decides the host: the one after redirects, because sites redirect to their canonical name.
     """
     first = asked.host is None
     return Crawl(
@@ -46,20 +46,20 @@ def begun(asked: Crawl, place: LogPosition, final_url: str, bounds: Bounds) -> C
 
 
 def addresses(links: Iterable[str], base: str, crawl: Crawl) -> list[str]:
-    """Return the links in `base` that stay on the crawl's host, in one spelling, each once, in their order."""
+    """Return the links of the page `base` that stay on the crawl's host: canonical, each once, in their order."""
     found: dict[str, None] = {}
     for link in links:
         try:
             address = canonical(link, base)
         except Rejected:
-            continue  # mailto:, javascript: and what is no address
+            continue  # mailto:, javascript: or not a valid address
         if authority(address) == crawl.host and not _MEDIA.fullmatch(urlsplit(address).path):
             found[address] = None
     return list(found)
 
 
 def submissions(parent: DocumentSubmitted, crawl: Crawl, depths: Mapping[str, int]) -> list[DocumentSubmitted]:
-    """Return a submission for each address, as many as the crawl may bring; `depths` says how far each goes on."""
+    """Return a submission for each address, up to the crawl's limit; `depths` maps an address to its levels left."""
     most = crawl.pages or 0
     taken = list(depths.items())[:most]
     share = (most - len(taken)) // len(taken) if taken else 0

@@ -1,7 +1,7 @@
-"""A parser process: one document at a time from stdin, its text to stdout.
+"""A parser process: reads one document at a time from stdin and writes its text to stdout.
 
-Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES`. Frames
-are four bytes of length, big end first, and MessagePack. It ends with its parent, whatever it is doing.
+Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES`. A frame is
+its length in four big-endian bytes, then MessagePack. The process ends with its parent, even in the middle of a parse.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class ParserJob(msgspec.Struct, frozen=True):
 
     data: bytes
     hints: Hints
-    cpu_s: float  # without what its pages earn
+    cpu_s: float  # the limit before pages add to it
 
 
 class ParserReady(msgspec.Struct, frozen=True, tag=True):
@@ -38,7 +38,7 @@ class ParserReady(msgspec.Struct, frozen=True, tag=True):
 
 
 class ParserBegun(msgspec.Struct, frozen=True, tag=True):
-    """The document has so many pages, each of which earns time; page images to be recognised earn memory, too."""
+    """The document's page counts: every page adds time to the limit, page images for OCR also memory."""
 
     pages: int
     scans: int = 0
@@ -62,7 +62,7 @@ class ParserOutOfMemory(msgspec.Struct, frozen=True, tag=True):
 
 
 class ParserFailed(msgspec.Struct, frozen=True, tag=True):
-    """We are at fault."""
+    """A reader has a bug."""
 
     traceback: str
 
@@ -71,21 +71,21 @@ Reply = ParserReady | ParserBegun | ParserRead | ParserRefused | ParserOutOfMemo
 
 
 def main(warm: Sequence[Format] = FORMATS) -> None:
-    """Serve until stdin ends, the libraries of `warm` loaded ahead."""
+    """Serve until stdin ends. The libraries of the formats `warm` are loaded first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _end_with(int(sys.argv[1]))
-    # Frames have a descriptor of their own: what a library prints must not get between them.
+    # Frames use a descriptor of their own, so that a library's prints can't corrupt them.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     logging.disable()
     jobs: queue.SimpleQueue[ParserJob] = queue.SimpleQueue()
-    # Reading beside the parsing sees the parent's end in the middle of a parse, on any system.
+    # A thread reads stdin, so that the parent's end is noticed in the middle of a parse, on any system.
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
     try:
         for form in warm:
             form.warm()
         _limit_memory(int(sys.argv[2]), int(sys.argv[3]))
-    except Exception:  # noqa: BLE001 - the parent has the log
+    except Exception:  # noqa: BLE001 - the parent logs it
         _send(out, ParserFailed(traceback.format_exc()))
         return
     _send(out, ParserReady())
@@ -130,13 +130,14 @@ def _end_with(parent: int) -> None:
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was gone before we asked
+    if os.getppid() != parent:  # the parent ended before prctl was called
         os._exit(0)
 
 
 def _limit_memory(memory: int, for_images: int) -> None:
-    """Keep the address space from growing by more than twice `memory`: the parent's polling sees it
-    later than an allocation can happen, and what is mapped is more than what is resident.
+    """Keep the address space from growing by more than twice `memory` bytes.
+
+    An allocation can be faster than the parent's polling. Twice, because more is mapped than resident.
     """
     if sys.platform != "linux":
         return

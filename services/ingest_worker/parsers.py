@@ -1,4 +1,4 @@
-"""Parsing where it can't hurt: files are read in child processes that may hang, swell or die."""
+"""Parses files in child processes, which are killed when they hang or use too much memory."""
 
 import asyncio
 import contextlib
@@ -35,12 +35,12 @@ from shared.state.index import Generation
 
 log = structlog.get_logger(__name__)
 
-_LIGHT_BYTES = 64 * 1024  # a text up to here costs less to read than to send
-_TINY_BYTES = 4 * 1024  # one up to here takes a fraction of a millisecond: to hand it to a thread costs as much
+_LIGHT_BYTES = 64 * 1024  # up to this size, parsing a text costs less than sending it to a child process
+_TINY_BYTES = 4 * 1024  # up to this size, parsing takes a fraction of a millisecond, as much as a thread hand-over
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
-_TRIES = 3  # of a document that takes too long
-_AGAIN_S = 60.0  # between two of them: with the clock's guard, the last begins within ten minutes
+_TRIES = 3  # for a document that takes too long
+_AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -65,24 +65,24 @@ class _Slow(Exception):  # noqa: N818 - as above
 
 
 class _Memory(NamedTuple):
-    """Bytes a parser may hold: of any document, and of one with images to be recognised."""
+    """Bytes of memory that a parser may hold: usually, and for a document with images for OCR."""
 
     usual: int
     images: int
 
 
 class ParserPool:
-    """Reads files in at most `size` processes at a time, first come, first served.
+    """Parses files in at most `size` processes at a time, first come, first served.
 
     Processes start when they are needed and stay. A document gets `cpu_s` seconds of CPU time, 0.1 more for each
-    PDF page (up to 1,000) and 20 for each page image to be recognised (up to 100), and `memory_mb` MB of
-    resident memory, `image_memory_mb` with such images; its process is killed at either limit and the
-    next document gets a new one. A reader that goes page by page stops before, and gives what it has.
-    `wall_factor` times as long by the clock is the limit, too, for readers that wait without working.
+    PDF page (up to 1,000) and 20 for each page image for OCR (up to 100). It gets `memory_mb` MB of resident memory,
+    or `image_memory_mb` with such images. At either limit its process is killed, and the next document gets a new one.
+    A reader that goes page by page stops before the limit and returns the pages so far.
+    The wall clock has a limit, too: `wall_factor` times the CPU limit, for readers that wait without working.
 
-    Documents that take longer than `patience_s` of the same time, or that killed their process, get half of the
-    processes at most, so that the others keep room: one that finds no place there is stopped, and begins again when it
-    has one.
+    Slow documents, which use more than `patience_s` of that time or killed their process, get at most half of the
+    processes, so that the others aren't delayed. A document that turns out to be slow while that half is taken is
+    stopped, and starts over when a process is free for it.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ParserPool:
         image_memory_mb: int = 1200,
         program: str = parser_child.__name__,
     ) -> None:
-        """Take the limits, and the module that is run as a parser."""
+        """Take the limits, and the module to run as a parser."""
         if size < 1:
             raise ValueError(f"parsers {size} must be at least 1")
         self._tokens = tokens
@@ -124,11 +124,11 @@ class ParserPool:
         title_hint: str | None = None,
         links: bool = False,
     ) -> Extraction:
-        """Return what the file says, and where its links lead if they are wanted.
+        """Return the file's text and properties, and its links if `links` is set.
 
         Raises:
             Rejected: code `empty`, `unsupported`, `damaged`, `password` or `too_large`.
-            RetryLater: code `timeout`; the machine may have been too busy for it.
+            RetryLater: code `timeout`; the machine may have been too busy.
             Unavailable: no process can be started, or the pool is closed.
             RuntimeError: a bug in a reader, with its traceback.
         """
@@ -140,7 +140,7 @@ class ParserPool:
             try:
                 return await self._quickly(job)
             except (_Died, _Slow):
-                # The machine may have killed it; a document that kills it twice is the cause.
+                # The system may have killed the process. If it dies twice, the document is the cause.
                 async with self._slow_turns:
                     return await self._in_turn(job, _always)
         except _Died as death:
@@ -158,7 +158,7 @@ class ParserPool:
     ) -> tuple[Chunk, ...]:
         """Return the text's chunks (see `chunk.version_chunks`), made in a thread unless the text is tiny.
 
-        A thread is enough: it gives way often, and the long step, counting tokens, holds no lock.
+        A thread is enough: it yields often, and the long step, counting tokens, releases the GIL.
         """
         make = partial(version_chunks, document, text, pages, generation=generation, tokens=self._tokens)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
@@ -174,25 +174,25 @@ class ParserPool:
         self._closed = True
         for child in self._busy:
             child.stop()
-        for _ in range(self._size):  # whoever holds a turn is told, and gives it back
+        for _ in range(self._size):  # every holder of a turn has been stopped and releases it
             await self._turns.acquire()
         await asyncio.gather(*(child.end() for child in self._idle))
         self._idle.clear()
 
     async def _quickly(self, job: ParserJob) -> Extraction:
-        """Return what the file says; when it takes long, only with one of the slow turns, or not at all: _Slow."""
+        """Return the extraction. A document that turns out to be slow needs a slow turn; raises _Slow without one."""
         async with AsyncExitStack() as stack:
 
             async def may_take_long() -> bool:
                 if self._slow_turns.locked():
                     return False
-                await stack.enter_async_context(self._slow_turns)  # at once, as it isn't locked
+                await stack.enter_async_context(self._slow_turns)  # doesn't wait, as it isn't locked
                 return True
 
             return await self._in_turn(job, may_take_long)
 
     async def _in_turn(self, job: ParserJob, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
-        if self._closed:  # its turns don't come back
+        if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
         async with self._turns:
             return await self._attempt(job, may_take_long)
@@ -211,7 +211,7 @@ class ParserPool:
                 raise Unavailable("the parser pool is closed") from None
             raise
         finally:
-            # Cancelled, too: a process in the middle of a document is no use to the next one.
+            # Also after a cancellation: a process in the middle of a document can't serve the next one.
             self._busy.discard(child)
             if sound and not self._closed:
                 self._idle.append(child)
@@ -244,20 +244,20 @@ class _Child:
 
     @property
     def swollen(self) -> bool:
-        """Return whether what the last document left behind would be held against the next."""
+        """Return whether the last document left so much memory in use that the next one might exceed its limit."""
         return self._allowed > self._memory.usual or self._resident() > self._memory.usual // 2
 
     @property
     def memory_mb(self) -> int:
-        """Return what the document at hand may hold."""
+        """Return the memory limit of the current document, in MB."""
         return self._allowed >> 20
 
     async def ask(self, job: ParserJob, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]) -> Reply:
-        """Return the answer to a job; after `patience_s` of its time it is asked once whether it may go on.
+        """Return the reply to a job. After `patience_s` of its time, `may_take_long` is called once.
 
         Raises:
-            _TimeOut, _TooLarge, _Died: by the document.
-            _Slow: it may not.
+            _TimeOut, _TooLarge, _Died: the document exceeded a limit or killed the process.
+            _Slow: `may_take_long` returned False.
             Unavailable: the process can't be started.
         """
         process = self._process or await self._start()
@@ -283,7 +283,7 @@ class _Child:
             await asyncio.gather(exchange, return_exceptions=True)
 
     def stop(self) -> None:
-        """Kill the process; whoever waits for its answer sees it die."""
+        """Kill the process; a pending `ask` raises _Died."""
         self._stopped = True
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -321,10 +321,10 @@ class _Child:
 
     async def _exchange(self, process: asyncio.subprocess.Process, job: ParserJob) -> Reply:
         assert process.stdin is not None
-        frame = msgspec.msgpack.encode(job)  # a second copy of the file: only of those being read, not of all that wait
+        frame = msgspec.msgpack.encode(job)  # a second copy of the file; made here, so that queued files have only one
         process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
         process.stdin.write(frame)
-        with contextlib.suppress(ConnectionError):  # its death shows where we read
+        with contextlib.suppress(ConnectionError):  # reading the reply reports the death of the process
             await process.stdin.drain()
         reply = await _received(process)
         while isinstance(reply, ParserBegun):
@@ -335,14 +335,14 @@ class _Child:
         return reply
 
     def _used(self, passed: float, before: float | None) -> float:
-        """Return what counts against the limit, `passed` seconds after the CPU had worked for `before`."""
+        """Return the seconds that count against the limit: of `passed`, and of CPU time since `before`."""
         now = self._cpu()
         if now is None or before is None:
             return passed
         return limits.used(now - before, passed, self._wall_factor)
 
     def _limit(self, before: float | None) -> str:
-        """Return the limit that was reached, for people."""
+        """Return the exceeded limit as text for an error message."""
         now = self._cpu()
         if now is None or before is None:
             return f"{self._limit_s:g} s"
@@ -351,17 +351,17 @@ class _Child:
         return f"{self._limit_s * self._wall_factor:g} s"
 
     def _cpu(self) -> float | None:
-        """Return the seconds that the CPU has worked for all threads of the process; None: the system doesn't tell."""
+        """Return the CPU seconds of all threads of the process, or None where the system has no /proc."""
         assert self._process is not None
         try:
             stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
         except OSError:
             return None
-        # Behind the name, which may hold anything: utime, stime, and those of children that have ended.
+        # The fields after the name, which may hold any byte: utime, stime, and both of the children that ended.
         return sum(map(int, stat.rpartition(b")")[2].split()[11:15])) * _TICK_S
 
     def _resident(self) -> int:
-        """Return the process's resident bytes, 0 where the system doesn't tell."""
+        """Return the process's resident bytes, or 0 where the system has no /proc."""
         assert self._process is not None
         try:
             statm = Path(f"/proc/{self._process.pid}/statm").read_bytes()
@@ -385,7 +385,7 @@ async def _received(process: asyncio.subprocess.Process) -> Reply:
 
 
 def _environment() -> dict[str, str]:
-    """Return what a parser needs of our environment, and nothing of what it must not see."""
+    """Return the environment variables that a parser needs; secrets in ours stay out."""
     kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     path = [str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**kept, "PYTHONPATH": os.pathsep.join(path)}

@@ -1,4 +1,4 @@
-"""The one fetcher of the product: pages by HTTP, from where it is allowed, within bounds, with manners."""
+"""Fetches pages by HTTP: only from allowed addresses, within limits per page and per host."""
 
 from services.ingest_worker.fetch.fetcher import Fetch, FetchedPage, Fetcher, FetchLimits, fetcher_of
 from services.ingest_worker.fetch.hosts import Busy

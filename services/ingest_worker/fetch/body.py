@@ -1,4 +1,4 @@
-"""A body as it was encoded for the way, undone within bounds: 809 bytes of brotli must not become 2 GB."""
+"""Decompresses response bodies within a size limit: 809 bytes of brotli can expand to 2 GB."""
 
 import contextlib
 import mmap
@@ -9,7 +9,7 @@ import cramjam
 
 from shared.errors import Rejected
 
-MOST_CODINGS = 2  # one is usual; two is a proxy that didn't look
+MOST_CODINGS = 2  # one is usual; a careless proxy may add a second
 _INTO: Final[dict[str, Callable[[memoryview, mmap.mmap], int]]] = {
     "gzip": cramjam.gzip.decompress_into,
     "x-gzip": cramjam.gzip.decompress_into,
@@ -26,24 +26,24 @@ def codings_of(header: str) -> list[str]:
     """
     names = [name for part in header.split(",") if (name := part.strip().lower()) not in ("", "identity")]
     if len(names) > MOST_CODINGS or any(name not in _INTO and name != "deflate" for name in names):
-        raise Rejected(f"the content encoding {header[:100]!r} can't be undone", "encoding")
+        raise Rejected(f"the content encoding {header[:100]!r} is not supported", "encoding")
     return names
 
 
 class Buffer:
-    """At most so many bytes, in pages of its own, which go back to the system when it is closed.
+    """A byte buffer of fixed capacity, in pages of its own that return to the system when it is closed.
 
-    The allocator would keep them: after one large block that it has had back, it takes the next from its heaps,
-    one for each thread, and these don't shrink.
+    The allocator would keep them: once a large block has been freed, it serves the next one from a thread's heap,
+    and heaps don't shrink.
     """
 
     def __init__(self, most: int) -> None:
-        """Take how many bytes it holds; those that aren't written to cost nothing."""
+        """Take the capacity in bytes; bytes that are never written cost no memory."""
         self.pages = mmap.mmap(-1, most + 1)
         self.size = 0
 
     def add(self, part: bytes) -> None:
-        """Append what there must be a place for."""
+        """Append bytes, which must fit."""
         self.pages[self.size : self.size + len(part)] = part
         self.size += len(part)
 
@@ -52,21 +52,21 @@ class Buffer:
         return self.pages[: self.size]
 
     def fill(self, undo: Callable[[memoryview, mmap.mmap], int], packed: "Buffer") -> None:
-        """Make this what `undo` makes of `packed`. Raises as it does."""
+        """Replace the content with the output of `undo` for `packed`. Raises what `undo` raises."""
         with memoryview(packed.pages) as pages, pages[: packed.size] as data:
             self.size = undo(data, self.pages)
 
     def close(self) -> None:
-        """Let go of the pages. A thread that nobody waits for any more may still read them, and is the last then."""
+        """Release the pages. If an abandoned thread still reads them, they are freed when it ends."""
         with contextlib.suppress(BufferError):
             self.pages.close()
 
 
 def decoded(body: Buffer, codings: list[str], most: int) -> bytes:
-    """Return what the body was, of at most `most` bytes; no step needs more memory than that.
+    """Return the decompressed body of at most `most` bytes; no step needs more memory than that.
 
     Raises:
-        Rejected: code `too_large`, or `encoding` when it is damaged.
+        Rejected: code `too_large`, or `encoding` when the body is damaged.
     """
     with contextlib.ExitStack() as held:
         for name in reversed(codings):
@@ -82,14 +82,14 @@ def _undo(packed: Buffer, name: str, into: Buffer, most: int) -> None:
         into.fill(_inflate if name == "deflate" else _INTO[name], packed)
     except cramjam.DecompressionError as error:
         if "whole buffer" in str(error):
-            raise Rejected(f"the body is larger than {most} bytes, unpacked", "too_large") from None
-        raise Rejected(f"the body is not the {name} that it is said to be: {error}", "encoding") from None
+            raise Rejected(f"the decompressed body is larger than {most} bytes", "too_large") from None
+        raise Rejected(f"the body is not valid {name}, which its Content-Encoding names: {error}", "encoding") from None
     if into.size > most:
-        raise Rejected(f"the body is larger than {most} bytes, unpacked", "too_large")
+        raise Rejected(f"the decompressed body is larger than {most} bytes", "too_large")
 
 
 def _inflate(data: memoryview, out: mmap.mmap) -> Any:
-    """Undo 'deflate', which is zlib's format by the RFC, and bare for some servers."""
+    """Decompress 'deflate': the zlib format by the RFC, but some servers send raw deflate."""
     try:
         return cramjam.zlib.decompress_into(data, out)
     except cramjam.DecompressionError as error:

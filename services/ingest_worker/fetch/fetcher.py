@@ -1,4 +1,4 @@
-"""Pages by HTTP: redirects followed by us, tries bounded, every phase within one patience."""
+"""Fetches pages by HTTP. Follows redirects itself, limits the tries, and spends one time budget per page."""
 
 import asyncio
 import contextlib
@@ -32,13 +32,13 @@ log = structlog.get_logger(__name__)
 MOST_REDIRECTS: Final = 5
 TRIES: Final = 3
 AT_ONCE: Final = 32  # pages of one process
-_ASIDE_AT_ONCE: Final = 8  # and files that tell about pages
-MOST_SITEMAPS: Final = 20  # files of one site that are read
-_FREE_BYTES: Final = 256 * 1024  # of a body, until it needs room
-_CRUMB_BYTES: Final = 1024  # smaller pieces cost more to read than they bring, and earn nothing
+_ASIDE_AT_ONCE: Final = 8  # robots.txt files and sitemaps of one process
+MOST_SITEMAPS: Final = 20  # files read per site
+_FREE_BYTES: Final = 256 * 1024  # of a body, before it must take from the memory budget
+_CRUMB_BYTES: Final = 1024  # smaller pieces cost more to read than they are worth, so they earn no time
 _CRUMBS_AT_ONCE: Final = 64
-_BYTES_A_SECOND: Final = 200_000  # whoever sends so fast is given more time
-_MOST_PATIENCE: Final = 6  # times the usual one
+_BYTES_A_SECOND: Final = 200_000  # a server that sends this fast is given more time
+_MOST_PATIENCE: Final = 6  # times the usual time budget
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LIMITING: Final = frozenset({429, 503})
@@ -46,9 +46,9 @@ _ACCEPT: Final = "text/html, application/xhtml+xml, text/markdown, text/plain;q=
 
 
 class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page as it was sent, unpacked."""
+    """A page as its server sent it, decompressed."""
 
-    url: str  # where it was in the end
+    url: str  # after redirects
     body: bytes
     media_type: str | None
     validators: Validators | None
@@ -56,13 +56,13 @@ class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one page may cost, and what is asked of us."""
+    """Limits for one page and for the requests to one host."""
 
-    most_bytes: int = 25 * 1024 * 1024  # sent, and unpacked
+    most_bytes: int = 25 * 1024 * 1024  # both as sent and decompressed
     patience_s: float = 10.0  # for all tries and redirects of one page
     at_once: int = 2  # requests to one host
-    delay_s: float = 0.2  # between two to one host
-    turn_s: float = 2.0  # longer than this nobody waits for a host, in a place that others could use
+    delay_s: float = 0.2  # between two requests to one host
+    turn_s: float = 2.0  # longest wait for a host's turn: the caller occupies a place that others could use
     robots: bool = True
     contact: str = ""  # in the User-Agent
 
@@ -71,52 +71,52 @@ class Fetch(Protocol):
     """Gets pages."""
 
     def page(self, url: str, known: Validators | None = None) -> AbstractAsyncContextManager[FetchedPage | None]:
-        """Give the page for the block, None when it is as `known` says. Its memory is counted until the block ends.
+        """Yield the page, or None when it is unchanged since `known`. Its memory is counted until the block ends.
 
         Raises:
             Rejected: code `url`, `address_refused`, `robots`, `redirects`, `too_large`, `encoding`, `http_404` or
-                another status, or `fetch_failed`, which may go away by itself.
-            Busy: it isn't the host's turn soon.
+                another status, or `fetch_failed`, which may be temporary.
+            Busy: the host's turn doesn't come soon enough.
         """
         ...
 
     async def listed(self, page: FetchedPage, most: int) -> list[str]:
-        """Return at most `most` addresses of pages that the site lists: `page` itself where that is a sitemap.
+        """Return at most `most` page addresses from the site's sitemaps, or from `page` where it is a sitemap itself.
 
-        Raises as `page`, but for sitemaps that can't be had, which list nothing.
+        Raises what `page` raises; a sitemap that can't be fetched counts as empty.
         """
         ...
 
 
 class _Bounds(NamedTuple):
-    """What is shared by the requests of one kind."""
+    """Limits that all requests of one kind share."""
 
     places: asyncio.Semaphore
     room: MemoryBudget
 
 
 class _Asking(NamedTuple):
-    """What one page, or file, may take on its way."""
+    """The context of one try to get a page or file."""
 
-    held: AsyncExitStack  # what it holds for as long as it is used
+    held: AsyncExitStack  # resources held for as long as the page is used
     bounds: _Bounds
     patience: "_Patience"
     known: Validators | None
     obeys: bool
 
 
-class _Again(Exception):  # noqa: N818 - says what to do
-    """It may work another time."""
+class _Retryable(Exception):  # noqa: N818 - says what to do
+    """The try failed, but another one may succeed."""
 
     def __init__(self, sentence: str, *, away: str | None, retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-        self.away = away  # the origin, where that is at fault and not this page alone
+        self.away = away  # the origin, if the whole host is at fault and not only this page
         self.retry_after_s = retry_after_s
 
 
 class _Patience:
-    """The time left for one page. Waiting for what is ours, such as a turn or room, doesn't count."""
+    """The time left for one page. Waiting for our own limits, such as a turn or memory, doesn't count."""
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
@@ -137,7 +137,7 @@ class _Patience:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Run the block, within `spent`, without the clock."""
+        """Stop the clock for the block, which must be inside `spent`."""
         assert self._scope is not None
         loop = asyncio.get_running_loop()
         began, until = loop.time(), self._scope.when()
@@ -149,7 +149,7 @@ class _Patience:
         self._scope.reschedule(until + paused)
 
     def earn(self, seconds: float) -> None:
-        """Add time, as long as there is some to be had."""
+        """Add time, up to `_MOST_PATIENCE` times the usual budget in total."""
         seconds = min(seconds, self._extra)
         self._extra -= seconds
         self.left += seconds
@@ -158,17 +158,17 @@ class _Patience:
 
 
 class Fetcher:
-    """Gets pages. Makes no connection before the first one is asked for."""
+    """Fetches pages. Opens no connection before the first request."""
 
     def __init__(self, guard: Guard, limits: FetchLimits, *, backoff: Backoff = Backoff(0.5, 4.0)) -> None:  # noqa: B008 - frozen
-        """Take where it may go, and how much it may take."""
+        """Take the guard that decides which addresses may be fetched, and the limits."""
         self._guard = guard
         self._limits = limits
         self._backoff = backoff
         self._hosts = Hosts(at_once=limits.at_once, delay_s=limits.delay_s, turn_s=limits.turn_s)
         self._robots = Robots(self._robots_txt, limits.turn_s)
-        # Whoever has a page may have to wait for robots.txt or a sitemap. Bounds of their own, so that these
-        # never wait for another page.
+        # A page may have to wait for robots.txt or a sitemap. These have limits of their own, so they never wait
+        # for another page; otherwise the two could deadlock.
         self._pages = _Bounds(asyncio.Semaphore(AT_ONCE), MemoryBudget(2 * limits.most_bytes))
         self._aside = _Bounds(asyncio.Semaphore(_ASIDE_AT_ONCE), MemoryBudget(2 * limits.most_bytes))
         contact = f" (+{limits.contact})" if limits.contact else ""
@@ -180,12 +180,12 @@ class Fetcher:
 
     @asynccontextmanager
     async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
-        """Give the page for the block; see `Fetch.page`."""
+        """Yield the page; see `Fetch.page`."""
         async with AsyncExitStack() as held:
             yield await self._tried(canonical(url), held, self._pages, known=known)
 
     async def listed(self, page: FetchedPage, most: int) -> list[str]:
-        """Return addresses that the site lists; see `Fetch.listed`."""
+        """Return page addresses from the site's sitemaps; see `Fetch.listed`."""
         site = authority(page.url)
         found = sitemap.read(page.body)
         if found is None:
@@ -195,7 +195,7 @@ class Fetcher:
         else:
             waiting, pages = found.sitemaps, dict.fromkeys(found.pages)
         files = dict.fromkeys(waiting[:MOST_SITEMAPS])
-        seen = {page.url}  # one that lists itself leads nowhere, and so does one that leads to another host
+        seen = {page.url}  # sitemaps that list themselves, or that are on another host, are skipped
         while files and len(pages) < most and len(seen) <= MOST_SITEMAPS:
             file = _read_address(next(iter(files)))
             del files[next(iter(files))]
@@ -234,7 +234,7 @@ class Fetcher:
                     page = await self._followed(url, _Asking(own, bounds, patience, known, obeys))
                     await held.enter_async_context(own.pop_all())
                     return page
-            except _Again as fault:
+            except _Retryable as fault:
                 pause = max(self._backoff.delay(attempt - 1), fault.retry_after_s or 0.0)
                 if attempt < TRIES and pause < patience.left:
                     await asyncio.sleep(pause)
@@ -258,10 +258,10 @@ class Fetcher:
             if not isinstance(answer, str):
                 return answer
             url = answer
-        raise Rejected(f"{began} leads from one address to the next, more than {MOST_REDIRECTS} times", "redirects")
+        raise Rejected(f"{began} redirects more than {MOST_REDIRECTS} times", "redirects")
 
     async def _asked(self, url: str, asking: _Asking) -> FetchedPage | str | None:
-        """Return the page, where it is now, or None when it is as it is known to be."""
+        """Return the page, the address it redirects to, or None when it is unchanged."""
         known = asking.known if asking.known is not None and asking.known.url == url else None
         began = asyncio.get_running_loop().time()
         answered = False
@@ -274,16 +274,16 @@ class Fetcher:
         except TimeoutError:
             taken = asyncio.get_running_loop().time() - began
             away = None if answered else origin(url)
-            raise _Again(f"{url} took too long: {taken:.0f} s", away=away) from None
+            raise _Retryable(f"{url} was not fetched within {taken:.0f} s", away=away) from None
         except httpx.TransportError as error:
             words = " ".join(str(error).split())[:200] or type(error).__name__
             away = None if answered else origin(url)
-            raise _Again(f"{authority(url)} can't be reached: {words}", away=away) from error
+            raise _Retryable(f"{authority(url)} can't be reached: {words}", away=away) from error
         log.info("page_answered", host=authority(url), status=response.status_code)
         return answer
 
     async def _answered(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer. Who is cancelled doesn't wait for a name to be looked up, which can't be stopped."""
+        """Return the response. A cancelled caller doesn't wait for the DNS lookup, which can't be stopped."""
         sending = asyncio.ensure_future(self._guard.send(request))
         try:
             return await asyncio.shield(sending)
@@ -303,9 +303,9 @@ class Fetcher:
         words = f"{url} answered {status} {response.reason_phrase}".rstrip()
         if status in _LATER:
             retry_after_s = _seconds(headers.get("retry-after", ""))
-            asks = f" and asks for {retry_after_s:.0f} s" if retry_after_s else ""
+            asks = f" and asks for a pause of {retry_after_s:.0f} s" if retry_after_s else ""
             away = origin(url) if status in _LIMITING else None
-            raise _Again(words + asks, away=away, retry_after_s=retry_after_s)
+            raise _Retryable(words + asks, away=away, retry_after_s=retry_after_s)
         if status not in (200, 203):
             raise Rejected(words, f"http_{status}")
         body = await self._body(url, response, asking)
@@ -319,7 +319,7 @@ class Fetcher:
         )
 
     async def _body(self, url: str, response: httpx.Response, asking: _Asking) -> bytes:
-        """Return the bytes, unpacked, no more than allowed, with room for them and for what they unpack to."""
+        """Return the decompressed body. The memory budget covers it as sent and decompressed. Raises Rejected."""
         most = self._limits.most_bytes
         codings = codings_of(response.headers.get("content-encoding", ""))
         length = response.headers.get("content-length", "")
@@ -333,7 +333,8 @@ class Fetcher:
                 else:
                     crumbs += 1
                     if crumbs % _CRUMBS_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # one read may hold ten thousand of them: a second without the others
+                        # One read may hold ten thousand of them, and would block the event loop for a second.
+                        await asyncio.sleep(0)
                 if sent.size + len(part) > most:
                     raise _too_large(url, most)
                 sent.add(part)
@@ -357,7 +358,7 @@ class Fetcher:
             headers["If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers["If-Modified-Since"] = known.last_modified
-        # The phases' own time-outs keep one that hangs from using up what another try could have.
+        # A timeout for the connect phase alone: a host that doesn't answer must leave time for another try.
         phase_s = max(self._limits.patience_s / 2, 0.1)
         timeouts = httpx.Timeout(self._limits.patience_s, connect=phase_s).as_dict()
         return httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
@@ -377,18 +378,18 @@ def fetcher_of(settings: Settings) -> Fetcher:
 
 
 def _let_go(sending: "asyncio.Future[httpx.Response]") -> None:
-    """Close what came after nobody waited for it any more."""
+    """Close a response that arrived after its caller was cancelled."""
     if not sending.cancelled() and sending.exception() is None:
         closing = asyncio.ensure_future(sending.result().aclose())
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)
 
 
-_closing: set["asyncio.Future[None]"] = set()  # a task nobody holds may vanish
+_closing: set["asyncio.Future[None]"] = set()  # a task without a reference may be garbage-collected
 
 
 def _too_large(url: str, most: int) -> Rejected:
-    # Made where it is raised: a name for it beside the body would keep both alive until the next collection.
+    # Built where it is raised: a local variable beside the body would keep both alive until the next collection.
     return Rejected(f"{url} is larger than {most} bytes", "too_large")
 
 
@@ -401,14 +402,14 @@ def _read_address(address: str) -> str | None:
 
 def _validators(url: str, headers: httpx.Headers) -> Validators | None:
     etag, last_modified = headers.get("etag"), headers.get("last-modified")
-    # What we shall send back has to be what a header can hold.
+    # They are sent back as headers, so they must be valid header values.
     etag = etag if etag and len(etag) <= 500 and etag.isascii() and etag.isprintable() else None
     last_modified = last_modified if last_modified and _date(last_modified) is not None else None
     return Validators(url=url, etag=etag, last_modified=last_modified) if etag or last_modified else None
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Return the seconds of Retry-After, which are a number or a date."""
+    """Return the seconds in a Retry-After header, which holds a number or a date; None where it holds neither."""
     text = retry_after.strip()
     if text.isascii() and text.isdigit() and len(text) < 10:
         return float(text)

@@ -1,7 +1,8 @@
-"""Where the fetcher may connect: the one module that knows ssrfguard (docs/adr/0024-addresses-under-guard.md).
+"""Which addresses the fetcher may connect to: the only module that uses ssrfguard.
 
-The address is checked where the socket connects: a name is looked up once, each answer is held against the table, and
-the connection goes to an answer that passed. What a URL looks like decides nothing in the end.
+The address is checked when the socket connects: a name is looked up once, each address is checked against the table,
+and the connection goes to one that passed. The spelling of a URL can't get around the check.
+docs/adr/0024-addresses-under-guard.md.
 """
 
 import ipaddress
@@ -22,8 +23,8 @@ WEB_PORTS: Final = frozenset({80, 443, 8080, 8443})
 _ANY_PORT: Final = frozenset(range(1, 65536))
 _NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.IGNORECASE)
 _GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
-# The table names what is known to be internal. Of IPv6 only what is known to be public is let through: whatever
-# translation or tunnel comes next lies outside of it.
+# The default table lists what is known to be internal. For IPv6 that isn't enough, as translation and tunnel prefixes
+# are still being added: only global unicast is permitted.
 _TABLE: Final = AddressTable(
     (
         *DEFAULT_DENIED.blocks,
@@ -35,10 +36,10 @@ _NOTHING_DENIED: Final = AddressTable(())
 
 
 class Guard:
-    """Sends requests to public addresses on the web's ports, and to what an operator has allowed on any port."""
+    """Sends requests to public addresses on the web's ports, and to hosts and networks that an operator allowed."""
 
     def __init__(self, allow: str = "", *, resolver: Resolver | None = None, connections: int = 32) -> None:
-        """Take the allow-list: hosts and networks, with commas between.
+        """Take the allow-list: hosts and networks, separated by commas.
 
         Raises:
             ConfigurationError: an entry is neither.
@@ -48,23 +49,23 @@ class Guard:
         self._limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
 
     async def send(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer with its body unread. Redirects aren't followed, proxies of the environment not used.
+        """Return the response with its body unread. Follows no redirects and uses no proxies of the environment.
 
         Raises:
-            Rejected: code `address_refused`, nothing was sent.
-            httpx.TransportError: the host, or the way to it, doesn't work.
+            Rejected: code `address_refused` or `url`; nothing was sent.
+            httpx.TransportError: the host or the network failed.
         """
         transport = self._named if self._is_named(request.url) else self._public
         try:
             return await transport.handle_async_request(request)
         except SSRFGuardError as refusal:
             raise Rejected(
-                f"{request.url.host} must not be fetched from: {refusal}; an operator can allow a host or network by "
-                "SLUICE_FETCH_ALLOW",
+                f"fetching from {request.url.host} is forbidden: {refusal}; an operator can allow a host or network "
+                "with SLUICE_FETCH_ALLOW",
                 "address_refused",
             ) from refusal
         except ValueError as error:  # a name that no resolver can be asked for
-            raise Rejected(f"{request.url.host} names no host that can exist: {error}", "url") from error
+            raise Rejected(f"{request.url.host} is not a valid host name: {error}", "url") from error
 
     async def close(self) -> None:
         """Close all connections."""
@@ -72,7 +73,7 @@ class Guard:
             if (transport := self.__dict__.get(name)) is not None:
                 await transport.aclose()
 
-    # Made at the first use: a worker that fetches nothing loads no certificates.
+    # Created at the first use: a worker that fetches nothing loads no certificates.
 
     @cached_property
     def _public(self) -> AsyncSafeTransport:
@@ -86,7 +87,7 @@ class Guard:
         )
 
     def _transport(self, policy: Policy) -> AsyncSafeTransport:
-        # A transport reads no proxies; they would resolve the name themselves.
+        # No proxies: a proxy would resolve the name itself, unchecked.
         return AsyncSafeTransport(
             policy=policy, resolver=self._resolver, limits=self._limits, verify=_certificates(), trust_env=False
         )
@@ -103,7 +104,7 @@ class Guard:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return what TLS trusts: SSL_CERT_FILE where it is set. Reading them takes a tenth of a second."""
+    """Return the trusted certificates, from SSL_CERT_FILE where it is set. Loading takes a tenth of a second."""
     return httpx.create_ssl_context(trust_env=True)
 
 

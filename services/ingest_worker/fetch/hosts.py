@@ -1,20 +1,21 @@
-"""Manners towards hosts: how many requests at once, how far apart, and none to one that is down."""
+"""Limits per host: how many requests at once, how far apart, and none for a while after a host failed."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 from shared.errors import Rejected
 
-AWAY_S: Final = 15.0  # so long a host that didn't answer is left alone
-MOST_AWAY_S: Final = 60.0  # so long at most, if it asks for more
-MOST_DELAY_S: Final = 10.0  # between two requests, if robots.txt asks for more
+AWAY_S: Final = 15.0  # pause for a host that didn't answer
+MOST_AWAY_S: Final = 60.0  # longest pause that a host can ask for
+MOST_DELAY_S: Final = 10.0  # longest Crawl-delay that is obeyed
 _MANY = 1000  # hosts remembered
 
 
 class Busy(Exception):  # noqa: N818 - reads as what the host is
-    """The host's turn doesn't come soon; ask again when others have been served."""
+    """The host's turn doesn't come soon enough; try again after other work."""
 
 
 class _Host:
@@ -27,10 +28,10 @@ class _Host:
 
 
 class Hosts:
-    """What this process knows of each host; another process has its own."""
+    """The state of each host, as this process knows it; processes don't share it."""
 
     def __init__(self, *, at_once: int, delay_s: float, turn_s: float) -> None:
-        """Take how many requests a host gets at once, how far apart, and how long anybody waits for that."""
+        """Take how many requests a host gets at once, the seconds between two, and the longest wait for a turn."""
         self._at_once = at_once
         self._delay_s = delay_s
         self._turn_s = turn_s
@@ -38,11 +39,11 @@ class Hosts:
 
     @asynccontextmanager
     async def turn(self, origin: str, delay_s: float | None = None) -> AsyncIterator[None]:
-        """Run the block when it is its turn; `delay_s` is what the host itself asks for.
+        """Run the block when it is the caller's turn; `delay_s` is the host's own Crawl-delay in seconds.
 
         Raises:
-            Busy: that takes too long.
-            Rejected: code `fetch_failed`, it didn't answer a moment ago.
+            Busy: the turn doesn't come within `turn_s`.
+            Rejected: code `fetch_failed`: requests to the host are paused because it failed recently.
         """
         host = self._known(origin)
         loop = asyncio.get_running_loop()
@@ -60,7 +61,7 @@ class Hosts:
                 _check_here(host, now)
                 start = max(now, host.next)
                 if start > patience:
-                    await asyncio.sleep(patience - now)  # at once, it would be asked again and again
+                    await asyncio.sleep(patience - now)  # else the caller would retry in a busy loop
                     raise Busy
                 host.next = start + max(self._delay_s, min(delay_s or 0.0, MOST_DELAY_S))
                 await asyncio.sleep(start - now)
@@ -71,7 +72,7 @@ class Hosts:
             host.users -= 1
 
     def away(self, origin: str, reason: str, retry_after_s: float | None) -> None:
-        """Note that the host doesn't answer: for a while whoever asks for it is told so at once."""
+        """Pause requests to a host that doesn't answer: until the pause ends, `turn` rejects at once."""
         host = self._known(origin)
         host.away_until = asyncio.get_running_loop().time() + min(max(AWAY_S, retry_after_s or 0.0), MOST_AWAY_S)
         host.reason = reason
@@ -91,4 +92,5 @@ class Hosts:
 
 def _check_here(host: _Host, now: float) -> None:
     if host.away_until > now:
-        raise Rejected(f"{host.reason} (a moment ago; it is left alone for a while)", "fetch_failed")
+        left = math.ceil(host.away_until - now)
+        raise Rejected(f"{host.reason}; requests to this host are paused for another {left} s", "fetch_failed")

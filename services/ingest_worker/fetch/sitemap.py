@@ -1,4 +1,4 @@
-"""Sitemaps (sitemaps.org), as far as addresses go. Read without an XML parser: no entity, no depth, no bomb."""
+"""Reads the addresses in sitemaps (sitemaps.org), without an XML parser: no entities, no nesting, no bombs."""
 
 import html
 import re
@@ -7,21 +7,21 @@ from typing import Final
 
 import msgspec
 
-_HEAD: Final = 4096  # bytes in which a file says what it is
+_HEAD: Final = 4096  # bytes in which the root element must begin
 _ROOT: Final = re.compile(rb"<(?:[\w-]{1,32}:)?(urlset|sitemapindex)[\s>]")
 _LOCATION: Final = re.compile(rb"<loc>\s{0,100}(?:<!\[CDATA\[\s{0,100})?([^<>\s]{1,2000})(?=[<>\s])")
 _MOST: Final = 10_000  # addresses of one file
 
 
 class Sitemap(msgspec.Struct, frozen=True):
-    """What a file lists, in its order."""
+    """The addresses in a sitemap, in the file's order."""
 
     pages: list[str]
-    sitemaps: list[str]  # more files
+    sitemaps: list[str]  # of a sitemap index
 
 
 def read(data: bytes) -> Sitemap | None:
-    """Return what the file lists, None when it is no sitemap."""
+    """Return the addresses that the file lists, or None when it is no sitemap."""
     root = _ROOT.search(data, 0, _HEAD)
     if root is None:
         return None

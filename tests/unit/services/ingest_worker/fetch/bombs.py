@@ -116,7 +116,7 @@ async def _main(url: str, patience_s: float, names: list[str]) -> None:
     idle = _memory("VmRSS")
     ends: list[tuple[str, float]] = []
     for start in range(0, len(names), AT_ONCE):
-        # A host each: one that doesn't answer is left alone for a while.
+        # A host each: requests to one that doesn't answer are paused.
         urls = [f"http://{name.strip('/')}.test:{port}{name}" for name in names[start : start + AT_ONCE]]
         ends += await asyncio.gather(*(_tried(fetcher, each) for each in urls))
     await fetcher.close()

@@ -173,7 +173,7 @@ async def test_a_host_that_is_down_is_left_alone_for_a_while() -> None:
 
     assert first.code == second.code == "fetch_failed"
     assert "can't be reached" in first.sentence
-    assert "a moment ago" in second.sentence
+    assert "requests to this host are paused for another" in second.sentence
 
 
 async def test_a_host_that_asks_for_time_gets_it_within_our_patience(website: Website) -> None:
@@ -187,9 +187,9 @@ async def test_a_host_that_asks_for_time_gets_it_within_our_patience(website: We
     assert loop.time() - began >= 1
     refused = await refusal(fetcher, f"{website.url}/long")
 
-    assert "asks for 3600 s" in refused.sentence
+    assert "asks for a pause of 3600 s" in refused.sentence
     assert website.asked.count("/long") == 1
-    assert "a moment ago" in (await refusal(fetcher, website.url)).sentence
+    assert "requests to this host are paused for another" in (await refusal(fetcher, website.url)).sentence
 
 
 async def test_a_page_that_is_broken_keeps_no_other_from_its_host(website: Website) -> None:
