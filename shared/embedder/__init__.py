@@ -11,20 +11,21 @@ Vector = NDArray[np.float32]  # shape (dimension,), unit length, finite
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What tells two embedding models apart. Two equal ones give comparable, reusable vectors.
+    """The identity of an embedding model. Models that compare equal give comparable, reusable vectors.
 
-    It is part of a generation's id: a later field has a plain default, so that it is left out where it says nothing.
+    It is hashed into a generation's id, so a new field needs a default, which isn't encoded: old ids stay the same.
     """
 
     name: str
-    digest: str  # of weights and everything else that decides a vector
+    digest: str  # of the weights and everything else that determines a vector
     dimension: int
-    max_tokens: int  # longer texts are refused by the chunker, never cut in silence
-    precision: str = msgspec.field(default_factory=lambda: "float32")  # made, so it is written: it always was
+    max_tokens: int  # the chunker refuses longer texts; they are never truncated silently
+    # A default factory, so that the value is always encoded, as it was in the first release.
+    precision: str = msgspec.field(default_factory=lambda: "float32")
 
 
 class TokenCounter(Protocol):
-    """What the chunker needs of a model."""
+    """Counts a model's tokens, for the chunker."""
 
     @property
     def max_tokens(self) -> int:
@@ -32,12 +33,12 @@ class TokenCounter(Protocol):
         ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, special tokens excluded; may be an over-estimate."""
+        """Return the number of tokens of each text, special tokens excluded; may be too high, never too low."""
         ...
 
 
 class Embedder(Protocol):
-    """A model that is ready. Adapters own their threads, connections and timeouts."""
+    """An embedding model. Adapters own their threads, connections and timeouts."""
 
     @property
     def model(self) -> Model:
@@ -53,25 +54,27 @@ class Embedder(Protocol):
         """Load or reach the model and learn its dimension and digest.
 
         Raises:
-            Unavailable: the server is away. ConfigurationError (settings): no such model.
+            Unavailable: the server can't be reached. ConfigurationError (settings): no such model.
         """
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one unit vector a text, in order.
+        """Return one unit vector per text, in order.
 
         Raises:
-            Unavailable: the server is away, slow, or answered nonsense (count, dimension, NaN).
-            Rejected: a text is blank or longer than the model takes.
+            Unavailable: the server can't be reached, is slow, or gave an invalid answer (count, dimension, NaN).
+            Rejected: a text is blank or longer than the model accepts.
         """
         ...
 
     async def embed_query(self, text: str) -> Vector:
-        """Return the unit vector of a search query; longer queries are cut at the model's limit."""
+        """Return the unit vector of a search query; longer queries are truncated at the model's limit."""
         ...
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return the cosine of the question with each text, -1 to 1; longer texts are cut, none waits behind documents.
+        """Return the cosine of the question with each text, -1 to 1. Doesn't queue behind documents.
+
+        Texts longer than the model's limit are truncated.
 
         Raises:
             Unavailable: as for documents. Rejected: the question or a text is blank.
@@ -79,10 +82,10 @@ class Embedder(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Return when the model's server answers; it isn't asked to embed, so a busy one answers too.
+        """Return when the model's server answers. It isn't asked to embed, so a busy server answers, too.
 
         Raises:
-            Unavailable: it is away. A server that hangs is for the caller to time out.
+            Unavailable: the server can't be reached. The caller must set a timeout for a server that hangs.
         """
         ...
 

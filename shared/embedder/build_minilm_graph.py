@@ -2,9 +2,9 @@
 
 Run: python -m shared.embedder.build_minilm_graph   (needs the development dependency `onnx`)
 
-Every weight is an external initializer under the name it has in model.safetensors, in that file's own layout, so
-minilm.py hands the file's tensors over as they are. The graph takes one text: without padding there is no attention
-mask, and a vector can't depend on what else is being embedded.
+Every weight is an external initializer with the name and layout that it has in model.safetensors, so minilm.py passes
+the file's tensors on unchanged. The graph takes one text: without padding it needs no attention mask, and a vector
+can't depend on what else is being embedded.
 """
 
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ def build() -> onnx.ModelProto:
 
 
 def weights(model: onnx.ModelProto) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every weight that the model expects to be handed."""
+    """Yield name and shape of every external weight that the model expects."""
     for tensor in model.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
             yield tensor.name, tuple(tensor.dims)

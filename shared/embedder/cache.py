@@ -1,4 +1,4 @@
-"""Keeps the vectors of the latest queries: people page, filter and ask again with the same words."""
+"""Caches the vectors of the latest queries, because people repeat a query to page and filter."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from shared.embedder import Embedder, Model, TokenCounter, Vector
 
 
 class QueryCache:
-    """An embedder that asks `embedder` for a query's vector once, while the query is among the latest `size`."""
+    """An embedder that caches the query vectors of another embedder, for the `size` most recent queries."""
 
     def __init__(self, embedder: Embedder, size: int = 1024) -> None:
         """Take the embedder that does the work; 1024 vectors of 384 numbers are 1.5 MB."""
@@ -30,7 +30,7 @@ class QueryCache:
         await self._embedder.start()
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one unit vector a text; documents aren't cached here, the store finds equal text by its hash."""
+        """Return one unit vector per text. Not cached here, because the store finds equal text by its hash."""
         return await self._embedder.embed_documents(texts)
 
     async def embed_query(self, text: str) -> Vector:
@@ -45,11 +45,11 @@ class QueryCache:
         return vector
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return the cosine of the question with each text; nothing of it is kept."""
+        """Return the cosine of the question with each text; not cached."""
         return await self._embedder.similarities(question, texts)
 
     async def ping(self) -> None:
-        """Ask the embedder."""
+        """Ping the embedder."""
         await self._embedder.ping()
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Tokens without the model's tokenizer: a server counts only what it embeds."""
+"""Estimates token counts without the model's tokenizer, for models on servers."""
 
 import bisect
 import re
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 _LETTERS: Final = re.compile(r"[A-Za-z\s]+")
-# Best first: behind a sentence or line, else between words.
+# Best first: after a sentence or line, else between words.
 _CUTS: Final = (re.compile(r"(?<=[.!?…।؟۔])\s+|\n+|(?<=[。！？｡])"), re.compile(r"\s+"))
 
 
 class EstimatedTokens:
-    """Counts without the model's tokenizer, and rather too many: a chunk that fits by this count fits.
+    """Estimates the number of tokens, rather too high than too low, so that chunks fit the model.
 
-    Two letters a token (English has four), one for a digit or sign, two for a Chinese character. The estimate never
-    falls when a text grows.
+    Counts one token per two letters (English has four per token), one per digit or punctuation mark, and two per
+    Chinese character. The estimate never falls when a text grows.
     """
 
     def __init__(self, max_tokens: int) -> None:
@@ -38,9 +38,10 @@ def beginning(text: str, tokens: int) -> str:
 
 
 def halves(text: str) -> tuple[str, str] | None:
-    """Return the text in two: at the end of a sentence, else a word, else anywhere; the nearest to its middle.
+    """Return the text split in two, near its middle: after a sentence, else between words, else anywhere.
 
-    Neither is blank, and cut at a sentence or word each has a third or more. None where no such cut is left.
+    Neither half is blank. Split after a sentence or word, each has at least a third of the text. None if the text
+    can't be split.
     """
     middle, least = len(text) / 2, max(1, len(text) // 3)
     for pattern in _CUTS:

@@ -1,7 +1,7 @@
-"""Texts of many callers, sent to a model's server together: it is never idle while there are texts, and never flooded.
+"""Batches the texts of many callers into calls to a model's server, a few calls at a time.
 
-A small document has five chunks; alone they would be a call of five, and the way there and back would cost what the
-model could have done meanwhile. Nothing waits for others to come: what is there when a call may begin, goes.
+A small document has five chunks. In a call of their own, the round trip would cost more than the model's work. No text
+waits for others to arrive: a call takes the texts that are queued when it may begin.
 """
 
 import asyncio
@@ -12,32 +12,32 @@ from typing import Final
 from shared.embedder import Vector
 from shared.errors import RetryLater, Unavailable
 
-MOST: Final = 64  # texts of a call
-FIRST: Final = 8
-TARGET_S: Final = 1.0
-KEPT: Final = 1024  # vectors of calls that failed: 16 MB of the largest models'
+MOST: Final = 64  # texts per call
+FIRST: Final = 8  # texts of the first call
+TARGET_S: Final = 1.0  # aimed-at duration of a call
+KEPT: Final = 1024  # vectors kept for a retry: 16 MB for the largest models
 
 
 class Pace:
-    """How many texts a call may have, so that it takes about a second, its wait for the call before it included.
+    """The number of texts per call at which a call takes about a second, including its wait for the call before it.
 
-    A query waits at the server for what is there already; and on a slow machine 64 texts would outlast every time-out,
-    again and again. Much shorter calls cost more than they bring: a busy machine takes its time between two of them. So
-    it begins small, at most doubles, and begins again after a failure.
+    Larger calls delay queries, which wait at the server for the calls before them, and on a slow machine 64 texts would
+    exceed the timeout on every retry. Much smaller calls waste time between two calls. So the size begins small, at
+    most doubles, and is halved after a failure.
     """
 
     def __init__(self) -> None:
         self.texts = FIRST
 
     def took(self, texts: int, seconds: float) -> None:
-        """Take in that a call of so many texts took so long."""
+        """Adapt to a call of `texts` texts that took `seconds`."""
         fitting = texts * TARGET_S / max(seconds, 1e-6)
-        # A call that wasn't full says only whether it was too slow.
+        # A call that wasn't full can only show that the size is too large.
         if texts >= self.texts or fitting < self.texts:
             self.texts = round(min(max(fitting, self.texts / 2, 1), self.texts * 2, MOST))
 
     def failed(self) -> None:
-        """Take in that a call failed."""
+        """Adapt to a call that failed."""
         self.texts = min(self.texts, FIRST) // 2 or 1
 
 
@@ -46,25 +46,25 @@ class Ask:
 
     def __init__(self, text: str, beside: Sequence[str], answer: "asyncio.Future[Vector]") -> None:
         self.text = text
-        self.beside = beside  # all that its caller asks for
+        self.beside = beside  # all texts of the same caller
         self.answer = answer
 
     def give(self, vector: Vector) -> None:
-        """Answer."""
+        """Settle with the vector."""
         if not self.answer.done():
             self.answer.set_result(vector)
 
     def fail(self, error: BaseException) -> None:
-        """Answer that it failed."""
+        """Settle with an error."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
 
 class Gather:
-    """Callers' texts on their way to `answer`, in the order in which they came, `calls` calls at a time."""
+    """A queue of callers' texts, passed in order and in batches to `answer`, at most `calls` calls at a time."""
 
     def __init__(self, answer: Callable[[Sequence[Ask]], Awaitable[None]], pace: Pace, calls: int) -> None:
-        """Take what settles every Ask that it is given; what it raises, all of them get."""
+        """Take `answer`, which settles every Ask of a batch; if it raises, all of the batch fail with that error."""
         self._answer = answer
         self._pace = pace
         self._most_calls = calls
@@ -73,10 +73,10 @@ class Gather:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector a text, in order; raise what the first text to fail met, and ask for no more of them.
+        """Return one vector per text, in order. Raises the error of the first text to fail, and cancels the rest.
 
-        RetryLater is raised when all others are answered. What was answered before an outage is kept, so that the next
-        try asks for the rest: a text has one vector, whoever asks.
+        RetryLater is raised only after all other texts are settled. Vectors received before an outage are kept, so that
+        a retry asks only for the rest; callers with equal texts can share them.
         """
         loop = asyncio.get_running_loop()
         asks = [Ask(text, texts, loop.create_future()) for text in texts]
@@ -84,7 +84,7 @@ class Gather:
             if (vector := self._kept.pop(ask.text, None)) is not None:
                 ask.give(vector)
         self._waiting.extend(ask for ask in asks if not ask.answer.done())
-        loop.call_soon(self._fill)  # with what others ask for in this turn
+        loop.call_soon(self._fill)  # later in this turn of the loop, so that other callers' texts join the batch
         try:
             await _settled([ask.answer for ask in asks])
             return [ask.answer.result() for ask in asks]
@@ -103,7 +103,7 @@ class Gather:
             self._kept.popitem(last=False)
 
     async def close(self) -> None:
-        """Give up the calls; who still waits is cancelled."""
+        """Cancel the calls and all waiting callers."""
         for ask in self._waiting:
             ask.answer.cancel()
         self._waiting.clear()
@@ -121,7 +121,7 @@ class Gather:
         batch: list[Ask] = []
         while self._waiting and len(batch) < self._pace.texts:
             ask = self._waiting.popleft()
-            if not ask.answer.done():  # its caller has gone
+            if not ask.answer.done():  # done: its caller was cancelled or has failed
                 batch.append(ask)
         return batch
 
@@ -142,7 +142,7 @@ class Gather:
 
 
 async def _settled(answers: Sequence["asyncio.Future[Vector]"]) -> None:
-    """Return when all are answered, or failed by RetryLater; raise what else the first to fail met, at once."""
+    """Return when every answer has a result or RetryLater; raise any other error at once."""
     pending = set(answers)
     while pending:
         _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)

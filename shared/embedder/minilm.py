@@ -1,9 +1,9 @@
 """all-MiniLM-L6-v2 on onnxruntime: no torch, no server, no download.
 
-The weights are a package's file, pinned by hash and mapped, not read: they cost page cache instead of heap. The graph
-is ours (build_minilm_graph.py). One session with one engine thread, one text a call, as many Python threads as cores:
-the fastest way on a CPU, and a text's vector is the same bits whatever else is being embedded
-(docs/adr/0002-minilm-without-torch.md).
+The weights are a file of a package. They are pinned by hash and memory-mapped, so they cost page cache instead of heap.
+The graph is built by build_minilm_graph.py. One session with one engine thread, one text per call, and as many Python
+threads as cores: that is fastest on a CPU, and a text's vector doesn't depend on what else is being embedded.
+docs/adr/0002-minilm-without-torch.md.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ DIMENSION: Final = 384
 _MAX_TOKENS: Final = 256  # what the model was trained on, [CLS] and [SEP] included
 _SPECIAL: Final = 2
 
-# Control characters vanish in the model's tokenizer, some of which Python parts words at.
+# The model's tokenizer drops control characters, but `str.split` splits words at some of them.
 _PLAIN: Final = re.compile("[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]*+")
 _SIGNS_BLANKED: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _SIGNS_LEFT_OUT: Final = str.maketrans("", "", string.punctuation)
 _SIGN: Final = re.compile(f"[{re.escape(string.punctuation)}]")
-_MOST_WORDS: Final = 20_000  # whose tokens are kept: 2 MB, of Chinese 5
-_LONGEST_WORD: Final = 100  # letters, of one that is
+_MOST_WORDS: Final = 20_000  # cached words: 2 MB, for Chinese 5
+_LONGEST_WORD: Final = 100  # letters of a cached word
 
 _NICE: Final = 10
 
@@ -63,25 +63,26 @@ class WordPieceTokens:
     def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
         self._tokenizer = tokenizer
         self._special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-        self._words: dict[str, int] = {}  # the tokens of each
+        self._words: dict[str, int] = {}  # word -> number of its tokens
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, exactly, special tokens excluded."""
+        """Return the exact number of tokens of each text, special tokens excluded."""
         return [self._count(text) if self._is_plain(text) else self._encoded([text])[0] for text in texts]
 
     def _is_plain(self, text: str) -> bool:
         return _PLAIN.fullmatch(text) is not None and not any(token in text for token in self._special)
 
     def _count(self, text: str) -> int:
-        """Return the tokens of a text: each ASCII sign is one, and a word's are the same wherever it stands.
+        """Return the number of tokens: one per ASCII punctuation mark, plus those of each word, from a cache.
 
-        Chunks have few words that no chunk had before, and to tell a text's tokens takes twenty times as long.
+        A word's tokens don't depend on its context. Most words have been seen before, and tokenizing the whole text
+        takes twenty times as long.
         """
         if len(self._words) > _MOST_WORDS:
-            self._words = {}  # another thread may go on with the old ones
+            self._words = {}  # another thread may still use the old dictionary
         if text.isascii():
             blanked, signs = text.translate(_SIGNS_BLANKED), len(text) - len(text.translate(_SIGNS_LEFT_OUT))
-        else:  # where a translation is slow
+        else:  # `translate` is slow for texts that aren't ASCII
             blanked, signs = _SIGN.subn(" ", text)
         known, words = self._words, blanked.split()
         if new := [word for word in set(words) if word not in known]:
@@ -91,7 +92,7 @@ class WordPieceTokens:
         return sum(map(known.__getitem__, words)) + signs
 
     def _encoded(self, texts: Sequence[str]) -> list[int]:
-        # A lone surrogate has no tokens of its own; the embedder is the one to refuse it.
+        # A lone surrogate can't be tokenized. It is replaced here, and the embedder refuses it.
         whole = [text.encode(errors="replace").decode() for text in texts]
         return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)]
 
@@ -108,7 +109,7 @@ class MiniLm:
         threads = threads or os.cpu_count() or 1
         self._folder = folder
         self._documents = ThreadPoolExecutor(threads, "minilm", initializer=_give_way)
-        # Apart, so that a query doesn't queue behind a thousand chunks.
+        # A pool of their own, so that a query doesn't queue behind a thousand chunks.
         self._queries = ThreadPoolExecutor(threads, "minilm-query")
         self._session: onnxruntime.InferenceSession | None = None
         self._weights: list[onnxruntime.OrtValue] = []  # onnxruntime wants them to outlive the session
@@ -129,13 +130,13 @@ class MiniLm:
         """Check, map and load the model: about a third of a second, off the event loop.
 
         Raises:
-            ConfigurationError: the package is missing, or a file isn't the one that was pinned.
+            ConfigurationError: the package is missing, or a file doesn't have the pinned hash.
         """
         if self._model is None:
             await asyncio.get_running_loop().run_in_executor(self._queries, self._load)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one unit vector a text, in order.
+        """Return one unit vector per text, in order.
 
         Raises:
             Rejected: a text is blank or has more than 254 tokens; nothing is embedded then.
@@ -146,7 +147,7 @@ class MiniLm:
         return await asyncio.gather(*(loop.run_in_executor(self._documents, self._embed, row) for row in rows))
 
     async def embed_query(self, text: str) -> Vector:
-        """Return the query's unit vector; a longer query is cut after 254 tokens.
+        """Return the query's unit vector; a longer query is truncated after 254 tokens.
 
         Raises:
             Rejected: the query is blank.
@@ -155,7 +156,7 @@ class MiniLm:
         return await asyncio.get_running_loop().run_in_executor(self._queries, self._embed_cut, text)
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return the cosine of the question with each text, on the threads that queries have.
+        """Return the cosine of the question with each text, computed on the query threads.
 
         Raises:
             Rejected: one of them is blank.
@@ -168,16 +169,16 @@ class MiniLm:
         return [float(asked @ vector) for vector in vectors]
 
     async def ping(self) -> None:
-        """Return: the model is in this process."""
+        """Return at once: the model is in this process."""
 
     async def close(self) -> None:
-        """Drop what is queued and wait for the texts in hand, some tens of milliseconds."""
+        """Drop queued texts and wait for those being embedded, some tens of milliseconds."""
         for pool in (self._documents, self._queries):
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
     def _load(self) -> None:
-        # Before the first use of tokenizers: its own threads would only take cores from the embedding ones, and
-        # warn at every fork.
+        # Must be set before tokenizers is first used: its threads would take cores from embedding, and warn at
+        # every fork.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         import onnxruntime as ort
         import tokenizers
@@ -188,11 +189,11 @@ class MiniLm:
         graph = GRAPH.read_bytes()
 
         tokenizer = tokenizers.Tokenizer.from_buffer(tokenizer_json.tobytes())
-        tokenizer.no_padding()  # the packaged file pads and cuts at 128
+        tokenizer.no_padding()  # the packaged file pads and truncates at 128
         tokenizer.no_truncation()
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
-        options.enable_mem_pattern = False  # it keeps a plan for every length it has seen
+        options.enable_mem_pattern = False  # it would keep a memory plan for every input length
         self._weights = [ort.OrtValue.ortvalue_from_numpy(tensor) for tensor in weights.values()]
         options.add_external_initializers(list(weights), self._weights)
         self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
@@ -210,8 +211,8 @@ class MiniLm:
         for position, row in enumerate(rows):
             if len(row) > _MAX_TOKENS:
                 raise Rejected(
-                    f"text {position} of {len(texts)} has {len(row) - _SPECIAL} tokens, "
-                    f"more than the {WordPieceTokens.max_tokens} that {self.model.name} takes",
+                    f"text {position} of {len(texts)} has {len(row) - _SPECIAL} tokens; "
+                    f"{self.model.name} accepts at most {WordPieceTokens.max_tokens}",
                     "text_too_long",
                 )
         return rows
@@ -237,7 +238,7 @@ def tensors(file: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
         .view(np.float32)
         .reshape(entry["shape"])
         for name, entry in header.items()
-        # The rest: position ids, that are 0, 1, 2 …, and a pooler that sentence vectors don't use.
+        # Left out: position ids, which are 0, 1, 2 …, and a pooler that sentence vectors don't use.
         if name.startswith(("embeddings.", "encoder.")) and entry["dtype"] == "F32"
     }
 
@@ -248,7 +249,7 @@ def package_folder() -> Path:
     Raises:
         ConfigurationError: the package isn't installed.
     """
-    # Looked up, not imported: nothing of the package but its files is wanted.
+    # Located without importing it: only the package's files are needed.
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise ConfigurationError(f"SLUICE_EMBEDDER=minilm: needs the package {PACKAGE}, which isn't installed")
@@ -269,9 +270,9 @@ def _pinned(path: Path, sha256: str) -> NDArray[np.uint8]:
 
 
 def _give_way() -> None:
-    """Let whatever answers a person go first: chunks take every core for as long as there are any.
+    """Lower this thread's priority, so that queries aren't delayed: chunks use every core while there are any.
 
-    Niceness is a thread's own on Linux. Where it is the process's, or may not be raised, nothing changes.
+    On Linux a thread has its own niceness. Elsewhere, or where it can't be raised, nothing changes.
     """
     if sys.platform == "linux":
         with suppress(OSError):

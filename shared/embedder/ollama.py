@@ -1,4 +1,4 @@
-"""A model of an Ollama server, by /api/embed."""
+"""Embeds with a model of an Ollama server (/api/embed)."""
 
 import asyncio
 import re
@@ -12,16 +12,16 @@ from shared.model_server.http import TooLong
 from shared.model_server.ollama import OllamaAddress, OllamaClient, connect, failures_named, model_missing
 from shared.settings import ConfigurationError
 
-# Ollama's batch. A pooled input can't be split across batches, and a longer one has crashed the runner instead of
-# being refused (ollama/ollama#14186, #16687), whatever the context length.
+# Ollama's batch size in tokens. A pooled input can't be split across batches, and a longer one has crashed the runner
+# instead of being refused (ollama/ollama#14186, #16687), whatever the context length.
 _LONGEST: Final = 512
-# Documents come minutes apart, and searches too; Ollama's own five minutes would make many of them wait for the model
-# to be read from disk. Not for ever: the memory may be wanted for another one at night.
+# With Ollama's default of five minutes, many documents and searches would wait for the model to be loaded from disk.
+# Not for ever, because another model may need the memory.
 KEEP_ALIVE: Final = "30m"
 
 
 def ollama_embedder(address: OllamaAddress, timeout_s: float = 60.0) -> ServedEmbedder:
-    """Return the embedder of `ollama://host:port/model`; every call is given up after `timeout_s`."""
+    """Return the embedder of `ollama://host:port/model`; every call times out after `timeout_s`."""
     return ServedEmbedder(OllamaModel(address, timeout_s))
 
 
@@ -36,20 +36,20 @@ class OllamaModel:
 
     @property
     def server(self) -> str:
-        """Return how sentences name the server."""
+        """Return the server's name for error messages."""
         return self._address.server
 
     @property
     def name(self) -> str:
-        """Return the model's name, with its tag where the setting has one."""
+        """Return the model's name, with its tag if the setting has one."""
         return self._address.model
 
     async def describe(self) -> Served:
-        """Return the model's digest, longest input and, by embedding a word, dimension.
+        """Return the model's digest, longest input and dimension; the dimension is found by embedding a word.
 
         Raises:
-            Unavailable: the server is away or fails.
-            ConfigurationError: it hasn't got the model, or the model doesn't embed.
+            Unavailable: the server can't be reached or fails.
+            ConfigurationError: the server doesn't have the model, or the model doesn't embed.
         """
         name = self._address.model
         digest = await self._digest_now()
@@ -60,14 +60,14 @@ class OllamaModel:
                 shown = await self._connected().show(name)
         if shown.capabilities and "embedding" not in shown.capabilities:
             raise ConfigurationError(
-                f"SLUICE_EMBEDDER: {name!r} on {self.server} is no embedding model; "
+                f"SLUICE_EMBEDDER: {name!r} on {self.server} is not an embedding model; "
                 f"it can do {', '.join(shown.capabilities)}"
             )
         try:
             [probe] = await self._embeddings([f"{prefixes_of(name).query}probe"])
         except TooLong as error:
             raise ConfigurationError(
-                f"SLUICE_EMBEDDER: {name!r} on {self.server} takes not even a word: {error}"
+                f"SLUICE_EMBEDDER: {name!r} on {self.server} refuses even one word as too long: {error}"
             ) from error
         self._digest = digest
         return Served(
@@ -77,28 +77,28 @@ class OllamaModel:
         )
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the embedding of each text by the model that `describe` told of, none of them cut.
+        """Return the embedding of each whole text, by the model that `describe` returned.
 
         Raises:
-            TooLong: the server says so of one of the texts, and not of which.
-            Unavailable: it fails, or `ollama pull` has replaced the model since. What the new one gave is thrown away:
-                in one index its vectors would mean nothing beside the old one's.
+            TooLong: one of the texts is too long; the server doesn't say which.
+            Unavailable: the server fails, or `ollama pull` has replaced the model since. The new model's vectors are
+                discarded, as they can't be compared with the old one's.
         """
         embeddings = await self._embeddings(texts)
-        # Asked behind the embedding, for 1 ms: what is the old one still was the old one before.
+        # Checked after the embedding, which costs 1 ms: an unchanged digest now was unchanged before, too.
         digest = await self._digest_now()
         if digest is None:
             raise model_missing(self._address)
         if digest != self._digest:
             raise Unavailable(
                 f"{self.server} has replaced {self.name!r}: its digest is {digest[:12]} and was "
-                f"{(self._digest or 'unknown')[:12]} at start; start again, or pull the old one",
+                f"{(self._digest or 'unknown')[:12]} at the start; restart Sluice, or pull the old model",
                 "model_changed",
             )
         return embeddings
 
     async def ping(self) -> None:
-        """Return when the server lists its models. Raises Unavailable where it is away."""
+        """Return when the server lists its models. Raises Unavailable if it can't be reached."""
         await self._digest_now()
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class OllamaModel:
         return next((model.digest for model in listed.models if model.model == self._address.tagged), None)
 
     async def _embeddings(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        # Never cut in silence: half a chunk's vector looks like a whole one's.
+        # `truncate=False`: the vector of a truncated chunk could not be told from that of a whole one.
         with failures_named(self._address):
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._connected().embed(self.name, texts, truncate=False, keep_alive=KEEP_ALIVE)
@@ -127,7 +127,7 @@ class OllamaModel:
 
 
 def longest_input(model_info: Mapping[str, Any], parameters: str) -> int:
-    """Return how many tokens the server embeds at once, from what /api/show says of a model."""
+    """Return the longest input in tokens, from the model_info and parameters of /api/show."""
     limits = [_LONGEST]
     limits += [value for key, value in model_info.items() if key.endswith(".context_length") and isinstance(value, int)]
     limits += [int(value) for value in re.findall(r"^num_ctx\s+(\d+)\s*$", parameters, re.MULTILINE)]

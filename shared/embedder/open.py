@@ -1,4 +1,4 @@
-"""From the setting to the embedder."""
+"""Builds the embedder that the setting names."""
 
 from pydantic import SecretStr
 
@@ -10,12 +10,13 @@ _NO_KEY = SecretStr("")
 
 
 def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder:
-    """Return the embedder that `setting` names, not started, with a cache of queries.
+    """Return the embedder that `setting` names, not started, with a query cache.
 
-    It is `minilm:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`; only the last one sends the key.
+    The setting is `minilm:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`; only the last sends
+    the key.
 
     Raises:
-        ConfigurationError: the setting is none of them; the sentence names SLUICE_EMBEDDER and the value.
+        ConfigurationError: the setting has another form; the sentence names SLUICE_EMBEDDER and the value.
     """
     # Each adapter is imported only where it is used: onnxruntime and the clients are slow to import.
     if setting == "minilm:":

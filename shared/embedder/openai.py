@@ -1,4 +1,4 @@
-"""A model of an OpenAI-compatible server, by /v1/embeddings."""
+"""Embeds with a model of an OpenAI-compatible server (/v1/embeddings)."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from shared.model_server.http import BadAnswer, TooLong
 from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
 from shared.settings import ConfigurationError
 
-# Tokens of one input, where the server doesn't say (vLLM does). Chunks have some hundreds, so only a smaller figure
-# than the true one does harm: smaller chunks.
+# Tokens of the longest input, where the server doesn't report it (vLLM does). Chunks have a few hundred tokens, so a
+# figure below the true one costs little: smaller chunks.
 _KNOWN: Final = (
     (re.compile(r"text-embedding-(?:3|ada)"), 8191),
     (re.compile(r"bge-m3|jina-embeddings-v[23]|qwen3-embedding|voyage-"), 8192),
@@ -22,8 +22,8 @@ _KNOWN: Final = (
     (re.compile(r"minilm"), 256),
 )
 _UNKNOWN: Final = 512
-_CALLS: Final = 4  # at once: these servers are far away and have many cards
-# Asked again, they would say the same.
+_CALLS: Final = 4  # concurrent calls: these servers are far away and have many GPUs
+# Statuses that a retry doesn't change.
 _FOR_GOOD: Final = frozenset({400, 401, 403, 404, 405, 422})
 
 
@@ -37,10 +37,10 @@ class _Embeddings(msgspec.Struct, frozen=True):
 
 
 def openai_embedder(address: OpenAiAddress, key: SecretStr, timeout_s: float = 60.0) -> ServedEmbedder:
-    """Return the embedder of `openai+https://host/v1/model`; every call is given up after `timeout_s`.
+    """Return the embedder of `openai+https://host/v1/model`; every call times out after `timeout_s`.
 
     Raises:
-        ConfigurationError: the key can't stand in a header.
+        ConfigurationError: the key is not a valid header value.
     """
     return ServedEmbedder(OpenAiModel(OpenAiServer(address, key, timeout_s)), _CALLS)
 
@@ -48,12 +48,12 @@ def openai_embedder(address: OpenAiAddress, key: SecretStr, timeout_s: float = 6
 class OpenAiModel:
     """An embedding model of an OpenAI-compatible server.
 
-    These servers give no digest, so the model's identity is its name and its server's URL: one name on two servers may
-    be two sets of weights, and an index refused after a move is better than one with both. A server that changes the
-    weights behind a name can't be noticed, except by the dimension: name the version where names have one.
+    These servers report no digest, so the model's identity is its name and its server's URL. One name on two servers
+    may be two sets of weights; an index that is refused after a move is better than one that mixes both. If a server
+    changes the weights behind a name, only a new dimension shows it, so use a name with a version where there is one.
 
-    The protocol has no way to forbid cutting. OpenAI's own server, vLLM and llama.cpp refuse what is too long; Ollama's
-    /v1 cuts it in silence, so an Ollama is better named as `ollama://`.
+    The protocol can't forbid truncation. OpenAI's own server, vLLM and llama.cpp refuse a text that is too long;
+    Ollama's /v1 truncates it silently, so use `ollama://` for an Ollama server.
     """
 
     def __init__(self, server: OpenAiServer) -> None:
@@ -61,7 +61,7 @@ class OpenAiModel:
 
     @property
     def server(self) -> str:
-        """Return how sentences name the server."""
+        """Return the server's name for error messages."""
         return self._http.address.server
 
     @property
@@ -70,11 +70,11 @@ class OpenAiModel:
         return self._http.address.model
 
     async def describe(self) -> Served:
-        """Return the model's identity, its longest input and, by embedding a word, dimension.
+        """Return the model's identity, longest input and dimension; the dimension is found by embedding a word.
 
         Raises:
-            Unavailable: the server is away, or too busy.
-            ConfigurationError: it refuses the key, or has no such model, or it doesn't embed.
+            Unavailable: the server can't be reached, or is too busy.
+            ConfigurationError: the server refuses the key or doesn't have the model, or the model doesn't embed.
         """
         try:
             [probe] = await self.embed(["probe"])
@@ -93,19 +93,19 @@ class OpenAiModel:
         """Return the embedding of each text.
 
         Raises:
-            TooLong: the server says so. Unavailable: it fails.
+            TooLong: the server refuses the texts as too long. Unavailable: it fails.
         """
         body = {"model": self.name, "input": texts, "encoding_format": "float"}
         answer = await self._http.post("/embeddings", body, _Embeddings)
         ordered = sorted(answer.data, key=lambda each: each.index)
         if [each.index for each in ordered] != list(range(len(ordered))):
-            sentence = f"{self.server} numbered its vectors {[each.index for each in ordered]}"
+            sentence = f"{self.server} numbered its {len(ordered)} vectors {[each.index for each in ordered]}"
             raise BadAnswer(sentence, perhaps_the_text=False)
         return [each.embedding for each in ordered]
 
     async def ping(self) -> None:
-        """Return when the server answers. Raises Unavailable where it is away."""
-        with suppress(BadAnswer, TooLong):  # it answers, and has no list
+        """Return when the server answers. Raises Unavailable if it can't be reached."""
+        with suppress(BadAnswer, TooLong):  # it answers, but has no list of models
             await self._http.listed()
 
     async def close(self) -> None:
@@ -115,7 +115,7 @@ class OpenAiModel:
     async def _longest(self) -> int:
         try:
             card = await self._http.listed()
-        except (BadAnswer, TooLong):  # it embeds, and has no list
+        except (BadAnswer, TooLong):  # it embeds, but has no list of models
             card = None
         if card is not None and card.max_model_len:
             return card.max_model_len

@@ -1,11 +1,11 @@
-"""What embedding models were trained to see before a document and before a query, as their cards say."""
+"""The prefixes for documents and queries that embedding models were trained with, from their model cards."""
 
 import re
 from typing import Final, NamedTuple
 
 
 class Prefixes(NamedTuple):
-    """What stands before a text when it is embedded; never in the stored text, and part of the model's identity."""
+    """Text put before a document or query when it is embedded. Never stored, but part of the model's identity."""
 
     document: str = ""
     query: str = ""
@@ -16,7 +16,7 @@ _INSTRUCTED: Final = Prefixes(
     query="Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 )
 
-# The first that is found in the model's name decides. bge-m3, all-minilm, granite, gte and OpenAI's have none.
+# The first pattern found in the model's name decides. bge-m3, all-minilm, granite, gte and OpenAI's have no prefixes.
 _FAMILIES: Final = tuple(
     (re.compile(pattern), prefixes)
     for pattern, prefixes in (
@@ -32,6 +32,6 @@ _FAMILIES: Final = tuple(
 
 
 def prefixes_of(model: str) -> Prefixes:
-    """Return the prefixes of the family that the model's name shows; empty ones where it shows none."""
+    """Return the prefixes of the model's family, recognised by its name; empty ones for an unknown family."""
     name = model.lower()
     return next((prefixes for pattern, prefixes in _FAMILIES if pattern.search(name)), Prefixes())

@@ -1,4 +1,4 @@
-"""Whose fault it is when a model's server refuses a text: the text's, or the server's. Pure: callers bring the time.
+"""Decides whether the text or the server is at fault when a server refuses a text. Pure: callers pass the time.
 
 docs/adr/0044-refused-texts.md.
 """
@@ -12,28 +12,28 @@ import msgspec
 from shared.embedder.estimate import beginning, estimated
 
 TRIES: Final = 3
-REST_S: Final = 3.0  # between two tries of one text, so that three are done within 15 s
-KEPT_S: Final = 600.0
-MOST_DOCUMENTS: Final = 2  # rejected within KEPT_S; from the next one on it is the server
-PROBE: Final = "probe"  # every server has embedded it at the start
+REST_S: Final = 3.0  # between two tries of one text; three fit into 15 s
+KEPT_S: Final = 600.0  # how long a refusal is remembered
+MOST_DOCUMENTS: Final = 2  # rejected within KEPT_S; with more, the server is at fault
+PROBE: Final = "probe"  # a text that every server has embedded at the start
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Ask for the text again, after so many seconds."""
+    """Retry the text after `after_s` seconds."""
 
     sentence: str
     after_s: float
 
 
 class TextAtFault(msgspec.Struct, frozen=True):
-    """The server will never take the text."""
+    """The server will never embed the text."""
 
     sentence: str
     times: int
 
 
 class ServerAtFault(msgspec.Struct, frozen=True):
-    """Too many documents are refused for this to be the fault of their texts."""
+    """The server refuses the texts of so many documents that the texts can't be the cause."""
 
     sentence: str
     documents: int
@@ -44,21 +44,24 @@ Verdict = Again | TextAtFault | ServerAtFault
 
 class _Refused(msgspec.Struct):
     sentence: str  # the server's
-    document: int  # texts of one document have one number, and so have documents that share a text
+    document: int  # equal for the texts of one document, and for documents that share a refused text
     times: int = 0
     last: float = 0.0
-    decided: float | None = None  # when it was the text's fault
+    decided: float | None = None  # when the text was found at fault
 
 
 class Refusals:
-    """The texts that one server refused in the last ten minutes. Times are seconds of any one clock."""
+    """The texts that one server refused in the last ten minutes. Times are seconds of one clock, any clock."""
 
     def __init__(self) -> None:
         self._texts: dict[str, _Refused] = {}
         self._documents = 0
 
     def refused(self, text: str, beside: Iterable[str], sentence: str, now: float) -> None:
-        """Take in that the server refused the text alone, and took another as long. `beside` are its document's."""
+        """Record that the server refused `text` sent alone, but embeds others as long.
+
+        `beside` are the names of all texts of the same document.
+        """
         self._forget(now)
         seen = self._texts.get(text)
         if seen is None:
@@ -72,11 +75,11 @@ class Refusals:
             seen.decided = now
 
     def embedded(self, text: str) -> None:
-        """Take in that the server took the text."""
+        """Record that the server embedded the text."""
         self._texts.pop(text, None)
 
     def verdict(self, text: str, now: float) -> Verdict | None:
-        """Return what is to be done about a text that is not to be asked for now; None: ask."""
+        """Return the verdict on a text that must not be sent now, or None if it may be sent."""
         self._forget(now)
         seen = self._texts.get(text)
         if seen is None:
@@ -99,13 +102,13 @@ class Refusals:
 
 
 class Samples:
-    """Texts that a server has embedded: the latest of each order of length."""
+    """Texts that a server has embedded: the latest of each order of magnitude (powers of two) in length."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
 
     def embedded(self, text: str) -> None:
-        """Take in a text."""
+        """Remember a text that was embedded."""
         self._texts[estimated(text).bit_length()] = text
 
     def refused(self, text: str) -> None:
@@ -113,7 +116,7 @@ class Samples:
         self._texts = {size: sample for size, sample in self._texts.items() if sample != text}
 
     def like(self, text: str) -> str:
-        """Return a sample that is as long as `text`, and not twice as long; else one made of the longest.
+        """Return a sample that is one to two times as long as `text`; if there is none, repeat the longest to fit.
 
         Lengths are estimated tokens.
         """
@@ -127,5 +130,5 @@ class Samples:
 
 
 def name_of(text: str, digest: str) -> str:
-    """Return by what a text is remembered: 64 hex digits of it and the model."""
+    """Return the key under which a text is remembered: a hash of the model's digest and the text, 64 hex digits."""
     return hashlib.sha256(f"{digest}\n{text}".encode()).hexdigest()

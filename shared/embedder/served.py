@@ -1,4 +1,4 @@
-"""A model behind HTTP: what is the same whatever the server speaks."""
+"""The embedder of a model on a server, independent of the server's protocol."""
 
 import asyncio
 import hashlib
@@ -27,16 +27,16 @@ from shared.embedder.vectors import refuse_unreadable, unit
 from shared.errors import PipelineError, Rejected, RetryLater, Unavailable
 from shared.model_server.http import BadAnswer, TooLong
 
-_SPECIAL: Final = 4  # tokens that a model puts around every text, at most
-_HALVINGS: Final = 3  # of one text: eight parts, far more than an estimate that is too low by half needs
+_SPECIAL: Final = 4  # at most this many special tokens surround a text
+_HALVINGS: Final = 3  # of one text: eight parts, far more than needed when the estimate is too low by half
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says of its model."""
+    """A server's description of its model."""
 
-    identity: tuple[str, ...]  # equal ones give comparable vectors
+    identity: tuple[str, ...]  # models with equal identities give comparable vectors
     dimension: int
-    longest: int  # tokens of one input, special tokens and prefix included
+    longest: int  # tokens of the longest input, special tokens and prefix included
 
 
 class EmbeddingServer(Protocol):
@@ -44,7 +44,7 @@ class EmbeddingServer(Protocol):
 
     @property
     def server(self) -> str:
-        """Return how sentences name the server."""
+        """Return the server's name for error messages."""
         ...
 
     @property
@@ -53,23 +53,24 @@ class EmbeddingServer(Protocol):
         ...
 
     async def describe(self) -> Served:
-        """Return what the server says of the model, now.
+        """Return the server's current description of the model.
 
         Raises:
-            Unavailable: the server is away. ConfigurationError: it has no such model.
+            Unavailable: the server can't be reached. ConfigurationError: it has no such model.
         """
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the embedding of each text by the model that `describe` told of, none of them cut.
+        """Return the embedding of each whole text, by the model that `describe` returned.
 
         Raises:
-            TooLong: the server takes fewer texts, or a shorter one. Unavailable: it fails, or changed its model.
+            TooLong: the server accepts fewer texts, or only shorter ones.
+            Unavailable: it fails, or its model has changed.
         """
         ...
 
     async def ping(self) -> None:
-        """Return when the server answers. Raises Unavailable where it is away."""
+        """Return when the server answers. Raises Unavailable if it can't be reached."""
         ...
 
     async def close(self) -> None:
@@ -94,7 +95,7 @@ class ServedEmbedder:
     """The embedder of a model on a server."""
 
     def __init__(self, server: EmbeddingServer, calls: int = 2, clock: Callable[[], float] = _loop_time) -> None:
-        """Take the server, and how many calls may be there at once: two, so that one waits while another is read."""
+        """Take the server, and the number of concurrent calls: two, so that one queues while the other is computed."""
         self._server = server
         self._clock = clock  # seconds
         self._prefixes = prefixes_of(server.name)
@@ -114,20 +115,20 @@ class ServedEmbedder:
 
     @property
     def tokens(self) -> EstimatedTokens:
-        """Return an estimate: a server counts only what it embeds."""
+        """Return an estimating counter: a server reports token counts only for texts that it embeds."""
         return EstimatedTokens(self.model.max_tokens)
 
     async def start(self) -> None:
         """Reach the server and learn the model's identity, dimension and longest input.
 
         Raises:
-            Unavailable: the server is away or fails.
-            ConfigurationError: it hasn't got the model, the model doesn't embed, or the key isn't valid.
+            Unavailable: the server can't be reached or fails.
+            ConfigurationError: the server doesn't have the model, the model doesn't embed, or the key isn't valid.
         """
         served = await self._server.describe()
         self._model = Model(
             name=self._server.name,
-            # The prefixes decide a vector too.
+            # The prefixes change a vector, too.
             digest=hashlib.sha256("\n".join((*served.identity, *self._prefixes)).encode()).hexdigest(),
             dimension=served.dimension,
             max_tokens=served.longest - _SPECIAL - estimated(self._prefixes.document),
@@ -135,24 +136,24 @@ class ServedEmbedder:
         self._longest_query = served.longest - _SPECIAL - estimated(self._prefixes.query)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one unit vector a text, in order.
+        """Return one unit vector per text, in order.
 
-        A text that the server finds too long, though it fits by our count, is embedded in parts: its vector is the
-        parts' mean, weighted by their lengths.
+        A text that fits by our estimate but is too long for the server is embedded in parts: its vector is the parts'
+        mean, weighted by their lengths.
 
         Raises:
-            Unavailable: the server is away, slow, changed its model, or answered another count, dimension, or no
-                numbers.
-            RetryLater: the server refuses a text and takes others; the rest is embedded, and kept for the next try.
-            Rejected: a text is blank, longer than the model takes, or was refused again and again; none of the others
-                is embedded then.
+            Unavailable: the server can't be reached, is slow, changed its model, or returned a wrong number of
+                vectors, a wrong dimension, or values that aren't finite.
+            RetryLater: the server refuses one text and accepts others; the vectors of those are kept for the retry.
+            Rejected: a text is blank, longer than the model accepts, or was refused repeatedly; no text is embedded
+                then.
         """
         refuse_unreadable(texts)
         for position, (text, count) in enumerate(zip(texts, self.tokens.count(texts), strict=True)):
             if count > self.model.max_tokens:
                 raise Rejected(
-                    f"text {position} of {len(texts)} has {len(text)} characters, by our estimate {count} tokens, "
-                    f"more than the {self.model.max_tokens} that {self.model.name} takes",
+                    f"text {position} of {len(texts)} has {len(text)} characters, an estimated {count} tokens; "
+                    f"{self.model.name} accepts at most {self.model.max_tokens}",
                     "text_too_long",
                 )
         for text in texts:
@@ -161,14 +162,14 @@ class ServedEmbedder:
         return await self._gather.vectors(texts)
 
     async def embed_query(self, text: str) -> Vector:
-        """Return the query's unit vector; a longer query is cut where our estimate reaches the model's limit.
+        """Return the query's unit vector; a longer query is truncated where our estimate reaches the model's limit.
 
         Raises:
             Unavailable: as for documents.
-            Rejected: the query is blank, or the server takes not even its beginning.
+            Rejected: the query is blank, or the server refuses even its beginning as too long.
         """
         refuse_unreadable([text])
-        # Not behind the documents: somebody waits for it.
+        # Sent directly, not queued behind the documents: a person waits for the result.
         asked = beginning(text.strip(), self._longest_query)
         for _ in range(_HALVINGS + 1):
             try:
@@ -178,13 +179,16 @@ class ServedEmbedder:
                 asked = asked[: len(asked) // 2 or 1]
             else:
                 return vector
-        raise Rejected(f"{self.model.name} takes not even {len(asked)} characters of the query", "text_too_long")
+        raise Rejected(
+            f"{self.model.name} refuses even the first {len(asked)} characters of the query as too long",
+            "text_too_long",
+        )
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the cosine of the question with each text, from one call that doesn't wait behind the documents.
 
         Raises:
-            Unavailable: as for documents. Rejected: one of them is blank, or longer than the server takes.
+            Unavailable: as for documents. Rejected: one of them is blank, or longer than the server accepts.
         """
         refuse_unreadable([question, *texts])
         asked = self._prefixes.query + beginning(question.strip(), self._longest_query)
@@ -198,15 +202,15 @@ class ServedEmbedder:
         return [float(query @ vector) for vector in vectors]
 
     async def ping(self) -> None:
-        """Return when the server answers, not behind the texts it embeds.
+        """Return when the server answers; doesn't queue behind the texts being embedded.
 
         Raises:
-            Unavailable: it is away.
+            Unavailable: the server can't be reached.
         """
         await self._server.ping()
 
     async def close(self) -> None:
-        """Give up what is asked for, and close the connections."""
+        """Cancel pending texts and close the connections."""
         await self._gather.close()
         await self._server.close()
 
@@ -221,11 +225,11 @@ class ServedEmbedder:
             await self._ask(open_)
 
     async def _ask(self, asks: Sequence[Ask], *, works: bool = False) -> None:
-        """Settle each ask; `works`: the server has just embedded something, so a refusal may be one text's."""
+        """Settle each ask. `works`: the server has just embedded something, so a refusal may be due to one text."""
         try:
             vectors = await self._documents([ask.text for ask in asks])
         except TooLong as error:
-            # It says that of the whole call, and not which text it means.
+            # The error is about the whole call and doesn't say which text is too long.
             if len(asks) == 1:
                 await self._answer_in_parts(asks[0], error)
             else:
@@ -234,7 +238,7 @@ class ServedEmbedder:
             if len(asks) == 1:
                 await self._refused(asks[0], error)
                 return
-            # Where nothing is embedded now, to look for the text would be 127 calls in vain.
+            # If the server embeds nothing now, bisecting for the text would waste 127 calls.
             if not works:
                 await self._check(error, PROBE)
             await self._ask_halves(asks, works=True)
@@ -250,7 +254,7 @@ class ServedEmbedder:
         await self._ask(asks[middle:], works=works)
 
     async def _refused(self, ask: Ask, error: BadAnswer, *, halved: int = 0) -> None:
-        """Fail the ask of a text that the server refused alone, or a part of it that was `halved` so many times."""
+        """Fail the ask of a text that the server refused alone, or of which it refused a part, `halved` times split."""
         like = ask.text[: len(ask.text) >> halved or 1]
         try:
             await self._check(error, self._samples.like(like))
@@ -262,10 +266,10 @@ class ServedEmbedder:
         ask.fail(self._known_refusal(ask.text) or error)
 
     async def _check(self, error: BadAnswer, sample: str) -> None:
-        """Return where `error` may be the fault of a text, because the server embeds the sample.
+        """Return if the server embeds the sample, so that `error` may be the fault of a text.
 
         Raises:
-            Unavailable: it doesn't, or the error is never a text's fault.
+            Unavailable: the server doesn't embed it, or the error is never a text's fault.
         """
         try:
             if error.perhaps_the_text:
@@ -273,7 +277,7 @@ class ServedEmbedder:
                 return
         except (TooLong, BadAnswer):
             self._samples.refused(sample)
-        except Unavailable:  # says more than the error does
+        except Unavailable:  # more specific than `error`
             self._pace.failed()
             raise
         self._pace.failed()
@@ -283,7 +287,7 @@ class ServedEmbedder:
         return name_of(text, self.model.digest)
 
     def _known_refusal(self, text: str) -> PipelineError | None:
-        """Return what is raised of a text that needn't be asked for now, None where it must be."""
+        """Return the error for a text that the server refused recently, or None where it must be asked."""
         verdict = self._refusals.verdict(self._name(text), self._clock())
         return None if verdict is None else _raised(verdict, text)
 
@@ -291,7 +295,7 @@ class ServedEmbedder:
         began = self._clock()
         try:
             vectors = await self._embed([self._prefixes.document + text for text in texts])
-        except BadAnswer:  # said soon enough, and perhaps of one text
+        except BadAnswer:  # says nothing about the server's speed, and may be due to one text
             raise
         except Unavailable:
             self._pace.failed()
@@ -327,29 +331,31 @@ class ServedEmbedder:
         embeddings = await self._server.embed(texts)
         server = self._server.server
         if len(embeddings) != len(texts):
-            sentence = f"{server} gave {len(embeddings)} vectors for {len(texts)} texts"
+            sentence = f"{server} returned {len(embeddings)} vectors for {len(texts)} texts"
             raise BadAnswer(sentence, perhaps_the_text=False)
         for embedding in embeddings:
             if len(embedding) != self.model.dimension:
                 raise BadAnswer(
-                    f"{server} gave a vector of {len(embedding)} numbers; "
-                    f"{self.model.name} had {self.model.dimension} at start",
+                    f"{server} returned a vector of {len(embedding)} numbers; "
+                    f"{self.model.name} had {self.model.dimension} at the start",
                     perhaps_the_text=False,
                 )
         try:
             return [unit(embedding) for embedding in embeddings]
         except (ValueError, TypeError) as error:
-            raise BadAnswer(f"{server} gave a damaged vector: {error}") from error
+            raise BadAnswer(f"{server} returned a damaged vector: {error}") from error
 
 
 def _raised(verdict: Verdict, text: str) -> PipelineError:
     minutes = f"{KEPT_S / 60:g} minutes"
     match verdict:
         case Again(sentence, after_s):
-            said = f"{sentence}, for one text of {len(text)} characters; it embeds others, and is asked again"
-            return RetryLater(said, "model_refuses", after_s=after_s)
+            refused = f"{sentence}, for one text of {len(text)} characters; it embeds other texts, so it is retried"
+            return RetryLater(refused, "model_refuses", after_s=after_s)
         case TextAtFault(sentence, times):
-            said = f"{sentence}, {times} times for a text of {len(text)} characters alone, and embeds others as long"
-            return Rejected(f"{said}; it is not asked for this text again for {minutes}", "model_refuses")
+            refused = (
+                f"{sentence}, {times} times for a text of {len(text)} characters alone, while it embeds others as long"
+            )
+            return Rejected(f"{refused}; this text is not sent again for {minutes}", "model_refuses")
         case ServerAtFault(sentence, documents):
-            return Unavailable(f"{sentence}; it refuses texts of {documents} documents within {minutes}")
+            return Unavailable(f"{sentence}; it refused texts of {documents} documents within {minutes}")

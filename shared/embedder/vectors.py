@@ -1,4 +1,4 @@
-"""What every adapter does alike: refuse text that has no vector, and give vectors their length."""
+"""Normalises vectors and refuses texts that can't be embedded, for all adapters."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def unit(values: ArrayLike) -> Vector:
     Raises:
         ValueError: a value isn't finite, or all are zero.
     """
-    # float64 on the way: a norm summed in float32 is off by more than the promise.
+    # In float64, because a norm summed in float32 is off by more than 1e-6.
     exact = np.asarray(values, dtype=np.float64)
     length = float(np.linalg.norm(exact))
     if not (np.isfinite(length) and length > 0):
@@ -26,18 +26,15 @@ def unit(values: ArrayLike) -> Vector:
 
 
 def refuse_unreadable(texts: Sequence[str]) -> None:
-    """Return nothing when every text can be embedded.
-
-    Raises:
-        Rejected: a text is blank, or holds half a surrogate pair and so isn't Unicode text.
-    """
+    """Raise Rejected if a text is blank, or holds half a surrogate pair and so isn't Unicode text."""
     for position, text in enumerate(texts):
         if not text.strip():
-            raise Rejected(f"text {position} of {len(texts)} is blank, so it has no vector", "blank_text")
+            raise Rejected(f"text {position} of {len(texts)} is blank, so it can't be embedded", "blank_text")
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise Rejected(
-                f"text {position} of {len(texts)} holds the lone surrogate {text[error.start]!a} at {error.start}",
+                f"text {position} of {len(texts)} is not Unicode text: it has the lone surrogate "
+                f"{text[error.start]!a} at character {error.start}",
                 "not_unicode",
             ) from error

@@ -1,10 +1,10 @@
-"""Which sizes a chunk may have."""
+"""The allowed sizes and overlaps of chunks."""
 
 from typing import Final
 
 SMALLEST: Final = 100  # characters
 LARGEST: Final = 2000
-TOKEN_CHARACTERS: Final = 4  # of English: what a size in tokens may have in characters
+TOKEN_CHARACTERS: Final = 4  # characters per token in English, to convert a size in tokens
 
 
 def checked_sizes(size: int, overlap: int) -> None:

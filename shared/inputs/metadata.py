@@ -1,30 +1,30 @@
-"""What a caller's metadata may be: it is written again with every chunk, and stores have their limits. Pure."""
+"""Checks a caller's metadata, which is stored with every chunk, against the store's limits. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-MOST_DEPTH: Final = 16  # the store's payloads are as deep
+MOST_DEPTH: Final = 16  # the store's own limit for payloads
 MOST_BYTES: Final = 40_000
 _MOST_INTEGER: Final = 2**63 - 1
 
 
 class InvalidMetadata(ValueError):  # noqa: N818 - says what the metadata are
-    """Says which field can't be kept, and why."""
+    """A metadata field can't be stored."""
 
     def __init__(self, field: str, what: str) -> None:
-        """Take the field's path, and what is wrong with it."""
+        """Take the field's path, and what is wrong with the field."""
         super().__init__(f"{field} {what}")
         self.field = field
         self.what = what
 
 
 def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return the metadata, when they can be stored.
+    """Return the metadata if it can be stored.
 
     Raises:
-        InvalidMetadata: an integer is too large, or all of it too large or too deep.
+        InvalidMetadata: an integer is too large, or the whole is too large or nested too deeply.
     """
     _check(metadata, field, MOST_DEPTH)
     if len(msgspec.json.encode(metadata)) > MOST_BYTES:

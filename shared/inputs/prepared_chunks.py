@@ -1,7 +1,7 @@
-"""Chunks that their caller has made: what of them can be taken, and what is wrong with the rest. Pure.
+"""Validates chunks that a caller prepared: returns the valid ones, and an error for each of the others. Pure.
 
-A chunk is an object, or its text alone. The field names are those of the systems that wrote such chunks before;
-docs/chunks.md lists them. A chunk that can't be taken is left out and told of; the others go on.
+A chunk is an object, or a string with its text. The field names are those of the systems that such chunks come from;
+docs/chunks.md lists them. An invalid chunk is skipped and reported; the others are indexed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +13,8 @@ from shared.contracts import ChunkType, PreparedChunk
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 
 MOST_CHUNKS: Final = 10_000  # of one document
-LONGEST: Final = 20_000  # characters of what is shown
-BODY: Final = b'{"sluiceChunks":'  # how a document of them begins, as doors put it on the log
+LONGEST: Final = 20_000  # characters of a chunk's text
+BODY: Final = b'{"sluiceChunks":'  # the first bytes of a document of prepared chunks on the log
 
 _TEXT = ("text", "content", "text_content")
 _EMBEDDED = ("embeddingText", "embedding_text")
@@ -30,23 +30,23 @@ _TYPES: frozenset[str] = frozenset(get_args(ChunkType))
 
 
 class SkippedChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A chunk that was left out."""
+    """A chunk that was skipped."""
 
-    index: int  # 0-based, among those that were sent
+    index: int  # 0-based, in the caller's list
     error: str
     id: str | None = None  # the caller's
 
 
 class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a list of chunks."""
+    """The valid chunks of a list, and what was wrong with the others."""
 
     chunks: tuple[PreparedChunk, ...]
     skipped: tuple[SkippedChunk, ...] = ()
-    inactive: int = 0  # so many said that they are not to be found
+    inactive: int = 0  # number of chunks that the caller marked inactive
 
     @property
     def note(self) -> str | None:
-        """Return what was left out, in a sentence; None where nothing was."""
+        """Return a sentence about the skipped and inactive chunks, or None where there are none."""
         total = len(self.chunks) + len(self.skipped) + self.inactive
         said = [f"chunk {each.index}{f' ({each.id})' if each.id else ''}: {each.error}" for each in self.skipped[:3]]
         if len(self.skipped) > len(said):
@@ -58,12 +58,12 @@ class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def body_of(chunks: Sequence[Any]) -> bytes:
-    """Return the document that these chunks are, the same bytes whatever the order of their fields."""
+    """Return the chunks encoded as a document; the order of their fields doesn't change the bytes."""
     return msgspec.json.encode({"sluiceChunks": chunks}, order="sorted")
 
 
 def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.strip) -> PreparedChunks:
-    """Return the chunks that can be taken, in their order, and why the others can't; `clean` makes text fit to keep."""
+    """Return the valid chunks in order, and an error for each of the others; `clean` normalises their texts."""
     ready: list[PreparedChunk] = []
     skipped: list[SkippedChunk] = []
     inactive, ids = 0, dict[str, int]()
@@ -72,7 +72,7 @@ def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.str
         first = index if own is None else ids.setdefault(own, index)
         error = None
         if index >= MOST_CHUNKS:
-            error = f"a document may have {MOST_CHUNKS} chunks"
+            error = f"a document may have at most {MOST_CHUNKS} chunks"
         elif first != index:
             error = f"chunk {first} has the same id"
         else:
@@ -192,7 +192,7 @@ def _cleaned(found: Any, field: str, clean: Callable[[str], str]) -> str:
 
 
 def _tags(found: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the tags of a list, and the named ones of an object: they are fields to filter by."""
+    """Return the tags of a list, or the fields of an object, which become metadata to filter by."""
     if found is None:
         return (), {}
     if isinstance(found, Mapping):

@@ -1,4 +1,4 @@
-"""What servers of models have in common, whoever made them: their ways to fail, and how they say 'too long'."""
+"""Classifies the failures of model servers, whatever their protocol: too long, bad answer, or unavailable."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from shared.errors import Unavailable
 
 CONNECT_S: Final = 5.0
 
-# Not the text's fault, nor anything's that was asked: the server, or the way to it, is busy or away.
+# Not the request's fault: the server or a proxy is busy or down.
 _BUSY: Final = frozenset({408, 429, 502, 503, 504})
 # Ollama: "the input length exceeds the context length"; vLLM, OpenAI: "This model's maximum context length is 512
 # tokens. However, …", "max 300000 tokens per request"; llama.cpp: "input is too large to process", with status 500;
@@ -29,20 +29,20 @@ _TOO_LONG: Final = {
 _TOO_LONG[422] = _TOO_LONG[400]
 
 
-# A server that stumbles over one text says one of these, or gives a damaged vector. Others, such as 401, 403, 404 and
-# 405, are never a text's fault.
+# A server that fails on one text answers with one of these, or with a damaged vector (None). Other statuses, such as
+# 401, 403, 404 and 405, are never a text's fault.
 _PERHAPS_THE_TEXT: Final = frozenset({None, 400, 422, 500})
 
 
 class TooLong(Exception):  # noqa: N818 - reads as what the server said
-    """The server takes less than was sent. Adapters catch it; it never reaches their callers."""
+    """The server refuses the input as too long. Adapters catch it; it never reaches their callers."""
 
 
 class BadAnswer(Unavailable):
-    """The server works, and answered something else than what was asked for, perhaps because of one text of many.
+    """The server answered, but with an error or an invalid result, perhaps because of one text of many.
 
-    `status` is HTTP's, or None where the answer looked well and wasn't. `perhaps_the_text`: one of the texts may be
-    the reason, and not the server.
+    `status` is the HTTP status, or None for an invalid result with a success status. `perhaps_the_text`: one of the
+    texts may be the reason, not the server.
     """
 
     def __init__(self, sentence: str, status: int | None = None, *, perhaps_the_text: bool = True) -> None:
@@ -52,7 +52,7 @@ class BadAnswer(Unavailable):
 
 
 def refusal(server: str, status: int, reason: str) -> Exception:
-    """Return what an answer of an error status means: TooLong, BadAnswer, or Unavailable where nobody is at fault."""
+    """Return the exception for an error status: TooLong, BadAnswer, or Unavailable if the server is busy or down."""
     sentence = f"{server} answered {status}: {short(reason)}"
     if status == 413 or (status in _TOO_LONG and _TOO_LONG[status].search(reason)):
         return TooLong(sentence)
@@ -61,20 +61,20 @@ def refusal(server: str, status: int, reason: str) -> Exception:
 
 @contextmanager
 def transport_named(server: str) -> Iterator[None]:
-    """Turn what HTTP and a body's reader raise into `Unavailable`, with a sentence that begins with `server`."""
+    """Turn errors of HTTP and of decoding a body into `Unavailable`, with a sentence that begins with `server`."""
     try:
         yield
     except (TimeoutError, httpx.TimeoutException) as error:
         raise Unavailable(f"{server} gave no answer in time") from error
     except (ConnectionError, httpx.HTTPError) as error:
         raise Unavailable(f"{server} can't be reached: {short(error)}") from error
-    # A body that is no JSON, no object, or has other fields.
+    # The body isn't JSON, isn't an object, or has other fields.
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
-        raise BadAnswer(f"{server} answered nonsense: {short(error)}") from error
+        raise BadAnswer(f"{server} gave an invalid answer: {short(error)}") from error
 
 
 def short(reason: object) -> str:
-    """Return a reason on one line, at most 200 characters of it."""
+    """Return the reason on one line, truncated to 200 characters."""
     return " ".join(str(reason).split())[:200] or (
         "no reason given" if isinstance(reason, str) else type(reason).__name__
     )

@@ -1,4 +1,4 @@
-"""What the embedder and the answers of an Ollama server share: its address, its client, its ways to fail."""
+"""The address, client and errors of an Ollama server, shared by its embedder and its answers."""
 
 import asyncio
 import re
@@ -33,12 +33,12 @@ class OllamaAddress(msgspec.Struct, frozen=True):
 
     @property
     def server(self) -> str:
-        """Return how sentences name the server."""
+        """Return the server's name for error messages."""
         return f"Ollama at {self.url}"
 
 
 class OllamaClient(ollama.AsyncClient):
-    """The package's client, and the two fields of /api/chat that it doesn't know."""
+    """The package's client, with two fields of /api/chat that it doesn't support."""
 
     async def chat_uncut(
         self,
@@ -49,8 +49,8 @@ class OllamaClient(ollama.AsyncClient):
     ) -> AsyncIterator[ollama.ChatResponse]:
         """Return the parts of an answer to all of `messages`.
 
-        Without `truncate` and `shift` set to false the server drops the beginning of what doesn't fit its window, or
-        of what no longer does while it answers, and says nothing.
+        Unless `truncate` and `shift` are false, the server silently drops the beginning of a prompt that doesn't fit
+        its context window, at first or while the answer grows.
         """
         body = {
             "model": model,
@@ -69,10 +69,10 @@ class OllamaClient(ollama.AsyncClient):
 
 
 def ollama_address(variable: str, value: str) -> OllamaAddress:
-    """Return the address in `ollama://host:port/model`; the port may be left out.
+    """Return the address in `ollama://host:port/model`; the port is optional.
 
     Raises:
-        ConfigurationError: it has another shape; the sentence names `variable` and `value`.
+        ConfigurationError: the value has another form; the sentence names `variable` and `value`.
     """
     try:
         parts = urlsplit(value)
@@ -88,12 +88,12 @@ def ollama_address(variable: str, value: str) -> OllamaAddress:
 
 
 def connect(url: str, timeout_s: float) -> OllamaClient:
-    """Return a client that gives up when nothing arrives for `timeout_s`; the package's own waits for ever."""
+    """Return a client that fails when nothing arrives for `timeout_s`; the package's default has no timeout."""
     return OllamaClient(
         url,
         timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         follow_redirects=False,
-        # Plain HTTP: an empty context spares 20 ms of reading certificates, and trusts nobody.
+        # The protocol is plain HTTP. An empty context saves 20 ms of loading certificates, and trusts nobody.
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
     )
 
@@ -102,7 +102,7 @@ async def chat_model(url: str, timeout_s: float) -> str | None:
     """Return the server's latest model that can chat, or None.
 
     Raises:
-        Unavailable: the server didn't say within `timeout_s`.
+        Unavailable: the server didn't answer within `timeout_s`.
     """
     with failures_named(OllamaAddress(url, "")):
         async with asyncio.timeout(timeout_s), connect(url, timeout_s) as client:
@@ -115,10 +115,10 @@ async def chat_model(url: str, timeout_s: float) -> str | None:
 
 @contextmanager
 def failures_named(address: OllamaAddress) -> Iterator[None]:
-    """Turn every way in which the server can fail into `Unavailable`, with a sentence for the operator.
+    """Turn every failure of the server into `Unavailable`, with a sentence for the operator.
 
     Raises:
-        TooLong: the server says that of what it was sent.
+        TooLong: the server refused the input as too long.
     """
     with transport_named(address.server):
         try:
@@ -132,7 +132,7 @@ def failures_named(address: OllamaAddress) -> Iterator[None]:
 
 
 def model_missing(address: OllamaAddress) -> Unavailable:
-    """Return the error of a server that hasn't got the model, or has lost it."""
+    """Return the error for a server that doesn't have the model, or no longer has it."""
     return Unavailable(
         f"{address.server} has no model {address.model!r}; run: ollama pull {address.model}", "model_missing"
     )

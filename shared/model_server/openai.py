@@ -1,4 +1,4 @@
-"""What the embedder and the answers of an OpenAI-compatible server share: its address, its key, its HTTP."""
+"""The address, key and HTTP client of an OpenAI-compatible server, shared by its embedder and its answers."""
 
 import asyncio
 import re
@@ -20,9 +20,9 @@ from shared.settings import ConfigurationError
 
 KEY_VARIABLE: Final = "SLUICE_OPENAI_API_KEY"
 EXAMPLE: Final = "openai+https://api.openai.com/v1/text-embedding-3-small"
-_LONGEST_REST_S: Final = 60.0  # that a server may ask for by Retry-After
+_LONGEST_REST_S: Final = 60.0  # longest pause that a server can ask for with Retry-After
 
-# The base ends with the version, as in /v1, /api/v1 or Gemini's /v1beta/openai; a model's name may hold slashes.
+# The base ends with the version, as in /v1, /api/v1 or Gemini's /v1beta/openai; a model's name may contain slashes.
 _PATH: Final = re.compile(r"(?P<base>(?:/[^/]+)*?/v\d+(?:beta/openai)?)/(?P<model>[A-Za-z0-9._:/@+-]+)")
 
 T = TypeVar("T")
@@ -36,15 +36,15 @@ class OpenAiAddress(msgspec.Struct, frozen=True):
 
     @property
     def server(self) -> str:
-        """Return how sentences name the server."""
+        """Return the server's name for error messages."""
         return f"the model server at {self.url}"
 
 
 class ModelCard(msgspec.Struct, frozen=True):
-    """What a server lists of a model; most give nothing but the name."""
+    """A server's list entry for a model; most servers give only the name."""
 
     id: str
-    max_model_len: int | None = None  # vLLM's: tokens
+    max_model_len: int | None = None  # tokens; only vLLM has it
 
 
 class _Listed(msgspec.Struct, frozen=True):
@@ -56,18 +56,18 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 def openai_address(variable: str, value: str) -> OpenAiAddress:
-    """Return the address in `openai+https://host:port/v1/model`, or `openai+http://…`; the port may be left out.
+    """Return the address in `openai+https://host:port/v1/model`, or `openai+http://…`; the port is optional.
 
     Raises:
-        ConfigurationError: it has another shape; the sentence names `variable` and `value`.
+        ConfigurationError: the value has another form; the sentence names `variable` and `value`.
     """
     try:
         parts = urlsplit(value)
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise ConfigurationError(f"{variable}={value}: {error}") from error
-    if "@" in parts.netloc:  # the value isn't shown: what stands before the @ is likely a key
-        raise ConfigurationError(f"{variable} holds an '@' in its address; a key goes into {KEY_VARIABLE}")
+    if "@" in parts.netloc:  # the value isn't shown, because the part before the @ is likely a key
+        raise ConfigurationError(f"{variable} has an '@' in its address; put the key into {KEY_VARIABLE}")
     path = _PATH.fullmatch(parts.path)
     if parts.scheme not in {"openai+https", "openai+http"} or not host or parts.query or parts.fragment:
         raise ConfigurationError(f"{variable}={value} must look like {EXAMPLE}")
@@ -81,22 +81,22 @@ def openai_address(variable: str, value: str) -> OpenAiAddress:
 
 
 class OpenAiServer:
-    """JSON over HTTP. Every failure is `Unavailable`, or TooLong where the server says that of what it was sent."""
+    """JSON over HTTP. Every failure is `Unavailable`, or TooLong if the server refuses the input as too long."""
 
     def __init__(self, address: OpenAiAddress, key: SecretStr, timeout_s: float) -> None:
         """Take the address, a key that may be empty, and the longest wait for an answer or its next part, in seconds.
 
         Raises:
-            ConfigurationError: the key can't stand in a header.
+            ConfigurationError: the key is not a valid header value.
         """
         secret = key.get_secret_value().strip()
         if not (secret.isascii() and secret.isprintable()):
             raise ConfigurationError(
-                f"{KEY_VARIABLE} holds a character that can't stand in a header: no key has such a one"
+                f"{KEY_VARIABLE} has a character that is not printable ASCII, so it can't be sent as a header"
             )
         self.address = address
         self._timeout_s = timeout_s
-        self._rests_until = 0.0  # monotonic; the server asked for it
+        self._rests_until = 0.0  # monotonic; the end of the pause that the server asked for
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             headers={"authorization": f"Bearer {secret}"} if secret else {},
@@ -104,7 +104,7 @@ class OpenAiServer:
         )
 
     async def listed(self) -> ModelCard | None:
-        """Return what the server lists of the model; None where it lists others, or nothing that we can read.
+        """Return the server's list entry for the model; None if it has none, or the list can't be decoded.
 
         Raises:
             Unavailable: the server can't be reached, or refuses.
@@ -120,7 +120,7 @@ class OpenAiServer:
         return next((card for card in cards if card.id == self.address.model), None)
 
     async def post(self, path: str, body: dict[str, Any], answer: type[T]) -> T:
-        """Return what the server answers to `body`."""
+        """Return the server's decoded answer to `body`. Raises TooLong or Unavailable."""
         self._rest()
         with transport_named(self.address.server):
             async with asyncio.timeout(self._timeout_s):
@@ -132,7 +132,8 @@ class OpenAiServer:
         """Yield the events of a streamed answer; closing the generator closes the connection.
 
         Raises:
-            Unavailable: as ever, or an event is an error, or the stream ends before its `[DONE]`.
+            Unavailable: the request fails, an event is an error, or the stream ends before its `[DONE]`.
+            TooLong: the server refuses the input as too long.
         """
         self._rest()
         server = self.address.server
@@ -150,9 +151,9 @@ class OpenAiServer:
                         async with asyncio.timeout(self._timeout_s):
                             line = await anext(lines, None)
                         if line is None:
-                            raise Unavailable(f"{server} stopped before the end of its answer")
+                            raise Unavailable(f"{server} ended its stream before the end of the answer")
                         name, _, data = line.partition(b":")
-                        if name != b"data":  # a comment, to keep the connection; an event's name; the end of one
+                        if name != b"data":  # a keep-alive comment, an event's name, or the blank line after an event
                             continue
                         if data.strip() == b"[DONE]":
                             return
@@ -170,7 +171,7 @@ class OpenAiServer:
     def _rest(self) -> None:
         left = self._rests_until - time.monotonic()
         if left > 0:
-            raise Unavailable(f"{self.address.server} asked to be left alone for another {left:.0f} s", "rate_limited")
+            raise Unavailable(f"{self.address.server} asked for a pause, another {left:.0f} s of it", "rate_limited")
 
     async def _refuse(self, response: httpx.Response) -> None:
         if response.is_success:
@@ -187,18 +188,18 @@ class OpenAiServer:
 
 
 def _reason(error: Any) -> str:
-    """Return the sentence in an error, whether it is OpenAI's object or, as others write it, a string."""
+    """Return the sentence of an error, which is an object (OpenAI) or a string (some other servers)."""
     return str(error.get("message") or error) if isinstance(error, dict) else str(error or "")
 
 
 @cache
 def _trusted() -> SSLContext:
-    # Reading the certificates takes 20 ms, and an answer's connection lives no longer than the answer.
+    # Cached, because loading the certificates takes 20 ms, and every server object needs them.
     return httpx.create_ssl_context()
 
 
 async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a body. httpx's own also ends them at U+2028 and U+0085, which stand in answers' texts."""
+    """Yield the lines of a body. httpx's own method also splits at U+2028 and U+0085, which occur in answers."""
     rest = b""
     async for data in response.aiter_bytes():
         *lines, rest = (rest + data).split(b"\n")

@@ -67,7 +67,7 @@ async def details(pipeline: Pipeline) -> list[str]:
 WAYS = {
     "500": ("ollama", 500, "answered 500: failed to encode response: json: unsupported value: NaN"),
     "400": ("openai", 400, "answered 400: the input can't be processed"),
-    "zeros": ("openai", 200, "gave a damaged vector"),
+    "zeros": ("openai", 200, "returned a damaged vector"),
 }
 
 

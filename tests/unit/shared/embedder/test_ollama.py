@@ -36,15 +36,15 @@ FAULTS: list[tuple[Fault, str]] = [
     ("503", "answered 503: fault 503"),
     ("400", "answered 400: fault 400"),
     ("404", "has no model 'nomic-embed-text'; run: ollama pull nomic-embed-text"),
-    ("html", "answered nonsense"),
-    ("list", "answered nonsense"),
+    ("html", "gave an invalid answer"),
+    ("list", "gave an invalid answer"),
     ("half", "can't be reached"),
     ("redirect", "answered 307"),
-    ("few", "gave 1 vectors for 2 texts"),
-    ("short", "gave a vector of 63 numbers; nomic-embed-text had 64 at start"),
-    ("nan", "gave a damaged vector"),
-    ("null", "answered nonsense"),
-    ("zero", "gave a damaged vector"),
+    ("few", "returned 1 vectors for 2 texts"),
+    ("short", "returned a vector of 63 numbers; nomic-embed-text had 64 at the start"),
+    ("nan", "returned a damaged vector"),
+    ("null", "gave an invalid answer"),
+    ("zero", "returned a damaged vector"),
 ]
 
 
@@ -115,7 +115,7 @@ async def test_an_unknown_model_stops_the_start_with_the_command_that_gets_it(se
 async def test_a_chat_model_stops_the_start(server: FakeOllama) -> None:
     embedder = ollama_embedder(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
 
-    with pytest.raises(ConfigurationError, match=r"'llama3\.2' .* is no embedding model; it can do completion"):
+    with pytest.raises(ConfigurationError, match=r"'llama3\.2' .* is not an embedding model; it can do completion"):
         await embedder.start()
     await embedder.close()
 
@@ -195,7 +195,7 @@ async def test_a_query_too_long_for_the_server_is_cut_until_it_fits(
 
     assert np.array_equal(found, unit(vector("search_query: apple pea")))
     server.context = 1
-    with pytest.raises(Rejected, match="not even"):
+    with pytest.raises(Rejected, match="refuses even the first"):
         await embedder.embed_query("apple pear plum fig")
 
 
@@ -216,7 +216,7 @@ async def test_a_model_replaced_while_we_run_gives_no_vectors_until_it_is_back(
 ) -> None:
     server.weights = "second"
     for asked in (embedder.embed_documents(["text"]), embedder.embed_query("text")):
-        with pytest.raises(Unavailable, match=r"has replaced 'nomic-embed-text': .* start again") as caught:
+        with pytest.raises(Unavailable, match=r"has replaced 'nomic-embed-text': .* restart Sluice") as caught:
             await asked
         assert caught.value.code == "model_changed"
 

@@ -42,16 +42,16 @@ FAULTS: list[tuple[Fault, str]] = [
     ("429", "answered 429: fault 429"),
     ("500", "answered 500: fault 500"),
     ("503", "answered 503: fault 503"),
-    ("html", "answered nonsense"),
-    ("list", "answered nonsense"),
+    ("html", "gave an invalid answer"),
+    ("list", "gave an invalid answer"),
     ("half", "can't be reached"),
     ("redirect", "answered 307"),
-    ("few", "gave 1 vectors for 2 texts"),
-    ("short", f"gave a vector of 63 numbers; {EMBEDDING_MODEL} had 64 at start"),
-    ("nan", "answered nonsense"),
-    ("null", "answered nonsense"),
-    ("zero", "gave a damaged vector"),
-    ("index", r"numbered its vectors \[0, 0\]"),
+    ("few", "returned 1 vectors for 2 texts"),
+    ("short", f"returned a vector of 63 numbers; {EMBEDDING_MODEL} had 64 at the start"),
+    ("nan", "gave an invalid answer"),
+    ("null", "gave an invalid answer"),
+    ("zero", "returned a damaged vector"),
+    ("index", r"numbered its 2 vectors \[0, 0\]"),
 ]
 
 
@@ -136,7 +136,7 @@ async def test_a_server_that_asks_for_rest_gets_it(server: FakeOpenAi, embedder:
     server.fault = None
     server.requests.clear()
 
-    with pytest.raises(Unavailable, match="asked to be left alone for another") as caught:
+    with pytest.raises(Unavailable, match="asked for a pause, another") as caught:
         await embedder.embed_documents(["text"])
 
     assert caught.value.code == "rate_limited"
@@ -197,7 +197,7 @@ async def test_the_longest_input_is_the_server_s_or_the_model_s_or_a_small_one(
     await embedder.start()
 
     assert least <= embedder.model.max_tokens <= most
-    with pytest.raises(Rejected, match="more than the"):
+    with pytest.raises(Rejected, match="accepts at most"):
         await embedder.embed_documents(["7" * (most + 1)])
     await embedder.close()
 

@@ -87,7 +87,7 @@ WAYS = [
     pytest.param("ollama", 500, "answered 500: failed to encode response: json: unsupported value: NaN", id="500"),
     pytest.param("openai", 400, "answered 400: the input can't be processed", id="400"),
     pytest.param("openai", 422, "answered 422: the input can't be processed", id="422"),
-    pytest.param("openai", 200, "gave a damaged vector", id="a vector of zeros"),
+    pytest.param("openai", 200, "returned a damaged vector", id="a vector of zeros"),
 ]
 
 
@@ -111,7 +111,7 @@ async def test_a_refused_text_is_rejected_with_the_servers_words_within_15_secon
     assert isinstance(error, Rejected)
     assert (error.code, rests) == ("model_refuses", TRIES - 1)
     assert words in error.sentence
-    assert "3 times for a text of 46 characters alone, and embeds others as long" in error.sentence
+    assert "3 times for a text of 46 characters alone, while it embeds others as long" in error.sentence
     assert clock.now - began < 15
 
 
@@ -171,7 +171,7 @@ async def test_from_the_third_document_on_it_is_the_server_that_is_unavailable(
     ends = [(await outcome(embedder, clock, [f"Another cursed text, number {n}."]))[0] for n in range(4)]
 
     assert [type(end) for end in ends] == [Rejected] * MOST_DOCUMENTS + [Unavailable] * 2
-    assert "it refuses texts of 3 documents within 10 minutes" in str(ends[-1])
+    assert "it refused texts of 3 documents within 10 minutes" in str(ends[-1])
 
 
 async def test_a_server_that_refuses_every_long_text_rejects_none(

@@ -111,7 +111,9 @@ def test_a_document_has_so_many_chunks_and_no_more() -> None:
     found = prepared_chunks(["a"] * (MOST_CHUNKS + 1))
 
     assert len(found.chunks) == MOST_CHUNKS
-    assert found.skipped == (SkippedChunk(index=MOST_CHUNKS, error=f"a document may have {MOST_CHUNKS} chunks"),)
+    assert found.skipped == (
+        SkippedChunk(index=MOST_CHUNKS, error=f"a document may have at most {MOST_CHUNKS} chunks"),
+    )
 
 
 def test_equal_chunks_are_the_same_bytes_whatever_the_order_of_their_fields() -> None:
