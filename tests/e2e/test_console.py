@@ -346,7 +346,7 @@ def test_hostile_documents_run_nothing_and_break_no_page(
     page.goto("/")
     page.get_by_label("Your question").fill("What does the harbour say?")
     page.keyboard.press("Enter")
-    expect(page.locator(".sources .passage, .answer p:not(.waiting)").first).to_be_visible()
+    expect(page.locator(".sources .passage, .answer > :not(.waiting)").first).to_be_visible(timeout=30_000)
     if (seen := page.evaluate(BEYOND)) != {"out": [], "scrolls": 0, "ran": None}:
         broken["answer"] = seen
     context.close()

@@ -100,7 +100,7 @@ function signIn(problem) {
     problem ? h("p", { class: "note bad", role: "alert" }, problem) : null,
     h("label", { for: "key" }, "API key"),
     key,
-    h("button", { class: "primary" }, icon("key"), "Sign in"),
+    h("button", { class: "primary" }, "Sign in"),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -18,6 +18,10 @@ export default function ask(main, app) {
   scope.changed = () => fill(bar, scope.bar());
   const question = h("textarea", { id: "question", rows: "1", "aria-label": "Your question", placeholder: "Ask about your documents", "data-find": "", dir: "auto" });
   const button = h("button", { class: "primary round", "aria-label": "Ask" }, icon("send"));
+  const busy = (is) => {
+    button.setAttribute("aria-label", is ? "Stop" : "Ask");
+    fill(button, icon(is ? "stop" : "send"));
+  };
   const form = h("form", { class: "composer" }, bar, h("div", { class: "field" }, question, button));
   const heading = h("div", { class: "hero" }, h("h1", {}, "Ask your documents"), h("p", { class: "muted" }, "Answers come from what the documents say now, and each shows the passages it rests on."));
   const fresh = h("button", { type: "button", class: "quiet fresh", onclick: () => restart() }, "New conversation");
@@ -50,7 +54,7 @@ export default function ask(main, app) {
     turn.element.scrollIntoView({ block: "start", behavior: "smooth" });
     running = new AbortController();
     app.signal.addEventListener("abort", () => running?.abort());
-    button.disabled = true;
+    busy(true);
     try {
       await answered(turn, { message: text, useRag: true, stream: true, ragFilters: scope.filters ?? undefined, conversationHistory: earlier.length ? earlier : undefined }, running.signal);
     } catch (error) {
@@ -58,7 +62,7 @@ export default function ask(main, app) {
       else turn.failed(error, () => again(turn));
     } finally {
       running = null;
-      button.disabled = false;
+      busy(false);
     }
   };
   const again = (turn) => {
@@ -75,7 +79,8 @@ export default function ask(main, app) {
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    submit(question.value);
+    if (running) running.abort();
+    else submit(question.value);
   });
   scope.changed();
   render();

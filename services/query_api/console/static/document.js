@@ -47,7 +47,7 @@ function show(main, app, found) {
       "section",
       { class: leaving(found.documentId) ? "one-document leaving" : "one-document" },
       back(),
-      h("div", { class: "row apart top-aligned" }, h("h1", { dir: "auto" }, name), badge(standing(found))),
+      h("div", { class: "row apart top-aligned" }, h("h1", { dir: "auto", title: name }, name), badge(standing(found))),
       h("p", { class: "where muted" }, h("span", { dir: "auto" }, found.path ? `${found.source} / ${found.path}` : found.documentId), found.url ? h("span", { dir: "auto" }, found.url) : null),
       found.error ? h("div", { class: "note bad" }, h("p", { dir: "auto" }, found.error), h("p", { class: "muted" }, found.chunkCount ? "An earlier version still answers." : "Nothing of this document can be found until it is sent again.")) : null,
       uploads.element,
@@ -55,8 +55,9 @@ function show(main, app, found) {
     ),
   );
   times(timeline, app, found, again);
-  describe(details, found, null, app, again);
-  read(text, app, found, (first) => describe(details, found, first, app, again));
+  const edit = editor(app, found, again); // one for both, so that what is typed meanwhile stays
+  describe(details, found, null, edit);
+  read(text, app, found, (first) => describe(details, found, first, edit));
 }
 
 function actions(main, app, found, uploads) {
@@ -87,7 +88,7 @@ function actions(main, app, found, uploads) {
   );
 }
 
-function describe(box, found, metadata, app, again) {
+function describe(box, found, metadata, edit) {
   const rows = [
     ["Version", [found.createdAt === found.updatedAt ? "the first, " : "", when(found.updatedAt)]],
     found.createdAt === found.updatedAt ? null : ["First added", when(found.createdAt)],
@@ -101,7 +102,7 @@ function describe(box, found, metadata, app, again) {
     ...Object.entries(found.metadata ?? own(metadata)).map(([name, value]) => [name, h("span", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value))]),
     ["Id", h("code", {}, found.documentId)],
   ].filter(Boolean);
-  fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), editor(app, found, again));
+  fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), edit);
 }
 
 function own(metadata) {
@@ -216,7 +217,7 @@ class Drawn {
   /** Draw what stands between two chunks, if it is more than white space. */
   gap(body, start) {
     const between = this.text.slice(this.end, start);
-    if (between.trim()) body.append(h("div", { class: "between" }, prose(between.slice(0, 20_000), { markdown: this.markdown })));
+    if (between.trim()) body.append(h("div", { class: "between" }, prose(between.slice(0, 8000), { markdown: this.markdown })));
     this.end = Math.max(this.end, start);
   }
 

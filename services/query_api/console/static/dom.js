@@ -41,10 +41,10 @@ const ICONS = {
   redo: "M20 11A8 8 0 1 0 18 17M20 4v7h-7",
   close: "M5 5l14 14M19 5L5 19",
   check: "M4 12l6 6L20 6",
+  stop: "M7 7h10v10H7z",
   send: "M4 12l16-8-6 16-3-6z",
   edit: "M4 20l1-5L16 4l4 4L9 19z",
   back: "M14 5l-7 7 7 7",
-  key: "M8 12a4 4 0 1 1 0 .1M12 12h9M18 12v4",
   out: "M10 4H4v16h6M15 8l5 4-5 4M20 12H9",
   more: "M6 9l6 6 6-6",
 };
@@ -54,6 +54,8 @@ export function icon(name) {
   return s("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
 }
 
+const MOST_MARKS = 500; // of one piece of text: more helps nobody to see
+
 /** Return text with each occurrence of one of `words` in a mark. Words are compared as they are, in any case. */
 export function marked(text, words) {
   if (!words.length) return [text];
@@ -62,6 +64,7 @@ export function marked(text, words) {
   let end = 0;
   for (const found of text.matchAll(pattern)) {
     if (!found[0]) continue;
+    if (parts.length > 2 * MOST_MARKS) break;
     parts.push(text.slice(end, found.index), h("mark", {}, found[0]));
     end = found.index + found[0].length;
   }

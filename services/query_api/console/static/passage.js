@@ -23,7 +23,7 @@ export function passage(found, { number = null, words = [], below = [] } = {}) {
         "h3",
         {},
         number ? h("span", { class: "number", "aria-hidden": "true" }, String(number)) : null,
-        h("a", { href: found.href, dir: "auto" }, found.title),
+        h("a", { href: found.href, dir: "auto", title: found.title }, found.title),
       ),
       found.score === undefined ? null : meter(found.score),
     ),

@@ -89,9 +89,11 @@ function table(rows, inline) {
   );
 }
 
+const LONGEST = 4000; // characters of one block: the search for marks takes time with the square of it
 const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|(\*\*|__)(?=\S)(.+?)(?<=\S)\3|(?<![\p{L}\p{N}])([*_])(?=\S)([^*_\n]+?)(?<=\S)\5(?![\p{L}\p{N}])|!?\[([^\]\n]*)\]\([^)\s]*(?:\s+"[^"]*")?\)|\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]/giu;
 
 function spans(text, words, cite, markdown) {
+  if (text.length > LONGEST) return marked(text, words);
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(INLINE)) {

@@ -49,6 +49,7 @@ export default function search(main, app) {
       const reply = await post("/rag/search", { query: q, topK: state.count, mode: state.mode, explain: true, filters: Object.keys(where).length ? where : undefined }, { signal: mine.signal });
       const took = reply.timings ? Object.values(reply.timings).reduce((sum, ms) => sum + (Number(ms) || 0), 0) : null;
       told.textContent = reply.results.length ? `The ${plural(reply.results.length, "best passage")}${took === null ? "" : ` in ${Math.max(1, Math.round(took))} ms`}` : "";
+      if (reply.warnings?.length) told.textContent += ` · ${reply.warnings.join(" · ")}`;
       const words = state.mode === "dense" ? [] : wordsOf(q);
       fill(
         results,
