@@ -25,7 +25,7 @@ from shared.contracts import (
     Validators,
     VersionOutcome,
 )
-from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Reading, Replaced, noted, older
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, TextReading, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -48,7 +48,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     validators: Validators | None = None
     text: BlobRef | None = None  # what was read of the body, where that is needed; its blob is there
-    reading: Reading | None = None
+    reading: TextReading | None = None
     given: Given | None = None
     on_conflict: OnConflict | None = None
 
@@ -63,7 +63,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         return self.raw_hash == ERASED
 
 
-class Answering(msgspec.Struct, frozen=True, kw_only=True):
+class IndexedVersion(msgspec.Struct, frozen=True, kw_only=True):
     """What the serving index holds of the document."""
 
     version: int
@@ -102,7 +102,7 @@ class Conflict(msgspec.Struct, frozen=True):
 Decision = Superseded | Unchanged | Joined | Published | Conflict
 
 
-def decide(entry: Entry | None, submission: Submission, answering: Answering | None) -> Decision:
+def decide(entry: Entry | None, submission: Submission, answering: IndexedVersion | None) -> Decision:
     """Return what the submission means for the document.
 
     `entry` is the ledger's, None when there is none; `answering` the serving index's head, likewise.
@@ -191,7 +191,7 @@ def _in_conflict(own: Last) -> bool:
     return own.code in REFUSED or own.moved_to is not None
 
 
-def standing(entry: Entry | None, submission: Submission, answering: Answering | None) -> Accepted | None:
+def standing(entry: Entry | None, submission: Submission, answering: IndexedVersion | None) -> Accepted | None:
     """Return the version that answers where the submission differs from it in its body at most, else None.
 
     Its validators may be used then: should the body be the same, the index holds just this.
@@ -237,7 +237,7 @@ def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) 
     )
 
 
-def _answers(answering: Answering | None, accepted: Accepted) -> bool:
+def _answers(answering: IndexedVersion | None, accepted: Accepted) -> bool:
     return answering is not None and answering.version == accepted.version and answering.whole
 
 
@@ -260,7 +260,7 @@ def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
     return _bare(moved) if submission.erases and moved.last.place == submission.place else moved
 
 
-def _next(entry: Entry, submission: Submission, answering: Answering | None) -> Entry:
+def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None) -> Entry:
     version, place = _version_after(entry, submission.place), submission.place
     # The ledger may be of an older backup than the head, and below that nothing would be applied. A head that no clock
     # can have given is damaged: to outdo it would leave no higher version for ever.
@@ -305,7 +305,7 @@ def _next(entry: Entry, submission: Submission, answering: Answering | None) -> 
     return msgspec.structs.replace(taken, earlier=()) if submission.erases else taken
 
 
-def _lives(entry: Entry, answering: Answering | None) -> bool:
+def _lives(entry: Entry, answering: IndexedVersion | None) -> bool:
     """Return whether an earlier version of the document is there, or on its way."""
     if answering is not None:
         return not answering.deleted
@@ -320,7 +320,7 @@ def _dropped(before: Given | None, given: Given | None) -> tuple[Kept, ...]:
     return tuple(name for name in names if getattr(before, name, None) and not getattr(given, name, None))
 
 
-def _replaced(entry: Entry, answering: Answering | None) -> Replaced | None:
+def _replaced(entry: Entry, answering: IndexedVersion | None) -> Replaced | None:
     """Return the version that the next one follows: the accepted one, unless that failed and an older one answers."""
     accepted, stands = entry.accepted, entry.standing(entry.accepted.version)
     answers = answering is not None and not answering.deleted

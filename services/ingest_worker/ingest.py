@@ -15,9 +15,9 @@ import structlog
 
 from services.ingest_worker import accept, crawl
 from services.ingest_worker.accept import (
-    Answering,
     Conflict,
     Decision,
+    IndexedVersion,
     Joined,
     Published,
     Submission,
@@ -50,7 +50,7 @@ from shared.log.dead_letters import RecordOwner
 from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Index
-from shared.state.ledger import Accepted, Entry, Ledger, MovedTo, Reading
+from shared.state.ledger import Accepted, Entry, Ledger, MovedTo, TextReading
 from shared.state.statuses import Statuses
 from shared.submission import deletion, description_hash, needs_headers, submission_of
 from shared.topics import EXTRACTED, SUBMITTED
@@ -151,7 +151,7 @@ class Ingest:
         submitted: DocumentSubmitted,
         place: LogPosition,
         content: Content,
-        answering: Answering | None,
+        answering: IndexedVersion | None,
     ) -> bool:
         """Return whether the submission is done, as `_take` does."""
         extraction = await self._follow(submitted, place, content)
@@ -295,7 +295,7 @@ class Ingest:
         await self._statuses.notify(standing)
         return True
 
-    async def _reading(self, submitted: DocumentSubmitted, extraction: Extraction | None) -> Reading | None:
+    async def _reading(self, submitted: DocumentSubmitted, extraction: Extraction | None) -> TextReading | None:
         """Return what a later change of metadata needs of what was read; ready-made chunks go into a blob."""
         if extraction is None:
             return None
@@ -304,7 +304,7 @@ class Ingest:
             data = msgspec.json.encode(extraction.chunks)
             chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
         bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=())
-        return Reading(
+        return TextReading(
             said={name: value for name, value in msgspec.to_builtins(bare).items() if value},
             chunks=chunks,
             filename=submitted.filename,
@@ -398,12 +398,12 @@ class Ingest:
     async def _submit(self, found: DocumentSubmitted) -> None:
         await self._publish(SUBMITTED, encode(found), key=found.document_id.encode())
 
-    async def _answering(self, name: str) -> Answering | None:
+    async def _answering(self, name: str) -> IndexedVersion | None:
         head = await self._index.head(name)
         if head is None:
             return None
         whole = head.deleted or await self._index.points(name) == head.chunk_count
-        return Answering(
+        return IndexedVersion(
             version=head.version,
             deleted=head.deleted,
             whole=whole,
@@ -452,7 +452,7 @@ class Ingest:
         self,
         entry: Entry | None,
         submission: Submission,
-        answering: Answering | None,
+        answering: IndexedVersion | None,
         *,
         unread: bool = False,
         keeps: bool = False,

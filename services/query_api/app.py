@@ -46,7 +46,7 @@ from services.query_api.ops import dead_letters, erase
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
-from services.query_api.search.gate import Gate
+from services.query_api.search.gate import RelevanceGate
 from services.query_api.search.retrieval import Retriever
 from shared.answers.models import ChatModels
 from shared.blobs import Blobs
@@ -107,7 +107,7 @@ def make_api(parts: ApiParts) -> Litestar:
     answering = Answering(
         retriever,
         parts.models,
-        gate=Gate(settings.min_score, settings.gate),
+        gate=RelevanceGate(settings.min_score, settings.gate),
         general_knowledge=settings.general_knowledge == "on",
         without_store=settings.chat_without_store == "on",
     )

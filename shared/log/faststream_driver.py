@@ -1,4 +1,4 @@
-"""The one place that knows FastStream's insides (0.7.8; tests/unit/shared/log/test_seam.py says when they change)."""
+"""The one place that knows the internals of FastStream 0.7.8; test_faststream_driver.py fails when they change."""
 
 import logging
 from collections.abc import Callable

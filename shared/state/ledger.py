@@ -48,7 +48,7 @@ MOST_WAITING = 64  # earlier submissions that have not ended
 _WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
-class Reading(Message, frozen=True):
+class TextReading(Message, frozen=True):
     """What a change of metadata needs of a version beside its text: what else was read, and how it was sent."""
 
     said: dict[str, Any]  # the first stage's own
@@ -74,7 +74,7 @@ class Accepted(Message, frozen=True):
         None  # what was read of it, decided once (ADR 0055); None: by an earlier release, or a deletion
     )
 
-    reading: Reading | None = None  # None: by an earlier release, or a deletion
+    reading: TextReading | None = None  # None: by an earlier release, or a deletion
     given: Given | None = None  # as it was submitted, or kept from the version before; None: by an earlier release
 
     @property

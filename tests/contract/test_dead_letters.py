@@ -20,9 +20,9 @@ from shared.log.open_letters import LetterFilter, LetterPage, OpenLetters
 from shared.log.publish import publish
 from shared.log.read import reading
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, Topic
+from tests.builders import a_record
 from tests.contract.logs import Harness
 from tests.servers.cache import CI_ONLY
-from tests.unit.shared.log.test_dead_letters import a_record
 
 DEFAULT = LetterFilter(tenant="default")
 

@@ -25,10 +25,9 @@ from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses
 from shared.store.bm25 import Bm25
+from tests.builders import a_version, an_event, chunks_of
 from tests.simulation.parts import Characters, MemoryBlobs, MemoryEmbedder
 from tests.simulation.store import MemoryStore
-from tests.unit.services.embed_worker.test_points import a_version, chunks_of
-from tests.unit.shared.log.test_lane import a_record
 
 GENERATION = Generation(chunker=CHUNKER, chunk_size=800, chunk_overlap=0, model=MemoryEmbedder.model, bm25="none")
 BODY_BYTES = 1000
@@ -91,7 +90,7 @@ class Bench:
         async def handle(name: str, path: str) -> None:
             blob = await self.blobs.put("t", name, b"A lantern.".ljust(BODY_BYTES))
             submitted = DocumentSubmitted(tenant="t", source="s", path=path, blob=blob, media_type="text/markdown")
-            await ingest(a_record(0, name.encode(), encode(submitted)))
+            await ingest(an_event(0, name.encode(), encode(submitted)))
 
         return handle
 
@@ -109,7 +108,7 @@ class Bench:
         async def handle(name: str, path: str) -> None:
             blob = await self.blobs.put("t", name, b"A lantern.".ljust(BODY_BYTES))
             version = a_version(document_id=name, tenant="t", text_sha256=blob.sha256, text_size=blob.size)
-            await chunking(a_record(0, name.encode(), encode(DocumentExtracted(document=version))))
+            await chunking(an_event(0, name.encode(), encode(DocumentExtracted(document=version))))
 
         return handle
 
@@ -122,7 +121,7 @@ class Bench:
             chunks = msgspec.json.encode(chunks_of(f"The lantern of {path}.")).ljust(BODY_BYTES)
             blob = await self.blobs.put("t", name, chunks)
             version = a_version(document_id=name, tenant="t")
-            await embed(a_record(0, name.encode(), encode(DocumentChunked(document=version, blob=blob))))
+            await embed(an_event(0, name.encode(), encode(DocumentChunked(document=version, blob=blob))))
 
         return handle
 

@@ -14,9 +14,9 @@ import pytest
 
 from services.ingest_worker import accept
 from services.ingest_worker.accept import (
-    Answering,
     Conflict,
     Decision,
+    IndexedVersion,
     Joined,
     Published,
     Submission,
@@ -27,7 +27,7 @@ from shared.contracts import ERASED, LogPosition
 from shared.state.ledger import Entry, finished
 from tests.servers.cache import CI_ONLY
 
-Decide = Callable[[Entry | None, Submission, Answering | None], Decision]
+Decide = Callable[[Entry | None, Submission, IndexedVersion | None], Decision]
 
 
 DELETIONS = {"-": accept.DELETION, "!": ERASED}
@@ -51,7 +51,7 @@ def submission(offset: int, time: int, content: str, partition: int = 1) -> Subm
 class Worker(NamedTuple):
     record: Submission
     step: str = "look"  # look at the index, read and decide, write, publish
-    answering: Answering | None = None
+    answering: IndexedVersion | None = None
     seen: Entry | None = None
     decision: Decision | None = None
 
@@ -79,7 +79,7 @@ def move(world: World, worker: Worker, decide: Decide) -> tuple[World, Worker | 
             answering = None
             if world.head:
                 deleted = world.head[1] in DELETIONS.values()
-                answering = Answering(version=world.head[0], deleted=deleted, whole=True)
+                answering = IndexedVersion(version=world.head[0], deleted=deleted, whole=True)
             return world, worker._replace(step="decide", answering=answering)
         case "decide":
             decision = decide(world.entry, worker.record, worker.answering)
@@ -229,7 +229,7 @@ def test_every_interleaving_ends_with_the_newest_submission(
     assert states > 20
 
 
-def known_is_done(entry: Entry | None, record: Submission, answering: Answering | None) -> Decision:
+def known_is_done(entry: Entry | None, record: Submission, answering: IndexedVersion | None) -> Decision:
     """The rule that comes to mind first: content that the ledger has needs no event."""
     right = accept.decide(entry, record, answering)
     if isinstance(right, Published) and entry and entry.accepted.raw_hash == record.raw_hash:
@@ -237,7 +237,7 @@ def known_is_done(entry: Entry | None, record: Submission, answering: Answering 
     return right
 
 
-def no_place(entry: Entry | None, record: Submission, answering: Answering | None) -> Decision:
+def no_place(entry: Entry | None, record: Submission, answering: IndexedVersion | None) -> Decision:
     if entry is not None:
         entry = msgspec.structs.replace(
             entry, accepted=msgspec.structs.replace(entry.accepted, place=LogPosition(partition=-1, offset=-1, time=-1))
@@ -245,7 +245,7 @@ def no_place(entry: Entry | None, record: Submission, answering: Answering | Non
     return accept.decide(entry, record, answering)
 
 
-def join_anywhere(entry: Entry | None, record: Submission, answering: Answering | None) -> Decision:
+def join_anywhere(entry: Entry | None, record: Submission, answering: IndexedVersion | None) -> Decision:
     right = accept.decide(entry, record, answering)
     if isinstance(right, Published) and entry and right.entry.accepted.version == entry.accepted.version:
         same_partition = record.place.partition == entry.accepted.place.partition

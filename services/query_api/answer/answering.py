@@ -10,7 +10,7 @@ import structlog
 
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.problems import invalid, unavailable
-from services.query_api.search.gate import EVERYTHING, Gate, GateMode, usable
+from services.query_api.search.gate import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
 from shared.answers import (
     Called,
@@ -111,7 +111,7 @@ class Answering:
         retriever: Retriever,
         models: ChatModels,
         *,
-        gate: Gate = EVERYTHING,
+        gate: RelevanceGate = EVERYTHING,
         general_knowledge: bool = False,
         without_store: bool = False,
     ) -> None:
@@ -248,7 +248,7 @@ class Answering:
         self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int
     ) -> tuple[Passage, ...]:
         found = await self._retriever.search(tenant, question, top_k=top_k, where=where)
-        gate = Gate(
+        gate = RelevanceGate(
             self._gate.min_score if retrieval.min_score is None else retrieval.min_score,
             retrieval.gate or self._gate.mode,
         )

@@ -20,17 +20,17 @@ class Scored(Protocol):
 S = TypeVar("S", bound=Scored)
 
 
-class Gate(msgspec.Struct, frozen=True):
+class RelevanceGate(msgspec.Struct, frozen=True):
     """The least score, and whose it must be: each hit's own, or the best hit's for all of them."""
 
     min_score: float
     mode: GateMode = "each"
 
 
-EVERYTHING = Gate(0.0)
+EVERYTHING = RelevanceGate(0.0)
 
 
-def usable(hits: Sequence[S], gate: Gate) -> list[S]:
+def usable(hits: Sequence[S], gate: RelevanceGate) -> list[S]:
     """Return the passages that may be used, in their order.
 
     `each` keeps the hits that reach the least score. `best` keeps all of them where one reaches it, else none.

@@ -16,7 +16,7 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, parse_json
 from services.query_api.search.arranging import by_document, diverse, of_each_document
 from services.query_api.search.filters import filter_of
-from services.query_api.search.gate import Gate, GateMode, usable
+from services.query_api.search.gate import GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import DEPTH, Expanded, Explanation, Found, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
@@ -169,7 +169,7 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
         where=where,
         mode=body.mode,
     )
-    hits = usable(found.hits, Gate(body.min_score, body.gate))
+    hits = usable(found.hits, RelevanceGate(body.min_score, body.gate))
     if body.group_by is not None:
         groups = by_document(of_each_document(hits, body.per_document or 3))[body.offset : end]
         hits = [hit for group in groups for hit in group]

@@ -6,7 +6,7 @@ from qdrant_client import QdrantClient, models
 from services.embed_worker.points import chunk_points
 from shared.store import Sparse
 from shared.store.qdrant.translate import server_point
-from tests.unit.services.embed_worker.test_points import a_version, chunks_of
+from tests.builders import a_version, chunks_of
 
 
 def test_a_point_has_an_unnamed_vector_a_text_and_metadata() -> None:

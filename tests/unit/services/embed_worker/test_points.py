@@ -2,34 +2,11 @@ import msgspec
 import numpy as np
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
-from shared.contracts import Chunk, DocumentVersion, LogPosition
+from shared.contracts import DocumentVersion
 from shared.ids import chunk_id, point_id, text_hash
 from shared.state.index import vector_hash
 from shared.store import Sparse
-
-PLACE = LogPosition(partition=3, offset=7, time=1_700_000_000_000)
-
-
-def a_version(**fields: object) -> DocumentVersion:
-    given: dict[str, object] = {
-        "document_id": "d",
-        "version": 5,
-        "place": PLACE,
-        "tenant": "t",
-        "source": "s",
-        "path": "p",
-        "outcome": "created",
-        "created_at": 1_700_000_000_000,
-        "updated_at": 1_700_000_000_001,
-    }
-    return DocumentVersion(**(given | fields))  # type: ignore[arg-type]  # a builder
-
-
-def chunks_of(*texts: str) -> list[Chunk]:
-    return [
-        Chunk(order=n, text=text, hash=text_hash(text), start=n, end=n + len(text), tokens=1)
-        for n, text in enumerate(texts)
-    ]
+from tests.builders import a_version, chunks_of
 
 
 def points_of(document: DocumentVersion, *texts: str, slice_: slice = slice(0, 99)) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from shared.embedder import Model, Vector
 from shared.errors import Unavailable
 from shared.state.index import Generation, Index
 from shared.store.edge import EdgeStore
-from tests.unit.services.embed_worker.test_points import chunks_of
+from tests.builders import chunks_of
 
 MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
 

@@ -5,9 +5,9 @@ import pytest
 
 from services.ingest_worker import accept
 from services.ingest_worker.accept import (
-    Answering,
     Conflict,
     Decision,
+    IndexedVersion,
     Joined,
     Published,
     Submission,
@@ -63,14 +63,14 @@ def entry_of(decision: Decision) -> Entry:
     return decision.entry
 
 
-def applied(entry: Entry) -> tuple[Entry, Answering]:
+def applied(entry: Entry) -> tuple[Entry, IndexedVersion]:
     """The version as the later stages leave it."""
     ended = finished(entry, entry.accepted.version, entry.accepted.outcome, at=0, chunk_count=3)
     deleted = entry.accepted.outcome == "deleted"
-    return ended or entry, Answering(version=entry.accepted.version, deleted=deleted, whole=True)
+    return ended or entry, IndexedVersion(version=entry.accepted.version, deleted=deleted, whole=True)
 
 
-def first() -> tuple[Entry, Answering]:
+def first() -> tuple[Entry, IndexedVersion]:
     return applied(entry_of(accept.decide(None, a_submission(at(1)), None)))
 
 
@@ -105,10 +105,14 @@ def test_new_metadata_or_a_new_extractor_is_a_new_version(field: str) -> None:
 
 @pytest.mark.parametrize(
     "answering",
-    [None, Answering(version=1000, deleted=False, whole=False), Answering(version=999, deleted=False, whole=True)],
+    [
+        None,
+        IndexedVersion(version=1000, deleted=False, whole=False),
+        IndexedVersion(version=999, deleted=False, whole=True),
+    ],
     ids=["the store was emptied", "points are missing", "an older version answers"],
 )
-def test_equal_content_that_the_index_does_not_answer_with_is_taken_again(answering: Answering | None) -> None:
+def test_equal_content_that_the_index_does_not_answer_with_is_taken_again(answering: IndexedVersion | None) -> None:
     entry, _ = first()
 
     decision = accept.decide(entry, a_submission(at(2)), answering)
@@ -371,7 +375,9 @@ def test_a_head_above_the_ledger_is_outdone_unless_it_is_damaged() -> None:
     next_one = a_submission(at(2), "b")
 
     versions = [
-        entry_of(accept.decide(entry, next_one, Answering(version=ahead, deleted=False, whole=True))).accepted.version
+        entry_of(
+            accept.decide(entry, next_one, IndexedVersion(version=ahead, deleted=False, whole=True))
+        ).accepted.version
         for ahead in (5000, accept.MAX_VERSION)
     ]
 

@@ -11,7 +11,7 @@ from faststream.kafka import KafkaBroker
 from shared.log import Record
 from shared.log.consume import Consumption, consume
 from shared.log.failure import Failure
-from tests.unit.shared.log.test_lane import a_record
+from tests.builders import an_event
 
 TP = TopicPartition("events", 0)
 
@@ -64,7 +64,7 @@ async def consumption(handled: list[int], consumer: FakeConsumer) -> AsyncIterat
     await consumption.stop()
 
 
-BATCH = [a_record(offset, b"k%d" % offset) for offset in (0, 1, 2)]
+BATCH = [an_event(offset, b"k%d" % offset) for offset in (0, 1, 2)]
 
 
 async def test_a_batch_of_the_present_assignment_is_handled_and_committed(
@@ -119,7 +119,7 @@ async def test_a_batch_of_somebody_elses_partition_is_dropped(
 async def test_a_batch_that_can_not_be_taken_over_stops_the_consumption(
     consumption: Consumption, consumer: FakeConsumer, handled: list[int]
 ) -> None:
-    broken = [*BATCH, a_record(3, b"k", value=7)]  # type: ignore[arg-type]  # a bug of ours, whatever it is
+    broken = [*BATCH, an_event(3, b"k", value=7)]  # type: ignore[arg-type]  # a bug of ours, whatever it is
 
     await consumption.dispatch(consumer, broken)
     consumer.at[TP] = 5

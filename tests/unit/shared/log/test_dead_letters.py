@@ -1,9 +1,8 @@
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import ConsumerRecord
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -19,27 +18,9 @@ from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.topics import DEAD_LETTERS, Topic
+from tests.builders import a_record
 
 FAILURE = Failure(stage="extract", code="empty", sentence="no text", attempts=2, first_seen=5, last_seen=9)
-
-
-def a_record(value: bytes | None = b"body", headers: Iterable[tuple[str, bytes | None]] = (), **more: Any) -> Record:
-    return ConsumerRecord(
-        **{
-            "topic": "documents.submitted",
-            "partition": 3,
-            "offset": 41,
-            "timestamp": 1_700,
-            "timestamp_type": 1,
-            "key": b"k\xff",
-            "value": value,
-            "checksum": None,
-            "serialized_key_size": 2,
-            "serialized_value_size": 0,
-            "headers": tuple(headers),
-            **more,
-        }
-    )
 
 
 class FakeBlobs:

@@ -2,7 +2,7 @@ import pytest
 
 from shared.errors import Rejected
 from shared.log.integrity import HASH_HEADER, check_intact, sealed
-from tests.unit.shared.log.test_dead_letters import a_record
+from tests.builders import a_record
 
 
 def headers_of(value: bytes | None, **own: str) -> list[tuple[str, bytes]]:

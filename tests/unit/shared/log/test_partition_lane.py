@@ -1,15 +1,14 @@
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
-from aiokafka import ConsumerRecord
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.log import Record
 from shared.log.partition_lane import PartitionLane, size
+from tests.builders import an_event
 
-
-def a_record(offset: int, key: bytes | None = b"k", value: bytes | None = b"v") -> Record:
-    return ConsumerRecord("events", 0, offset, 0, 1, key, value, None, 0, 0, (("h", b"12"), ("null", None)))
+if TYPE_CHECKING:
+    from shared.log import Record
 
 
 @given(
@@ -21,7 +20,7 @@ def test_order_per_key_and_the_low_mark_hold_whatever_finishes_first(
     keys: list[bytes | None], gaps: list[int], choose: object
 ) -> None:
     offsets = [sum(gaps[: number + 1]) for number in range(len(keys))]
-    records = [a_record(offset, key) for offset, key in zip(offsets, keys, strict=True)]
+    records = [an_event(offset, key) for offset, key in zip(offsets, keys, strict=True)]
     lane = PartitionLane()
     lane.take(records[:10])
     lane.take(records[10:])
@@ -49,5 +48,5 @@ def test_order_per_key_and_the_low_mark_hold_whatever_finishes_first(
 
 
 def test_a_record_weighs_its_key_its_value_and_its_headers() -> None:
-    assert size(a_record(0, b"abc", b"12345")) == 3 + 5 + (1 + 2) + 4
-    assert size(a_record(0, None, None)) == 7
+    assert size(an_event(0, b"abc", b"12345")) == 3 + 5 + (1 + 2) + 4
+    assert size(an_event(0, None, None)) == 7

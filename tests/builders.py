@@ -1,0 +1,61 @@
+"""Builders of values that tests in several places need; each shows only what matters to its test."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aiokafka import ConsumerRecord
+
+from shared.contracts import Chunk, DocumentVersion, LogPosition
+from shared.ids import text_hash
+from shared.log import Record
+
+PLACE: Final = LogPosition(partition=3, offset=7, time=1_700_000_000_000)
+
+
+def a_record(value: bytes | None = b"body", headers: Iterable[tuple[str, bytes | None]] = (), **more: Any) -> Record:
+    """Return a record of documents.submitted as it is read from the log."""
+    return ConsumerRecord(
+        **{
+            "topic": "documents.submitted",
+            "partition": 3,
+            "offset": 41,
+            "timestamp": 1_700,
+            "timestamp_type": 1,
+            "key": b"k\xff",
+            "value": value,
+            "checksum": None,
+            "serialized_key_size": 2,
+            "serialized_value_size": 0,
+            "headers": tuple(headers),
+            **more,
+        }
+    )
+
+
+def an_event(offset: int, key: bytes | None = b"k", value: bytes | None = b"v") -> Record:
+    """Return a record at an offset, with two headers."""
+    return ConsumerRecord("events", 0, offset, 0, 1, key, value, None, 0, 0, (("h", b"12"), ("null", None)))
+
+
+def a_version(**fields: object) -> DocumentVersion:
+    """Return version 5 of document d."""
+    given: dict[str, object] = {
+        "document_id": "d",
+        "version": 5,
+        "place": PLACE,
+        "tenant": "t",
+        "source": "s",
+        "path": "p",
+        "outcome": "created",
+        "created_at": 1_700_000_000_000,
+        "updated_at": 1_700_000_000_001,
+    }
+    return DocumentVersion(**(given | fields))  # type: ignore[arg-type]  # a builder
+
+
+def chunks_of(*texts: str) -> list[Chunk]:
+    """Return a chunk per text."""
+    return [
+        Chunk(order=n, text=text, hash=text_hash(text), start=n, end=n + len(text), tokens=1)
+        for n, text in enumerate(texts)
+    ]
