@@ -63,7 +63,8 @@ async def state(store: Store, generation: Generation) -> dict[str, Any]:
     for name in (generation.chunks, generation.heads, ledger.COLLECTION):
         for point in (await store.scroll(name, limit=1000, vectors=True)).points:
             payload = json.loads(json.dumps(point.payload))
-            payload.get("accepted", {}).pop("given", None)  # known only as far back as submissions are kept
+            for field in ("given", "reading"):  # not in the truth; a PATCH is refused without them
+                payload.get("accepted", {}).pop(field, None)
             for field in ("rev", "writer", "earlier"):
                 payload.pop(field, None)
             for field in ("at", "replaced"):  # the log doesn't tell what an update took the place of
