@@ -350,7 +350,9 @@ def _bare(entry: Entry) -> Entry:
 
 
 def _version_after(entry: Entry, place: LogPosition) -> int:
-    return min(max(entry.last.version + 1, entry.accepted.version + 1, place.time), MAX_VERSION)
+    # Above all that the entry knows: a deletion of what never was is version 0, and failures may stand before it.
+    newest = max(entry.accepted.version, *(each.version for each in (entry.last, *entry.earlier)))
+    return min(max(newest + 1, place.time), MAX_VERSION)
 
 
 def _unknown(submission: Submission) -> Entry:

@@ -172,7 +172,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a version by the clock alone",
         "services/ingest_worker/accept.py",
-        "return min(max(entry.last.version + 1, entry.accepted.version + 1, place.time), MAX_VERSION)",
+        "return min(max(newest + 1, place.time), MAX_VERSION)",
         "return min(place.time, MAX_VERSION)",
     ),
     _mutant(

@@ -139,7 +139,8 @@ def _texts_differ(world: World, want: Mapping[str, Expected]) -> list[str]:
     for id_, each in want.items():
         if each.answer is None or each.answer.texts is None or id_ not in heads:
             continue
-        text = world.blobs.text(each.answer.tenant, id_, heads[id_].payload["textSha256"])
+        # Where only a mark stands that a version was given up, no text is named, and none is found.
+        text = world.blobs.text(each.answer.tenant, id_, heads[id_].payload.get("textSha256", ""))
         if text != "\n\n".join(each.answer.texts):
             found.append(f"I1: the text of {id_} is {text!r}, not {each.answer.texts}")
     return found

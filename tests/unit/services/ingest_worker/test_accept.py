@@ -488,3 +488,13 @@ def test_a_conflict_stays_one_when_its_record_is_read_again() -> None:
         assert told.accepted == entry.accepted
     assert ends_of(refused, at(1), at(2)) == ["created", "failed"]
     assert ends_of(moved, at(1), at(2)) == ["created", "unchanged"]
+
+
+def test_a_version_is_above_those_that_failed_before_the_document_was_deleted() -> None:
+    failed = accept.fail(None, a_submission(at(1, time=5000)), "p has no body", "no_body")
+    deleted = entry_of(accept.decide(failed, a_deletion(at(2, time=5000)), None))
+
+    entry, _ = applied(entry_of(accept.decide(deleted, a_submission(at(3, time=5000), "b"), None)))
+
+    assert entry.accepted.version == 5001
+    assert ends_of(entry, at(1, time=5000), at(3, time=5000)) == ["failed", "created"]
