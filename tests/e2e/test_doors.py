@@ -209,7 +209,7 @@ def test_a_large_batch_goes_in_whole_and_costs_little_memory(tmp_path: Path) -> 
     assert (told["taken"], told["failed"]) == (count * 99 // 100, count // 100)
     assert {each["index"] % 100 for each in told["items"] if each["status"] == "failed"} == {0}
     assert {each["error"] for each in told["items"] if each["status"] == "failed"} == {
-        "text: expected `str | null`, got `int`"
+        "text: must be text, not a number"
     }
     assert created == count * 99 // 100 + 99
     assert above < 150

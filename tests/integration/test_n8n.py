@@ -188,13 +188,13 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, str]] = {
         "/rag/ingest",
         {"content": b'[{"source":"n8n"}]', "headers": {"Content-Type": "application/json"}},
         400,
-        "the body: expected `object`, got `array`",
+        "the body must be an object, not a list",
     ),
     "tags of another type": (
         "/rag/ingest",
         as_json(source="n8n", path="a.md", text="t", tags={"a": 1}),
         400,
-        "tags: expected",
+        "tags: must be text or a list, not an object",
     ),
     "JSON called text": (
         "/rag/ingest",

@@ -42,7 +42,7 @@ from services.query_api.clients.agent_tools import (
 from services.query_api.clients.links import Links
 from services.query_api.documents.views import ListCursor, parsed_cursor
 from services.query_api.http.auth import Caller
-from services.query_api.http.problems import Problem
+from services.query_api.http.problems import Problem, of_contract
 from shared.errors import PipelineError
 
 URI: Final = "sluice://documents/"
@@ -129,7 +129,7 @@ class McpServer:
             return CallToolResult(content=[TextContent(text=_sentence(error))], is_error=True)
         except Exception as error:
             log.exception("agent_tool_failed", tool=params.name)
-            raise MCPError(INTERNAL_ERROR, "the server met an unexpected condition; its log has the rest") from error
+            raise MCPError(INTERNAL_ERROR, "the server failed unexpectedly; its log has the details") from error
         text = msgspec.json.encode(given).decode()
         return CallToolResult(content=[TextContent(text=text)], structured_content=msgspec.to_builtins(given))
 
@@ -201,7 +201,7 @@ def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _sentence(error: msgspec.ValidationError | Problem | PipelineError) -> str:
-    return str(error) if isinstance(error, msgspec.ValidationError) else error.sentence
+    return of_contract(error).sentence if isinstance(error, msgspec.ValidationError) else error.sentence
 
 
 def _refused(error: Problem | PipelineError) -> MCPError:

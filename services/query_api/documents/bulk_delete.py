@@ -14,7 +14,7 @@ from litestar.openapi.spec import OpenAPIType as _Type
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
@@ -112,7 +112,7 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
         try:
             return msgspec.convert(await request.json(), DeleteSelection)
         except msgspec.ValidationError as error:
-            raise Problem(400, str(error)) from None
+            raise of_contract(error) from None
     query = request.query_params
     filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
     if tags := [tag for name in ("tags", "tags[]") for value in query.getall(name, []) for tag in tags_of(value)]:
@@ -123,7 +123,7 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
     try:
         return msgspec.convert({"filters": filters, **fields}, DeleteSelection, strict=False)
     except msgspec.ValidationError as error:
-        raise Problem(400, str(error)) from None
+        raise of_contract(error) from None
 
 
 async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:

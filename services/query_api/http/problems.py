@@ -1,7 +1,7 @@
-"""What a refused or failed request looks like: RFC 9457, and readable by every older client.
+"""Problems: the JSON bodies of refused and failed requests (RFC 9457).
 
-The body carries `type, title, status, detail, instance` and, for clients of earlier systems,
-`success: false`, `error` = `message` = the sentence, `code`, `details`.
+A body has `type, title, status, detail, instance`. Clients of earlier systems also find `success: false`, the sentence
+as `error` and as `message`, `code` and `details`. Routes of OpenAI's API answer with OpenAI's error object instead.
 """
 
 import re
@@ -16,6 +16,7 @@ from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
+from services.query_api.http.validation_words import in_words
 from shared.errors import PipelineError, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
 from shared.state.rebuild_gate import CODE as REBUILDING
@@ -36,7 +37,7 @@ _CODES = {
     503: "UNAVAILABLE",
 }
 
-_OPENAI_PATH = re.compile(r"(?:/api)?/v1(?:/|\Z)")  # whoever asks there reads OpenAI's errors and no others
+_OPENAI_PATH = re.compile(r"(?:/api)?/v1(?:/|\Z)")  # clients of these routes read only OpenAI's error object
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ AnyRequest = Request[Any, Any, Any]
 
 
 class Problem(Exception):  # noqa: N818 - the RFC's word for it
-    """A request that gets no result: `sentence` for people, `code` for programs."""
+    """The reason why a request is refused or failed: `sentence` for people, `code` for programs."""
 
     def __init__(
         self,
@@ -69,17 +70,17 @@ def invalid(field: str, what: str) -> Problem:
 
 
 def not_found() -> Problem:
-    """Return the 404 of a document: one body for unknown ids and for another tenant's."""
+    """Return the 404 of a document. It is the same for unknown ids and for documents of other tenants."""
     return Problem(404, "there is no such document")
 
 
 def unavailable(sentence: str, code: str = "UNAVAILABLE", **details: Any) -> Problem:
-    """Return the 503 that says when to come again."""
+    """Return the 503, with the `Retry-After` header."""
     return Problem(503, sentence, code=code, details=details, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def of_pipeline(error: PipelineError) -> Problem:
-    """Return the problem of an error one of our own parts reported."""
+    """Return the problem for an error of the pipeline: 503 when it is unavailable, else 413 or 422."""
     if isinstance(error, Unavailable):
         return unavailable(error.sentence, code=error.code.upper() if error.code == REBUILDING else "UNAVAILABLE")
     status = 413 if error.code == "record_too_large" else 422
@@ -103,7 +104,7 @@ def body(problem: Problem, instance: str) -> dict[str, Any]:
 
 
 def openai_error(problem: Problem) -> dict[str, Any]:
-    """Return the problem as OpenAI's API words it."""
+    """Return the problem as the error object of OpenAI's API."""
     return {
         "error": {
             "message": problem.sentence,
@@ -119,18 +120,18 @@ def openai_error(problem: Problem) -> dict[str, Any]:
 def media_type(accept: str) -> str:
     """Return the content type of a problem for this `Accept` header.
 
-    Clients that list application/json alone (n8n) parse a body only when its type says just that.
+    A client that accepts application/json but not problem+json (n8n) parses only bodies of exactly that type.
     """
     listed = accept.lower()
     return MediaType.JSON if "application/json" in listed and _PROBLEM_JSON not in listed else _PROBLEM_JSON
 
 
 def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
-    """Return the response that tells of the problem."""
+    """Return the response for the problem."""
     path = request.scope["path"]
     if _OPENAI_PATH.match(path):
         content, kind = msgspec.json.encode(openai_error(problem)), media_type("application/json")
-        if problem.code == "NO_MODEL":  # OpenAI's clients would try again, and wait each time
+        if problem.code == "NO_MODEL":  # OpenAI's clients retry a 503 with a backoff; this one is permanent
             problem.headers["X-Should-Retry"] = "false"
     else:
         content = msgspec.json.encode(body(problem, quote(path, errors="replace")))
@@ -139,27 +140,28 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
 
 
 def of_contract(error: msgspec.ValidationError) -> Problem:
-    """Return the problem of a body that isn't what it should be."""
+    """Return the 400 that says, in a person's words, which field of a body is wrong and what it must be."""
     what, _, path = str(error).partition(" - at `$")
     return _unfit(path.rstrip("`").lstrip("."), what)
 
 
 def _of_validation(error: ValidationException) -> Problem:
-    """Name the field the framework found wrong; its own message names only the route."""
+    """Return the 400 that names the wrong field; the framework's own message names only the route."""
     found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
     return _unfit(str(found.get("key", "")), str(found.get("message", error.detail)))
 
 
 def _unfit(field: str, what: str) -> Problem:
+    parent = "" if field in ("", "data") else f"{field}."
     if what.startswith("Object missing required field"):
-        missing = what.split("`")[1]
-        field = missing if field in ("", "data") else f"{field}.{missing}"
-        return invalid(field, "is required")
+        return invalid(parent + what.split("`")[1], "is required")
+    if what.startswith("Object contains unknown field"):
+        return invalid(parent + what.split("`")[1], "there is no such field")
     if what == "'data'":
         return Problem(400, "the body is missing", details={"field": "body"})
-    if field in ("", "data"):
-        return Problem(400, f"the body: {what[:1].lower()}{what[1:]}", details={"field": "body"})
-    return invalid(field, f"{what[:1].lower()}{what[1:]}")
+    if not parent:
+        return Problem(400, f"the body {in_words(what)}", details={"field": "body"})
+    return invalid(field, in_words(what))
 
 
 def _on_problem(request: AnyRequest, error: Problem) -> Response[bytes]:
@@ -176,16 +178,16 @@ def _on_http_exception(request: AnyRequest, error: HTTPException) -> Response[by
     if isinstance(error, ValidationException):
         return answer(request, _of_validation(error))
     if error.detail == "client disconnected prematurely":
-        return answer(request, Problem(400, "the body ended early"))  # nobody reads it; nothing failed here
+        return answer(request, Problem(400, "the body ended early"))  # the client is gone, and no bug of ours
     if error.status_code >= 500:
         return _on_bug(request, error)
     if error.status_code == 413:
         limit = request.route_handler.resolve_request_max_body_size()
         problem = Problem(413, f"the body is larger than {limit} bytes", details={"limit": limit})
     elif error.status_code == 404:
-        problem = Problem(404, f"there is no {quote(request.scope['path'], errors='replace')} here")
+        problem = Problem(404, f"there is no route {quote(request.scope['path'], errors='replace')}")
     elif error.status_code == 405:
-        problem = Problem(405, f"{request.method} is not possible here", headers=error.headers)
+        problem = Problem(405, f"this route does not support {request.method}", headers=error.headers)
     else:
         problem = Problem(error.status_code, error.detail, headers=error.headers)
     return answer(request, problem)
@@ -193,7 +195,7 @@ def _on_http_exception(request: AnyRequest, error: HTTPException) -> Response[by
 
 def _on_bug(request: AnyRequest, error: Exception) -> Response[bytes]:
     log.error("request_failed", path=request.scope.get("path_template"), exc_info=error)
-    return answer(request, Problem(500, "the server met an unexpected condition; its log has the rest", code="BUG"))
+    return answer(request, Problem(500, "the server failed unexpectedly; its log has the details", code="BUG"))
 
 
 HANDLERS: ExceptionHandlersMap = {

@@ -96,9 +96,9 @@ async def test_another_tenant_s_documents_do_not_exist(quoting: Site, chatting: 
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("search", {}, "missing required field `query`"),
+        ("search", {}, "query: is required"),
         ("search", {"query": " "}, "query: must not be empty"),
-        ("search", {"query": "x", "top_k": 0}, "Expected `int` >= 1"),
+        ("search", {"query": "x", "top_k": 0}, "top_k: must be at least 1"),
         ("fetch", {"id": "x"}, "there is no such document"),
     ],
 )
