@@ -1,7 +1,7 @@
-"""The first stage: a submission becomes a version on documents.extracted, or is seen to need none.
+"""The first stage: turns a submission into a version on documents.extracted, or finds that none is needed.
 
-Order of effects (correctness.md, section 1): the ledger by a conditional write, then the event, then the commit.
-What it reads of a file is decided in `extract`, what a submission means in `accept`.
+Order of effects (correctness.md, section 1): the conditional write to the ledger, then the event, then the commit.
+`extract` parses files, and `accept` decides what becomes of a submission.
 """
 
 import asyncio
@@ -58,22 +58,22 @@ from shared.topics import EXTRACTED, SUBMITTED
 log = structlog.get_logger(__name__)
 
 REKEYED = "sluice-rekeyed"
-_AT_ONCE: Final = 50  # pages of a crawl, sent side by side
+_AT_ONCE: Final = 50  # pages of a crawl that are published concurrently
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What a submission is about."""
+    """The content of a submission."""
 
-    body: bytes | None = None  # None where it deletes, too
+    body: bytes | None = None  # also None for a deletion
     raw_hash: str
-    unread: bool = False  # the page is as it was when its validators were given: there is no need for the body
+    unread: bool = False  # the page is unchanged since its validators were stored, so its body wasn't fetched
     validators: Validators | None = None
-    page: FetchedPage | None = None  # as it was fetched
-    before: Accepted | None = None  # the version whose body stays
+    page: FetchedPage | None = None
+    before: Accepted | None = None  # the version whose body is kept
 
 
 class Ingest:
-    """Handles records of documents.submitted. Every call may be repeated."""
+    """Handles records of documents.submitted. Idempotent."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class Ingest:
         self._bounds = bounds
 
     async def __call__(self, record: Record) -> None:
-        """Take in one record.
+        """Process one record.
 
         Raises:
-            Rejected: it can't be taken; `failed` writes that down.
-            Unavailable: a part is away; call again.
+            Rejected: the record can't be processed; `failed` records that.
+            Unavailable: a component is unavailable; call again.
         """
         submitted = await self._submitted(record)
         name = submitted.document_id
@@ -115,20 +115,20 @@ class Ingest:
                 while not await self._take(record, submitted, name, anew=anew):
                     anew = True
         except Busy:
-            # Behind what came after it, which needn't wait for this host as well.
+            # The record goes to the end of the log, so that the ones after it don't wait for this host.
             await self._sent_on(record, submitted)
             log.info("record_postponed", document_id=name, partition=record.partition, offset=record.offset)
 
     async def _take(self, record: Record, submitted: DocumentSubmitted, name: str, *, anew: bool = False) -> bool:
-        """Return whether the record is done. It isn't where its page was said to be as it was, and that holds no more;
-        nor where it keeps something of a version that was followed by another one meanwhile.
+        """Return whether the record is done, else call again with `anew`.
 
-        A page is fetched whatever is known of it if `anew`.
+        It isn't done if its page was reported unchanged, but the version with that content no longer answers; nor if
+        it keeps something of a version that has been replaced meanwhile. With `anew` the page is fetched in full.
         """
         entry, place = await self._ledger.get(name), position_of(record)
         if entry is not None and entry.tenant != submitted.tenant:
-            raise Rejected(f"document {name} is not of the tenant {submitted.tenant!r}", "foreign")
-        # Before its body is asked for, or written anew under the right key: that of an erased document is gone.
+            raise Rejected(f"document {name} does not belong to the tenant {submitted.tenant!r}", "foreign")
+        # Before the body is read or published under another key: an erased document's body is gone.
         if accept.late(entry, place):
             log.info("submission_superseded", document_id=name)
             return True
@@ -138,7 +138,7 @@ class Ingest:
             return await self._refuse_patch(submitted, place)
         submitted = _kept(submitted, entry)
         answering = await self._answering(name)
-        # The links of a page are in its body.
+        # A crawl needs the page's links, which are in its body.
         asks = submitted.fetched and not submitted.leads_on and not anew
         known = accept.standing(entry, _submission(submitted, name, place, ""), answering) if asks else None
         before = entry.accepted if entry is not None and submitted.patch else None
@@ -171,7 +171,7 @@ class Ingest:
             await self._end_conflict(submitted, submission, content)
         elif isinstance(written, Published):
             extraction = await self._extract(submitted, content, extraction)
-            # An eraser that saw the document erased takes what was put before that: it is put again.
+            # An erasure may have deleted the text that was stored before it, so the text is stored again.
             if entry is not None and (entry.erased or written.entry.rev != entry.rev):
                 submission = msgspec.structs.replace(submission, text=None)
             await self._publish_version(written.entry, submitted, submission, extraction)
@@ -180,14 +180,14 @@ class Ingest:
         return True
 
     async def _end_conflict(self, submitted: DocumentSubmitted, submission: Submission, content: Content) -> None:
-        """Write that the submission was refused, or under which other name it was sent on."""
+        """Record in the ledger that the submission was refused, or under which new name it was submitted."""
         moved_to: MovedTo | None = None
         if submission.on_conflict == "new":
-            # Named by the content: whoever tries again makes no second one.
+            # The name is derived from the content, so a retry creates no second document.
             renamed = msgspec.structs.replace(
                 submitted, path=_renamed(submitted.path, submission.raw_hash), on_conflict=None, keep=()
             )
-            if renamed.blob is not None:  # a blob is of one document
+            if renamed.blob is not None:  # a blob belongs to one document, so the new one needs its own
                 renamed = msgspec.structs.replace(renamed, blob=None, content=content.body)
             value = await submission_value(renamed, self._blobs)
             sent = await self._publish(SUBMITTED, value, key=renamed.document_id.encode())
@@ -205,7 +205,7 @@ class Ingest:
             await self._statuses.notify(entry)
 
     async def _announce(self, submitted: DocumentSubmitted, decision: Superseded | Unchanged | Joined) -> None:
-        """Let everybody know what was decided and written."""
+        """Log the decision and notify waiting clients."""
         name = submitted.document_id
         match decision:
             case Superseded():
@@ -217,7 +217,7 @@ class Ingest:
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:
-        """Return whose record it is, None where it can't be read."""
+        """Return the owner of the record, or None where the record can't be decoded."""
         try:
             submitted = submission_of(record)
         except Rejected:
@@ -225,7 +225,7 @@ class Ingest:
         return RecordOwner(submitted.tenant, submitted.document_id, submitted.source, submitted.path)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
-        """Write down that the record could not be taken, where its document is known, and wake its waiters."""
+        """Record the failure in the ledger, where the record can be decoded, and notify waiting clients."""
         try:
             submitted = submission_of(record)
         except Rejected:
@@ -236,7 +236,7 @@ class Ingest:
 
         def failed(seen: Entry | None) -> Entry | None:
             if seen is not None and seen.tenant != submitted.tenant:
-                return None  # what was wrong with it is that the document is another tenant's
+                return None  # rejected because the document belongs to another tenant: its entry must not change
             return accept.fail(seen, submission, sentence, code)
 
         entry = await self._ledger.update(name, failed)
@@ -244,7 +244,7 @@ class Ingest:
             await self._statuses.notify(entry)
 
     async def _submitted(self, record: Record) -> DocumentSubmitted:
-        """Return the record's message; a null under the id of a document that is known deletes it."""
+        """Return the record's message; a null record under the id of a known document is a deletion."""
         if record.value is None and (id_ := _document_key(record)) is not None:
             entry = await self._ledger.get(id_)
             if entry is not None:
@@ -252,7 +252,7 @@ class Ingest:
         return submission_of(record)
 
     async def _rekeyed(self, record: Record, submitted: DocumentSubmitted, name: str) -> bool:
-        """Return whether the record went on under the right key, because it was in a foreign place."""
+        """Return whether the record was republished under its document's key: it had a wrong key or partition."""
         key = name.encode()
         if header(record, REKEYED) is not None:
             return False
@@ -263,19 +263,20 @@ class Ingest:
         return True
 
     async def _sent_on(self, record: Record, submitted: DocumentSubmitted) -> None:
-        """Append the record once more, under its document's key, with the place it has."""
+        """Append the record again under its document's key; a header keeps its log position."""
         headers = {REKEYED: "1", PLACE_HEADER: position_header(position_of(record)), **redriven(record)}
         value = record.value
-        # Ours replace its headers, and might make it exceed the topic's limit.
+        # Our headers replace the record's, so what they say must go into the value; and they add to its size, which
+        # the topic limits.
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
 
     async def _refuse_patch(self, submitted: DocumentSubmitted, place: LogPosition) -> bool:
-        """Return whether it was written why a change of metadata can't be made; False: it can be by now.
+        """Return True once the ledger says why the metadata can't change, or False if by now it can.
 
         Raises:
-            Rejected: nobody knows the document.
+            Rejected: the document is unknown.
         """
         submission = _submission(submitted, submitted.document_id, place, "")
 
@@ -288,7 +289,8 @@ class Ingest:
         standing = await self._ledger.update(submitted.document_id, refuses)
         if standing is None:
             raise Rejected(
-                f"there is no {submitted.source}/{submitted.path} whose metadata could change", "no_document"
+                f"the metadata of {submitted.source}/{submitted.path} can't change: there is no such document",
+                "no_document",
             )
         if not standing.ended(place):
             return False
@@ -296,7 +298,7 @@ class Ingest:
         return True
 
     async def _reading(self, submitted: DocumentSubmitted, extraction: Extraction | None) -> TextReading | None:
-        """Return what a later change of metadata needs of what was read; ready-made chunks go into a blob."""
+        """Return what a later metadata change needs of the extraction; prepared chunks go into a blob."""
         if extraction is None:
             return None
         chunks: BlobRef | None = None
@@ -315,7 +317,7 @@ class Ingest:
         )
 
     async def _read_before(self, submitted: DocumentSubmitted, before: Accepted) -> Extraction:
-        """Return what was read of the accepted version, by the ledger and its blobs.
+        """Return the extraction of the accepted version, from the ledger and its blobs.
 
         Raises:
             Rejected: a blob is missing or altered.
@@ -332,9 +334,9 @@ class Ingest:
     async def _content(
         self, submitted: DocumentSubmitted, name: str, known: Accepted | None, before: Accepted | None
     ) -> AsyncIterator[Content]:
-        """Give what the submission is about; a page's memory is counted until the block ends.
+        """Yield the submission's content; a page's memory is counted until the block ends.
 
-        `before` is the accepted version where only what is said of it changes.
+        `before` is the accepted version, given where only its metadata changes.
         """
         if before is not None:
             yield Content(raw_hash=before.raw_hash, validators=before.validators, before=before)
@@ -343,7 +345,7 @@ class Ingest:
             assert submitted.url is not None
             async with self._fetch.page(submitted.url, known.validators if known else None) as page:
                 if page is not None:
-                    # What a body says follows from its type, too.
+                    # The hash covers the type, because the type affects how the body is parsed.
                     raw_hash = bytes_hash(f"{_typed(page)}\n".encode() + page.body)
                     yield Content(body=page.body, raw_hash=raw_hash, validators=page.validators, page=page)
                     return
@@ -363,11 +365,11 @@ class Ingest:
         if submitted.blob is not None:
             return await self._blobs.get(submitted.tenant, name, submitted.blob)
         raise Rejected(
-            f"{submitted.source}/{submitted.path} has no body: text, content, blob or url is needed", "no_body"
+            f"{submitted.source}/{submitted.path} has no body; it needs text, content, blob or url", "no_body"
         )
 
     async def _follow(self, submitted: DocumentSubmitted, place: LogPosition, content: Content) -> Extraction | None:
-        """Submit what the page brings besides itself, and return what it says; None where it brings nothing."""
+        """Submit the pages that the page leads to, and return its extraction; None where the crawl ends here."""
         page = content.page
         if page is None or submitted.crawl is None or not submitted.leads_on:
             return None
@@ -412,22 +414,22 @@ class Ingest:
         )
 
     def _asked(self, page: FetchedPage, extraction: Extraction | None) -> frozenset[str]:
-        """Return what the page asks of robots, as far as we know it."""
+        """Return the page's known robots directives; empty if they are ignored by setting."""
         said = [*page.robots, *(extraction.robots if extraction else ())]
         return robots.directives(said) if self._bounds.robots else frozenset()
 
     async def _extract(
         self, submitted: DocumentSubmitted, content: Content, known: Extraction | None
     ) -> Extraction | None:
-        """Return what the body says, which may be `known`; None where there is none to be read.
+        """Return the extraction of the body, which is `known` if that was given; None where there is no body.
 
         Raises:
-            Rejected: it can't be read; or a crawl has found the page, and it asks robots not to index it.
+            Rejected: the body can't be parsed; or a crawl found the page, and it asks robots not to index it.
         """
         extraction = known or await self._read(submitted, content)
         page = content.page
         if page is not None and submitted.found and "noindex" in self._asked(page, extraction):
-            raise Rejected(f"{page.url} asks robots not to index it, and nobody but a crawl has named it", "noindex")
+            raise Rejected(f"{page.url} was found by a crawl and asks robots not to index it", "noindex")
         return extraction
 
     async def _read(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
@@ -457,10 +459,10 @@ class Ingest:
         unread: bool = False,
         keeps: bool = False,
     ) -> Decision | None:
-        """Return what was decided and written; nothing is where it takes a body that was not read, or in a conflict.
+        """Decide on the submission, write the decision to the ledger, and return it.
 
-        `entry` is the document's as it was read before: what has been late then, is late now. None: the submission
-        `keeps` what another version than that entry's has.
+        Not written: a conflict, and a new version whose body is `unread`. None: the submission `keeps` something of a
+        version that has been replaced since `entry` was read.
         """
         decision: Decision | None = Superseded()
 
@@ -478,16 +480,16 @@ class Ingest:
         return decision
 
     async def _put(self, submission: Submission, extraction: Extraction | None) -> BlobRef | None:
-        """Return the blob of what was read, put now; None where nothing was."""
+        """Store the extracted text and return its blob; None where there is no text."""
         if extraction is None:
             return None
         return await self._blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
 
     async def _decided(self, entry: Entry, extraction: Extraction, ref: BlobRef) -> tuple[Extraction, BlobRef]:
-        """Return what was read, with the text that the version has: whoever wrote first has decided (ADR 0055).
+        """Return the extraction with the version's final text: that of the first worker to write it (ADR 0055).
 
         Raises:
-            Rejected: another worker decided, and its text is missing or altered.
+            Rejected: another worker was first, and its text is missing or altered.
         """
         version = entry.accepted.version
 
@@ -496,14 +498,14 @@ class Ingest:
                 return None
             return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, text=ref))
 
-        if entry.accepted.text is None:  # accepted by an earlier release, or by another worker since we looked
+        if entry.accepted.text is None:  # accepted by an earlier release, or meanwhile by another worker
             entry = await self._ledger.update(entry.document_id, decides) or entry
         decided = entry.accepted.text
         if entry.accepted.version != version or decided is None or decided.sha256 == ref.sha256:
             return extraction, ref
         log.warning("text_read_otherwise", document_id=entry.document_id, version=version)
         text = (await self._blobs.get(entry.tenant, entry.document_id, decided)).decode()
-        # Where pages begin is known of the other text only.
+        # The page offsets belong to our text, not to this one.
         return msgspec.structs.replace(extraction, text=text, pages=()), decided
 
     async def _publish_version(
@@ -537,14 +539,14 @@ class Ingest:
         if event.note is not None:
             log.warning("chunks_left_out", document_id=event.document.document_id, note=event.note)
         data = msgspec.json.encode(chunks)
-        if len(data) <= CLAIM_CHECK_BYTES // 2:  # they hold the text: it need not be there twice
+        if len(data) <= CLAIM_CHECK_BYTES // 2:  # the chunks contain the text, so the event needn't repeat it
             return msgspec.structs.replace(event, text=None, chunks=chunks)
         ref = await self._blobs.put(event.document.tenant, event.document.document_id, data)
         return msgspec.structs.replace(event, text=None, chunks_blob=ref)
 
 
 def _document_key(record: Record) -> str | None:
-    """Return the record's key where it is written as our ids are."""
+    """Return the record's key if it is a document id in canonical form, else None."""
     try:
         id_ = (record.key or b"").decode()
         return id_ if str(UUID(id_)) == id_ else None
@@ -553,7 +555,7 @@ def _document_key(record: Record) -> str | None:
 
 
 def _typed(page: FetchedPage) -> str:
-    """Return the page's media type, as far as it decides what the page says."""
+    """Return the part of the page's media type that affects parsing: the type and its charset."""
     hints = Hints(media_type=page.media_type)
     return f"{hints.essence};{(hints.charset or '').lower()}"
 
@@ -567,15 +569,17 @@ def _renamed(path: str, raw_hash: str) -> str:
 
 
 def _patchable(entry: Entry | None, submitted: DocumentSubmitted, place: LogPosition) -> bool:
-    """Return whether the accepted version's metadata can be changed as it is asked for."""
+    """Return whether the metadata of the accepted version can be changed as requested."""
     return entry is not None and accept.unpatchable(entry, place, submitted.if_version) is None
 
 
 def _kept(submitted: DocumentSubmitted, entry: Entry | None) -> DocumentSubmitted:
-    """Return the submission with what it asks to keep of the accepted version, and says nothing of itself.
+    """Return the submission, with the fields it asks to keep filled in from the accepted version.
+
+    Fields that the submission sets itself win.
 
     Raises:
-        Rejected: an earlier release has accepted that version, and didn't write down what it was given.
+        Rejected: an earlier release accepted that version and didn't store these fields.
     """
     if (
         not (submitted.keep or submitted.patch)
@@ -589,7 +593,7 @@ def _kept(submitted: DocumentSubmitted, entry: Entry | None) -> DocumentSubmitte
     if given is None and wanted:
         raise Rejected(
             f"{', '.join(wanted)} can't be kept: version {entry.accepted.version} was accepted by an earlier release, "
-            "which noted none; send them once",
+            "which didn't store them; send them once more",
             "unknown_before",
         )
     fields: dict[str, Any] = {name: getattr(given, name) for name in wanted}
@@ -653,7 +657,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
 
 
 def _said(extraction: Extraction | None) -> dict[str, Any]:
-    """Return what the file says of itself and a version has no field for; the sender's own word goes before."""
+    """Return the file's properties that have no field in a version; the sender's metadata overrides them."""
     if extraction is None:
         return {}
     said = {

@@ -118,7 +118,7 @@ async def test_a_small_text_needs_no_process(make_pool: Callable[..., ParserPool
 async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: ParserPool) -> None:
     process = await _process(pool)
 
-    with pytest.raises(Rejected, match=r"^scan\.pdf holds no text, 1 page image$") as caught:
+    with pytest.raises(Rejected, match=r"^scan\.pdf holds no text, only 1 page image$") as caught:
         await pool.extract(a_pdf(""), filename="scan.pdf")
 
     assert caught.value.code == "empty"

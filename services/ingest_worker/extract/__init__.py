@@ -1,4 +1,4 @@
-"""Extraction: the bytes of a file to text worth retrieving. Pure; run it where it can be killed."""
+"""Extracts text from the bytes of a file. Pure; run it in a process that can be killed."""
 
 import importlib
 import pkgutil
@@ -14,14 +14,14 @@ from shared.errors import Rejected
 
 __all__ = ["EXTRACTOR", "FORMATS", "Extraction", "Format", "Hints", "detect", "extract"]
 
-_VERSION = "4"  # raise it when the same file gives another text
+_VERSION = "4"  # raise it when the same file gives a different text
 
 FORMATS: tuple[Format, ...] = tuple(
     importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
     for module in pkgutil.iter_modules(formats.__path__)
 )
 _TEXT = next(form for form in FORMATS if form.document_type == "txt")
-_PANIC = "PanicException"  # a Rust library's bug, which PyO3 makes no Exception
+_PANIC = "PanicException"  # PyO3 raises it for a Rust library's bug; it is not a subclass of Exception
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 
 
@@ -29,7 +29,7 @@ def _version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "absent"  # an extra; once it is there, documents are read anew
+        return "absent"  # of an extra; after its installation documents are extracted again
 
 
 def _fingerprint() -> str:
@@ -38,7 +38,7 @@ def _fingerprint() -> str:
     return ";".join([*parts, "+".join(sorted(form.document_type for form in FORMATS))])
 
 
-EXTRACTOR = _fingerprint()  # of the code and libraries that decide a text
+EXTRACTOR = _fingerprint()  # of the code and libraries that determine the text
 
 
 def detect(data: bytes, hints: Hints) -> Format:
@@ -54,7 +54,7 @@ def detect(data: bytes, hints: Hints) -> Format:
 
 
 def extract(data: bytes, hints: Hints) -> Extraction:
-    """Return what the file says.
+    """Return the file's text and properties.
 
     Raises:
         Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`;
@@ -63,12 +63,12 @@ def extract(data: bytes, hints: Hints) -> Extraction:
     try:
         form = detect(data, hints)
         extraction = msgspec.structs.replace(form.read(data, hints), text_format=form.text_format)
-    except RecursionError:  # ours, or a library's
+    except RecursionError:  # in our code or in a library
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
-        raise Rejected(f"{hints.name} is damaged: its reader gave up", "damaged") from error
+        raise Rejected(f"{hints.name} is damaged: it crashed its parser", "damaged") from error
     if not extraction.text.strip():
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:

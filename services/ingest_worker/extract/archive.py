@@ -12,8 +12,8 @@ from shared.errors import Rejected
 
 _ENTRIES = 5_000
 _TOTAL = 256 << 20  # bytes unpacked
-_UNSUSPECTED = 64 << 20  # bytes unpacked, up to which nobody asks how well they were packed
-_RATIO = 100  # XML packs 5 to 30 times; deflate's utmost is 1,032
+_UNSUSPECTED = 64 << 20  # bytes unpacked, up to which the ratio isn't checked
+_RATIO = 100  # XML compresses 5 to 30 times; deflate reaches 1,032 at most
 _PROPERTIES = "docProps/core.xml"
 
 Properties = dict[str, str]
@@ -21,7 +21,7 @@ _ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSErro
 
 
 def names(data: bytes) -> frozenset[str]:
-    """Return the names of a ZIP container's entries, none where it isn't one."""
+    """Return the names of a ZIP container's entries; empty if it isn't one."""
     if not data.startswith(b"PK\x03\x04"):
         return frozenset()
     try:
@@ -32,7 +32,7 @@ def names(data: bytes) -> frozenset[str]:
 
 
 def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
-    """Return the container, its declared sizes within bounds; `part` reads no more than was declared.
+    """Return the opened container after checking its declared sizes; `part` reads no more than was declared.
 
     Raises:
         Rejected: code `damaged`, `password` or `too_large`.
@@ -44,10 +44,12 @@ def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
     entries = archive.infolist()
     total = sum(entry.file_size for entry in entries)
     if len(entries) > _ENTRIES:
-        raise Rejected(f"{hints.name} holds {len(entries)} files, at most {_ENTRIES} are read", "too_large")
-    # Entries that overlap share their bytes, so they are held against the whole file.
+        raise Rejected(f"{hints.name} holds {len(entries)} files; at most {_ENTRIES} are allowed", "too_large")
+    # Overlapping entries share their bytes, so the ratio is taken over the whole file.
     if total > _TOTAL or total > max(_UNSUSPECTED, _RATIO * len(data)):
-        raise Rejected(f"{hints.name} unpacks from {len(data)} to {total} bytes", "too_large")
+        raise Rejected(
+            f"{hints.name} would unpack from {len(data)} to {total} bytes, more than is allowed", "too_large"
+        )
     if any(entry.flag_bits & 1 for entry in entries):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     return archive
@@ -66,9 +68,9 @@ def part(archive: zipfile.ZipFile, name: str, hints: Hints) -> bytes:
 
 
 def related(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, tuple[str, str]]:
-    """Return kind and path of the parts that an Office container's part refers to, by their ids; never what is outside.
+    """Return the parts that a part of an Office container refers to: kind and path by id; external ones left out.
 
-    The container itself is the part ''.
+    The path '' stands for the container itself.
 
     Raises:
         Rejected: as `part`.
@@ -87,7 +89,7 @@ def related(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, tupl
 def drawn(
     archive: zipfile.ZipFile, targets: Mapping[str, tuple[str, str]], hints: Hints
 ) -> Callable[[str], bytes | None]:
-    """Return what gives the part of an id that `related` knows, None where it can't be had: that costs nothing else."""
+    """Return a function that reads a part by its id in `targets`; it returns None for a part that can't be read."""
 
     def give(of: str) -> bytes | None:
         try:
@@ -99,10 +101,10 @@ def drawn(
 
 
 def checked(data: bytes, needed: str, hints: Hints) -> Properties:
-    """Return the properties of an Office container for a reader that unpacks it itself; it has the part `needed`.
+    """Check an Office container before a library unpacks it itself, and return its properties.
 
     Raises:
-        Rejected: as `opened` and `part`; also where a part unpacks to more than was declared.
+        Rejected: as `opened` and `part`; the part `needed` is missing; a part unpacks to more than was declared.
     """
     with opened(data, hints) as archive:
         if needed not in archive.namelist():
@@ -114,7 +116,7 @@ def checked(data: bytes, needed: str, hints: Hints) -> Properties:
 
 
 def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:
-    """Return what an Office container says of itself: title, description, created, modified, language; all optional."""
+    """Return an Office container's title, description, created, modified and language, as far as it has them."""
     if _PROPERTIES not in archive.namelist():
         return {}
     root = parsed(part(archive, _PROPERTIES, hints))
@@ -122,7 +124,7 @@ def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:
 
 
 def named(root: Iterable[object], wanted: Iterable[str]) -> Properties:
-    """Return the first text of each child whose local name is wanted."""
+    """Return the first non-blank text of the children with each of the wanted local names."""
     found: Properties = {}
     for child in root:
         tag, text = getattr(child, "tag", None), getattr(child, "text", None)

@@ -1,4 +1,4 @@
-"""Blocks of a text that was walked paragraph by paragraph, and what stands above and below its pages."""
+"""Joins paragraphs into Markdown, and adds the text of page headers and footers."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned
 
-NUMBER = "\0"  # in a header or footer: here stands the page's number, or its heading again
-CHANGES = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES|STYLEREF)\b", re.IGNORECASE)  # a field that gives those
-_BARE = 6  # characters: a number that was typed, or drawn
+NUMBER = "\0"  # placeholder in a header or footer for the page number or the repeated heading
+CHANGES = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES|STYLEREF)\b", re.IGNORECASE)  # fields with those values
+_BARE = 6  # characters: at most a page number that was typed as text
 _WORD = re.compile(r"[^\W\d_]+")
 # fmt: off
 _ABOUT_PAGES = frozenset({
@@ -20,10 +20,10 @@ _ABOUT_PAGES = frozenset({
 
 
 class MarkdownBlock(NamedTuple):
-    """A paragraph, a heading, a point, a table."""
+    """A paragraph, heading, list item or table."""
 
     text: str
-    kind: str = ""  # blocks of one kind that follow each other are one: list, code
+    kind: str = ""  # "list" or "code": adjacent blocks of the same kind are joined
 
 
 def joined(blocks: Iterable[MarkdownBlock]) -> str:
@@ -42,9 +42,9 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
 
 
 def framed(heads: Iterable[str], text: str, feet: Iterable[str]) -> str:
-    """Return the cleaned text with what stands above its pages before it, and what stands below after it.
+    """Return the cleaned text with the page headers before it and the page footers after it.
 
-    Each line comes once, and not where the text has it; lines that only number pages are left out.
+    Each line occurs once, and only if the text doesn't contain it; lines that only number pages are left out.
     """
     seen = {line.strip("#-*| ") for line in text.split("\n")}
     above, below = list(_distinct(heads, seen)), list(_distinct(feet, seen))

@@ -1,4 +1,4 @@
-"""Bytes to characters, and characters to text that is worth keeping."""
+"""Decodes bytes and normalises text."""
 
 import codecs
 import re
@@ -11,19 +11,19 @@ from shared.errors import Rejected
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because it begins with UTF-16's mark
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# What pages declare and what their authors' programs wrote: https://encoding.spec.whatwg.org/#names-and-labels
+# Declared encoding -> the superset that programs really wrote: https://encoding.spec.whatwg.org/#names-and-labels
 _MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
-_NO_CHARACTERS = frozenset({"Cn", "Co", "Cs"})  # unassigned, private, surrogates: half of what random bytes give
-_STATEFUL = frozenset({"iso2022_jp", "iso2022_kr", "hz"})  # seven bits, so they pass for UTF-8
+_NO_CHARACTERS = frozenset({"Cn", "Co", "Cs"})  # unassigned, private, surrogates: half of random bytes decode to these
+_STATEFUL = frozenset({"iso2022_jp", "iso2022_kr", "hz"})  # seven-bit encodings, which are also valid UTF-8
 _NOT_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
-_ISO_2022_JP = re.compile(rb"\x1b\$[@B]")  # seven bits, too; nothing else has these in a text
-_STRAY = 8  # control characters; a text may hold a few, an image or a program has one in three
-_SAMPLE = 64 * 1024  # bytes; guessing an encoding costs time by the byte
+_ISO_2022_JP = re.compile(rb"\x1b\$[@B]")  # escape sequences that occur in no other encoding's text
+_STRAY = 8  # control characters; a text may have a few, in an image or a program every third byte is one
+_SAMPLE = 64 * 1024  # bytes; the cost of guessing an encoding grows with them
 
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
@@ -35,7 +35,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 def cleaned(text: str) -> str:
-    """Return the text as NFC with line feeds for line ends, without control characters and outer white space."""
+    """Return the text in NFC, with line feeds as line ends, without control characters and surrounding white space."""
     text = _LINE_ENDS.sub("\n", text)
     if "\x1b" in text:
         text = _ESCAPE_SEQUENCE.sub("", text)
@@ -43,17 +43,17 @@ def cleaned(text: str) -> str:
 
 
 def one_line(text: str | None, limit: int = 500) -> str | None:
-    """Return the cleaned text on one line, at most `limit` characters, None when blank."""
+    """Return the cleaned text on one line, truncated to `limit` characters; None if blank."""
     return " ".join(cleaned(text or "").split())[:limit].rstrip() or None
 
 
 def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
-    """Return the characters: by byte order mark, as UTF-8, as declared, or by a guess from the content.
+    """Return the decoded text: by byte order mark, as UTF-8, as declared, or with a guessed encoding.
 
-    `declared` is the content's own word on its encoding, believed after the sender's.
+    `declared` is the encoding that the content itself names; the sender's charset goes first.
 
     Raises:
-        Rejected: code `unsupported`, when it is no text.
+        Rejected: code `unsupported`: the data is not text.
     """
     for mark, encoding in _BOMS:
         if data.startswith(mark):
@@ -63,7 +63,7 @@ def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
         return data.decode(charsets[0], "replace")
     text = _wide(data) if b"\0" in data[:_SAMPLE] else _narrow(data, charsets)
     if text is None or _is_binary(text):
-        raise Rejected(f"{hints.name} is neither text nor in a format that can be read", "unsupported")
+        raise Rejected(f"{hints.name} is neither text nor in a supported format", "unsupported")
     return text
 
 
@@ -80,7 +80,10 @@ def _known(name: str | None) -> str | None:
 
 
 def _wide(data: bytes) -> str | None:
-    """Return UTF-16 without its mark: a space, and each Latin letter, has a zero byte then, on the same side."""
+    """Return the text of UTF-16 without a byte order mark, recognised by its zero bytes; None if it isn't UTF-16.
+
+    Spaces and Latin letters have a zero byte, always on the same side.
+    """
     sample = data[: _SAMPLE - _SAMPLE % 2]
     if not sample.strip(b"\0"):
         return ""
@@ -121,7 +124,7 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
         except UnicodeDecodeError:
             continue
     sample = data[:_SAMPLE].decode("utf-8", "replace")
-    # Broken UTF-8 is UTF-8: replaced bytes are few beside the sequences that are right.
+    # Damaged UTF-8 is decoded as UTF-8: few bytes are replaced, compared to the valid sequences.
     if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
         return data.decode("utf-8", "replace")
     guess = _known(chardet.detect(data[:_SAMPLE])["encoding"])

@@ -1,4 +1,4 @@
-"""What a document says of itself, where programs leave words of their own as well."""
+"""A document's own properties, without the placeholders that programs write into them."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _NO_TITLE = re.compile(
 
 
 class Declared(TypedDict):
-    """What a document says of itself, as fields of an `Extraction`."""
+    """A document's own properties, as fields of an `Extraction`."""
 
     title: str | None
     description: str | None
@@ -25,9 +25,9 @@ class Declared(TypedDict):
 
 
 def declared(says: Mapping[str, str | None], text: str = "") -> Declared:
-    """Return a document's properties, each in one line of bounded length.
+    """Return a document's properties, each on one line of limited length.
 
-    Without a title of its own it is the heading with which `text` begins.
+    Without a title property, the title is the heading at the start of `text`.
     """
     return Declared(
         title=own_title(says.get("title")) or opening_heading(text),
@@ -39,12 +39,12 @@ def declared(says: Mapping[str, str | None], text: str = "") -> Declared:
 
 
 def own_title(text: str | None, limit: int = 500) -> str | None:
-    """Return a title as `one_line`, None where a program wrote its own there: "untitled", a file's name."""
+    """Return the title as `one_line`; None for a program's placeholder, such as "untitled" or a file name."""
     line = _TOOL.sub("", one_line(text, limit) or "")
     return None if _NO_TITLE.fullmatch(line) else line or None
 
 
 def opening_heading(markdown: str) -> str | None:
-    """Return the heading with which a cleaned text begins: where nothing else is one, it is the title."""
+    """Return the heading at the start of a cleaned text, or None; the title where no other is known."""
     heading = _OPENING.match(markdown)
     return own_title(heading[1]) if heading else None

@@ -1,4 +1,4 @@
-"""Drawings of Office files: shapes, charts as tables, and the words of diagrams."""
+"""Extracts the drawings of Office files: text of shapes and diagrams, charts as tables."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,18 +10,18 @@ from services.ingest_worker.extract.rows import number, table
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-Part = Callable[[str], bytes | None]  # gives the part that an element refers to by an id
+Part = Callable[[str], bytes | None]  # reads the part that an element refers to by an id
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
 _LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
-_POINTS = 1_000  # of a chart; more is a curve, not a table that somebody reads
+_POINTS = 1_000  # of a chart; with more, it is a curve, useless as a table
 
 
 def shapes(root: "_Element", part: Part, *, titles: bool = False) -> Iterator[str]:
-    """Yield the words of every shape, table, chart and diagram; of alternatives for other versions the first.
+    """Yield the text of every shape, table, chart and diagram; of alternative contents only the first.
 
-    `titles` makes those of slides headings, which come first.
+    With `titles`, the titles of slides become headings and come first.
     """
     found = [each for each in _shapes(root, part, titles=titles) if each[0]]
     yield from (text for text, title in found if title)
@@ -50,14 +50,14 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
 
 
 def feet(root: "_Element") -> Iterator[str]:
-    """Yield what stands below a slide."""
+    """Yield the footers of a slide."""
     for body in root.iter("{*}txBody"):
         if _place(body) == "ftr":
             yield "\n".join(_paragraphs(body))
 
 
 def _place(body: "_Element") -> str:
-    """Return which of a slide's places the shape takes, '' for none."""
+    """Return the type of the placeholder that the shape fills, or '' for none."""
     holder = body.getparent()
     place = None if holder is None else holder.find(".//{*}nvPr/{*}ph")
     return "" if place is None else place.get("type", "body")
@@ -75,7 +75,7 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
 
 
 def referred(element: "_Element", part: Part) -> str:
-    """Return what a chart or diagram that stands in a drawing tells, '' where it can't be read."""
+    """Return the text of a chart or diagram that a drawing refers to; '' if it can't be read."""
     wanted = "id" if tag(element) == "chart" else "dm"
     of = reference(element, wanted)
     source = part(of) if of else None
@@ -88,7 +88,7 @@ def referred(element: "_Element", part: Part) -> str:
 
 
 def _chart(root: "_Element") -> str:
-    """Return a chart's title, those of its axes, and its values: a row for each category, a column for each series."""
+    """Return the titles of a chart and its axes, and its values: a row per category, a column per series."""
     titles = [line for title in root.iter("{*}title") if (line := " ".join(_paragraphs(title)))]
     tables: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}
     for series in root.iter("{*}ser"):
@@ -112,7 +112,7 @@ def _value(text: str) -> str:
 
 
 def _points(*sources: "_Element | None") -> list[str]:
-    """Return the points of the first source that there is, by their places; of several levels the innermost."""
+    """Return the points of the first source that exists, in order of index; of several levels the innermost."""
     source = next((each for each in sources if each is not None), None)
     cache = (
         None

@@ -1,4 +1,4 @@
-"""What a format is, and what reading a file gives."""
+"""The types `Format` (how to recognise and read a format), `Hints` and `Extraction`."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -9,17 +9,17 @@ from shared.contracts import PreparedChunk, TextFormat
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sender said about a file; none of it is trusted before the content."""
+    """What the sender declared about a file; its content takes precedence."""
 
     filename: str | None = None
     media_type: str | None = None  # with parameters, as declared
     title: str | None = None
-    depth: int = 0  # of the containers the file came in
-    links: bool = False  # whether the links are wanted, too
+    depth: int = 0  # number of containers that the file is nested in
+    links: bool = False  # also extract the links
 
     @property
     def name(self) -> str:
-        """Return what a sentence calls the file."""
+        """Return the file's name for error messages."""
         name = self.filename or self.title or ""
         return " ".join(name.split())[:200] or "the document"
 
@@ -45,42 +45,42 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extraction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says. `text` is NFC without control characters, its lines end in a line feed; it is never blank."""
+    """The text and properties of a file. `text` is in NFC, has no control characters, and is never blank."""
 
     text: str
     document_type: str  # md, html, pdf, txt …
-    text_format: TextFormat = "plain"  # the format's; `extract` sets it
-    title: str | None = None  # the document's own, else its file's name
+    text_format: TextFormat = "plain"  # set by `extract`
+    title: str | None = None  # the document's own, else the file name
     language: str | None = None  # BCP 47, as the document declares it
     description: str | None = None
     url: str | None = None  # canonical, as the document declares it
     tags: tuple[str, ...] = ()  # as the document declares them
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
-    chunks: tuple[PreparedChunk, ...] = ()  # where the file holds chunks that somebody made; `text` is theirs
+    chunks: tuple[PreparedChunk, ...] = ()  # the caller's own chunks, if the file is a list of them
     created: str | None = None  # as the document declares it, ISO 8601
     modified: str | None = None
-    note: str | None = None  # what could not be read, for people
-    links: tuple[str, ...] = ()  # as the document has them, where they are wanted
-    robots: tuple[str, ...] = ()  # what its meta tags ask of robots
+    note: str | None = None  # a sentence about what could not be read
+    links: tuple[str, ...] = ()  # as written in the document; only if the hints ask for links
+    robots: tuple[str, ...] = ()  # contents of the robots meta tags
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """One format: how it is recognised and how it is read. `FORMAT` of a module in `formats/`."""
+    """How to recognise and read one format. Each module in `formats/` has one, named `FORMAT`."""
 
     document_type: str
-    text_format: TextFormat = "plain"  # how the text that it gives is written
+    text_format: TextFormat = "plain"  # of the text that `read` returns
     media_types: frozenset[str]
     suffixes: frozenset[str]
-    sniff: Callable[[bytes], bool]  # sure of it from the content alone
+    sniff: Callable[[bytes], bool]  # whether the content alone proves the format
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
-    warm: Callable[[], None] = lambda: None  # imports what reading needs
+    warm: Callable[[], None] = lambda: None  # imports the libraries that reading needs
     light: bool = False  # cheap and safe enough to be read in the calling process
-    libraries: tuple[str, ...] = ()  # distributions whose version decides the text
-    extra: str | None = None  # what must be installed for it, beyond the base
+    libraries: tuple[str, ...] = ()  # distributions whose version affects the text
+    extra: str | None = None  # the optional dependency group that it needs
 
 
 def imports(*modules: str) -> Callable[[], None]:
-    """Return what imports the modules, for `warm`."""
+    """Return a function that imports the modules, for `Format.warm`."""
 
     def warm() -> None:
         for module in modules:
@@ -90,7 +90,7 @@ def imports(*modules: str) -> Callable[[], None]:
 
 
 def laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-    """Return the pages' text, and each one's start; a page without text starts where the next one does."""
+    """Return the pages' joined text and each page's offset; a page without text starts where the next one does."""
     starts: list[int] = []
     at = 0
     for page in pages:

@@ -1,21 +1,21 @@
-"""What a reader may still use: it stops in time and gives what it has, instead of being killed with it.
+"""The time left for a document, so that its reader can stop in time and return the pages so far.
 
-The parser process says when a document begins, formats ask. Outside a parser process there is no limit.
+The parser process calls `begin` for each document, and formats call `spent`. Elsewhere there is no limit.
 
-Time is the CPU's, over all threads of the process: on a busy machine a file takes longer by the clock, and must end
-as it does on an idle one. The clock only guards against a reader that waits for ever (docs/adr/0045-cpu-seconds.md).
+Time is CPU time over all threads of the process, because a file must get the same result on a busy machine as on an
+idle one. The wall clock only stops a reader that waits for ever (docs/adr/0045-cpu-seconds.md).
 """
 
 import math
 import time
 from collections.abc import Callable
 
-MARGIN = 0.9  # of the time that the pool allows: the rest is for what comes after reading
+MARGIN = 0.9  # share of the pool's limit for reading; the rest is for the work after it
 PAGE_S = 0.1
-SCAN_S = 20.0  # a page image on a slow machine
-MAX_PAGES = 1000  # counted for time: a claim of a million pages must not buy a day
+SCAN_S = 20.0  # OCR of a page image on a slow machine
+MAX_PAGES = 1000  # that add time: a file that claims a million pages must not get a day
 MAX_SCANS = 100
-WALL_FACTOR = 20.0  # seconds by the clock for each second of the CPU's
+WALL_FACTOR = 20.0  # wall-clock seconds allowed per CPU second
 
 
 def allowed(cpu_s: float, pages: int, scans: int) -> float:
@@ -24,9 +24,9 @@ def allowed(cpu_s: float, pages: int, scans: int) -> float:
 
 
 class _Document:
-    """The document at hand; a process reads one at a time."""
+    """The current document; a process reads one at a time."""
 
-    began = 0.0  # by the clock
+    began = 0.0  # monotonic
     began_cpu = 0.0
     cpu_s = math.inf
     pages = 0
@@ -35,14 +35,14 @@ class _Document:
 
 
 def begin(cpu_s: float, announce: Callable[[int, int], None]) -> None:
-    """Start a document's time; `announce` is called with its pages and page images so far when there are more."""
+    """Start the clock for a document; `announce` is called with its page and page image counts when they grow."""
     _Document.began, _Document.began_cpu = time.monotonic(), time.process_time()
     _Document.cpu_s, _Document.announce = cpu_s, announce
     _Document.pages = _Document.scans = 0
 
 
 def earn(*, pages: int = 0, scans: int = 0) -> None:
-    """Add the time that pages, and page images to be recognised, earn."""
+    """Add the time for pages, and for page images that need OCR."""
     _Document.pages += pages
     _Document.scans += scans
     if _Document.announce is not None:
@@ -50,16 +50,16 @@ def earn(*, pages: int = 0, scans: int = 0) -> None:
 
 
 def used(cpu_s: float, wall_s: float, wall_factor: float = WALL_FACTOR) -> float:
-    """Return what counts against the allowed seconds, of those that the CPU worked and those that passed."""
+    """Return the seconds that count against the limit: the CPU time, or the scaled wall time if that is larger."""
     return max(cpu_s, wall_s / wall_factor)
 
 
 def spent() -> bool:
-    """Return whether it is time to stop."""
+    """Return whether the reader must stop."""
     so_far = used(time.process_time() - _Document.began_cpu, time.monotonic() - _Document.began)
     return so_far > MARGIN * allowed(_Document.cpu_s, _Document.pages, _Document.scans)
 
 
 def seconds() -> str:
-    """Return the allowed time, for people."""
+    """Return the time limit as text for an error message."""
     return f"{allowed(_Document.cpu_s, _Document.pages, _Document.scans):g} s of CPU time"

@@ -1,4 +1,4 @@
-"""XML from strangers: no entities, no external parts, no network, and no deep or huge trees."""
+"""Parses untrusted XML: no entities, no external parts, no network, and no deep or huge trees."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 
 def parsed(source: bytes, *, encoding: str | None = None) -> "_Element | None":
-    """Return the root element, None where nothing can be read; references to entities are dropped.
+    """Return the root element, or None if nothing can be parsed; entity references are dropped.
 
-    `encoding` overrules the declaration.
+    `encoding` overrides the declaration.
     """
-    from lxml import etree  # heavy libraries are for the parser processes alone
+    from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
     parser = etree.XMLParser(
         encoding=encoding,
@@ -30,20 +30,20 @@ def parsed(source: bytes, *, encoding: str | None = None) -> "_Element | None":
 
 
 def tag(element: "_Element") -> str:
-    """Return the local name, '' for what is no element."""
-    name: object = element.tag  # a function, for references to entities
+    """Return the local name; '' for a node that isn't an element."""
+    name: object = element.tag  # a function if the node is an entity reference
     return name.rpartition("}")[2] if isinstance(name, str) else ""
 
 
 def reference(element: "_Element", name: str = "id") -> str:
-    """Return the id by which an element of an Office file refers to another part, '' where it doesn't.
+    """Return the id by which an element of an Office file refers to another part, or ''.
 
-    Transitional and strict files have it in namespaces of their own.
+    Transitional and strict files use different namespaces for it.
     """
     found = (value for attribute, value in element.attrib.items() if str(attribute).endswith(f"relationships}}{name}"))
     return str(next(found, ""))
 
 
 def words(element: "_Element") -> str:
-    """Return all text within, white space as single spaces."""
+    """Return all text in the element, with white space collapsed to single spaces."""
     return " ".join("".join(map(str, element.itertext())).split())

@@ -1,4 +1,4 @@
-"""Word's, PowerPoint's and Outlook's files of old by kreuzberg, of the extra `office`, a Rust library."""
+"""Legacy Word, PowerPoint and Outlook files, read with kreuzberg (the `office` extra)."""
 
 import importlib.util
 import re
@@ -12,25 +12,25 @@ from shared.errors import Rejected
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SECTOR = 512
-_ENCRYPTED = "EncryptedPackage"  # the stream of a file since 2007
-_ENCRYPTED_WORD = re.compile(rb"\xec\xa5.{9}(.)", re.DOTALL)  # its first block, and that block's flags
-_ENCRYPTED_SHOW = re.compile(rb"\xf6\x0f.{4}\x14\0{3}\xdf\xc4\xd1\xf3", re.DOTALL)  # who edits it: a sign of its own
-_ENCRYPTED_BOOK = re.compile(rb"\x09\x08\x10\0.{16}(?:\x86\0\0\0)?\x2f\0", re.DOTALL)  # its second record says how
-_SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # stands before each
+_ENCRYPTED = "EncryptedPackage"  # stream name in an encrypted file of Office 2007 or later
+_ENCRYPTED_WORD = re.compile(rb"\xec\xa5.{9}(.)", re.DOTALL)  # Word: the first block (FIB) and its flags
+_ENCRYPTED_SHOW = re.compile(rb"\xf6\x0f.{4}\x14\0{3}\xdf\xc4\xd1\xf3", re.DOTALL)  # PowerPoint: CurrentUserAtom
+_ENCRYPTED_BOOK = re.compile(rb"\x09\x08\x10\0.{16}(?:\x86\0\0\0)?\x2f\0", re.DOTALL)  # Excel: FilePass record
+_SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # kreuzberg writes it before each slide
 _PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
-_BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # it takes Word's outline level 10, "body text", for a sixth heading
-_ENTITY = re.compile(r"&(?:#\d{1,6}|amp|lt|gt|quot|nbsp);")  # a tab comes as &#9;
+_BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # kreuzberg renders Word's outline level 10, "body text", like this
+_ENTITY = re.compile(r"&(?:#\d{1,6}|amp|lt|gt|quot|nbsp);")  # for example, a tab is &#9;
 _LOCKED = re.compile(r"(?i)encrypt|password|protected")
 
 
 def is_ole(data: bytes, stream: str) -> bool:
-    """Return whether it is a file of Office 97–2003 with a stream of that name."""
+    """Return whether it is an OLE file (Office 97–2003) with a stream of that name."""
     return data.startswith(_OLE) and stream.encode("utf-16-le") in data
 
 
 def is_locked(data: bytes) -> bool:
-    """Return whether it is a file of Office, of any year, that a password locks."""
+    """Return whether it is an Office file, legacy or current, that is protected by a password."""
     if is_ole(data, _ENCRYPTED) or (is_ole(data, "PowerPoint Document") and _ENCRYPTED_SHOW.search(data)):
         return True
     if is_ole(data, "WordDocument"):
@@ -47,10 +47,12 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
     if is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     if importlib.util.find_spec("kreuzberg") is None:
-        raise Rejected(f"{hints.name} is not read without the office extra: make extras", "unsupported")
-    import kreuzberg  # native code that only the parser processes load
+        raise Rejected(
+            f"{hints.name} can't be read without the office extra; install it with: make extras", "unsupported"
+        )
+    import kreuzberg  # native code that only parser processes load
 
-    # No cache: it would keep strangers' texts in a folder of its own. No OCR: that is our own extra.
+    # No cache: it would store users' texts in its own folder. No OCR: Sluice has an extra of its own for that.
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)  # type: ignore[call-arg]  # its stubs lag
     try:
         result = kreuzberg.extract_bytes_sync(data, media_type, config)
@@ -80,7 +82,7 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
 
 
 def _text(markdown: str) -> str:
-    """Return the Markdown without links to pictures inside the file, and without escapes, as other formats' is."""
+    """Return the Markdown without links to embedded pictures and without escapes, like the other formats' Markdown."""
     text = _PICTURE.sub(lambda picture: picture[1] if picture[1] != "image" else "", markdown)
     text = _ENTITY.sub(lambda entity: unescape(entity[0]), _ESCAPED.sub(r"\1", text))
     return cleaned(_BODY_TEXT.sub("", text))

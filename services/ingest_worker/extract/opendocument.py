@@ -1,4 +1,4 @@
-"""OpenDocument: texts and presentations as Markdown."""
+"""Reads OpenDocument texts and presentations as Markdown."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -24,17 +24,17 @@ _PROPERTIES = {
     "date": "modified",
 }
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
-_REPEATED = 1_000  # spaces or columns; more is a trap
+_REPEATED = 1_000  # spaces or columns; a larger count is an attack
 
 
 def holds(data: bytes, kind: str) -> bool:
     """Return whether it is an OpenDocument file of that kind: text, presentation, spreadsheet."""
-    # The standard puts the type first, unpacked, so that it stands at a fixed place.
+    # The standard puts the media type first and uncompressed, so it is at a fixed offset.
     return data[38 : 38 + len(_MIME) + len(kind)] == _MIME + kind.encode() and _CONTENT in names(data)
 
 
 def described(data: bytes, hints: Hints) -> Properties:
-    """Return title, description, language, created and modified, as far as the file says.
+    """Return title, description, language, created and modified, as far as the file has them.
 
     Raises:
         Rejected: code `damaged`, `password` or `too_large`.
@@ -49,9 +49,9 @@ def described(data: bytes, hints: Hints) -> Properties:
 
 
 def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
-    """Return the paragraphs, headings, lists and tables in reading order; notes and boxes after their paragraph.
+    """Return the paragraphs, headings, lists and tables in reading order; notes and text boxes follow their paragraph.
 
-    Slides are pages.
+    Slides become pages.
 
     Raises:
         Rejected: code `damaged`, `password` or `too_large`.
@@ -90,7 +90,7 @@ def _blocks(element: "_Element") -> Iterator[str]:
                 spoken = list(filter(None, _blocks(child)))
                 yield "\n\n".join(["Notes:", *spoken] if spoken else [])
             case "tracked-changes" | "forms" | "annotation" | "page-thumbnail" | "note-citation" | "":
-                continue  # what was deleted, what is filled in, remarks, numbers of notes
+                continue  # deleted text, form fields, comments, note numbers
             case _:
                 yield from _blocks(child)
 
@@ -103,7 +103,7 @@ def _mark(element: "_Element") -> str:
 
 
 def _beside(paragraph: "_Element") -> Iterator[str]:
-    """Yield the blocks of a paragraph's own notes and boxes."""
+    """Yield the blocks of a paragraph's notes and text boxes."""
     for child in paragraph:
         if tag(child) in ("note", "frame", "custom-shape"):
             yield from _blocks(child)
@@ -135,7 +135,7 @@ def _cell(cell: "_Element") -> str:
 
 
 def _line(element: "_Element") -> str:
-    """Return a paragraph's text on one line; the format's own elements stand for white space."""
+    """Return a paragraph's text on one line, with the format's white-space elements as spaces."""
     parts: list[str] = []
     _gather(element, parts)
     return " ".join("".join(parts).split())
@@ -153,5 +153,5 @@ def _gather(element: "_Element", parts: list[str]) -> None:
             case "annotation" | "note" | "frame" | "custom-shape" | "":
                 pass
             case _:
-                _gather(child, parts)  # libxml2 has bounded the depth
+                _gather(child, parts)  # libxml2 limits the depth
         parts.append(child.tail or "")

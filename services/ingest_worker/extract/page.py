@@ -1,4 +1,4 @@
-"""A whole web page in blocks, as Markdown: where there is no main text to look for, or none is found."""
+"""Converts a whole web page to Markdown, for pages whose main text can't be found."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from services.ingest_worker.extract.rows import table
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-_HEAD = 1024  # bytes in which a page says what it is
+_HEAD = 1024  # bytes in which a page declares its encoding
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
 )
-_BREAK = "\v"  # a line's end that is meant; those of the source are white space
+_BREAK = "\v"  # an intended line break; line ends of the source are white space
 _BREAKS = {"br": _BREAK, "td": " | ", "th": " | "}
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
 _BLOCKS = frozenset(
@@ -32,14 +32,14 @@ _INLINE = frozenset({
 
 
 def declared_charset(data: bytes) -> str | None:
-    """Return the encoding that a page names itself."""
+    """Return the encoding that the page declares, or None."""
     match = _META_CHARSET.search(data, 0, 4 * _HEAD) or _XML_ENCODING.match(data, 0, _HEAD)
     return match[1].decode("ascii") if match else None
 
 
 def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
-    """Return the tree, and whether libxml2's own limits cut it off."""
-    from lxml import etree, html  # heavy libraries are for the parser processes alone
+    """Return the tree, and whether libxml2's limits truncated it."""
+    from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
     try:
@@ -50,14 +50,14 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
 
 
 def page_text(tree: "HtmlElement | None") -> str:
-    """Return all text of the page in blocks, as Markdown; what wraps the content only if nothing else is there."""
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else."""
     if tree is None:
         return ""
     return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
 
 
 def flat_text(source: bytes) -> str:
-    """Return the words between the tags of a page that no tree can be made of."""
+    """Return the text between the tags, for a page that can't be parsed into a tree."""
     flat = _Flat(convert_charrefs=True)
     flat.feed(source.decode("utf-8", "replace"))
     flat.close()
@@ -111,11 +111,11 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
 
 
 class _Page:
-    """A page's blocks in Markdown, as its elements open and close."""
+    """Builds a page's Markdown while its elements open and close."""
 
     def __init__(self) -> None:
         self._blocks: list[str] = []
-        self._words: list[str] = []  # of the block at hand
+        self._words: list[str] = []  # of the current block
         self._mark = ""
 
     def add(self, words: str | None) -> None:
@@ -131,7 +131,7 @@ class _Page:
             self._blocks.append("\n\n" + block)
 
     def open(self, tag: str) -> None:
-        # A paragraph that begins a list item is that item.
+        # A paragraph at the start of a list item continues the item.
         item = tag == "li" or (self._mark == "- " and not "".join(self._words).strip())
         self.close()
         heading = len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
@@ -152,7 +152,7 @@ class _Page:
 
 
 def _rows(element: "HtmlElement") -> list[list[str]]:
-    """Return a table's cells, [] where it lays out a page: blocks or tables are in its cells, or each row is one."""
+    """Return a table's cells; [] for a layout table, which has blocks or tables in its cells, or one cell per row."""
     if next(element.iterfind(".//table"), None) is not None or any(map(_BLOCKS.__contains__, _tags(element))):
         return []
     rows = [

@@ -1,23 +1,23 @@
-"""Files within a file: mails' attachments, archives' members."""
+"""Extracts the files within a file: attachments of mails, members of archives."""
 
 from collections.abc import Iterable
 
 from services.ingest_worker.extract.format import Hints
 from shared.errors import Rejected
 
-_DEPTH = 3  # a mail in a mail in an archive
+_DEPTH = 3  # for example, a mail in a mail in an archive
 
 
-def told(parts: Iterable[tuple[str, bytes]], hints: Hints) -> tuple[list[str], list[str]]:
-    """Return the text of each part that can be read, its name as a heading, and a sentence for each other one.
+def part_texts(parts: Iterable[tuple[str, bytes]], hints: Hints) -> tuple[list[str], list[str]]:
+    """Return the text of each readable part, with its name as a heading, and an error sentence for each other part.
 
     Raises:
         Rejected: code `too_large`, when containers are nested too deeply.
     """
-    from services.ingest_worker.extract import extract  # it knows all formats, this one's too
+    from services.ingest_worker.extract import extract  # imported here, because it imports all formats
 
     if hints.depth >= _DEPTH:
-        raise Rejected(f"{hints.name} is nested in more than {_DEPTH} files", "too_large")
+        raise Rejected(f"{hints.name} is nested more than {_DEPTH} files deep", "too_large")
     texts: list[str] = []
     unread: list[str] = []
     for name, data in parts:
@@ -33,7 +33,7 @@ def told(parts: Iterable[tuple[str, bytes]], hints: Hints) -> tuple[list[str], l
 
 
 def note(unread: Iterable[str]) -> str | None:
-    """Return what could not be read, for people, None when all was."""
+    """Return a note with the first five sentences about unread parts; None if there are none."""
     sentences = list(unread)
     more = f"; and {len(sentences) - 5} more" if len(sentences) > 5 else ""
     return "; ".join(sentences[:5]) + more if sentences else None

@@ -1,4 +1,4 @@
-"""Rows of tables as text in which each row says what its values are, so that a chunk of them needs no other."""
+"""Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,26 +12,26 @@ _FIGURES = re.compile(r"[\d\s.,:/%$€£+()-]*")
 
 
 class Covered(str):
-    """The value of a merged cell, in a further cell that it covers."""
+    """The value of a merged cell, repeated in another cell that it covers."""
 
     __slots__ = ()
 
 
-def told(rows: Iterable[Sequence[str]]) -> str:
-    """Return a paragraph per row: `header: value; header: value`, or its values alone where there is no header.
+def labelled(rows: Iterable[Sequence[str]]) -> str:
+    """Return a paragraph per row: `header: value; header: value`, or only the values where there is no header.
 
-    The header is the first row of two or more names, none of them twice, or two rows of which the upper one groups the
-    names below; after blank rows a row of names above one with figures is the next table's. What is above a header
-    stands as it is; blank cells and rows are left out.
+    The header is the first row of two or more distinct names, or two rows of which the upper one groups the names
+    below. After blank rows, a row of names above a row with figures is the header of a new table. Rows above a header
+    are kept as they are; blank cells and rows are left out.
     """
-    return "\n\n".join(_told([_spaced(cell) for cell in row] for row in rows))
+    return "\n\n".join(_labelled([_spaced(cell) for cell in row] for row in rows))
 
 
 def _spaced(cell: str) -> str:
     return cell if isinstance(cell, Covered) else " ".join(cell.split())
 
 
-def _told(rows: Iterable[list[str]]) -> Iterator[str]:
+def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     header: list[str] | None = None
     seen = 0
     gap = False
@@ -46,7 +46,7 @@ def _told(rows: Iterable[list[str]]) -> Iterator[str]:
         gap = False
         if header is None:
             seen += 1
-            # A table without a header in its first rows has none.
+            # A header is only looked for in the first rows.
             if seen <= _HEADER_ROWS:
                 header = _of_two_rows(cells, following)
                 if header:
@@ -56,7 +56,7 @@ def _told(rows: Iterable[list[str]]) -> Iterator[str]:
                 header = cells if _names(filled) else None
             yield " | ".join(filled)
             continue
-        # Hundreds of columns are a matrix; their names would be most of the text.
+        # Hundreds of columns are a matrix, and their names would dominate the text.
         names = header if len(filled) <= _COLUMNS else []
         named = ((names[at] if at < len(names) else "", cell) for at, cell in enumerate(cells) if cell)
         yield "; ".join(
@@ -69,7 +69,7 @@ def _own(cells: Iterable[str]) -> list[str]:
 
 
 def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
-    """Return the names of a header whose upper row groups those of the lower one, None where they aren't that."""
+    """Return the joined names of a two-row header, whose upper row groups the names of the lower; None if it isn't."""
     below = _own(following)
     if len(below) < 2 or any(map(_FIGURES.fullmatch, below)):
         return None
@@ -79,13 +79,13 @@ def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | 
     if not any(isinstance(cell, Covered) for cell in cells):
         if len(set(below)) == len(below):
             return None
-        # Names that come again are told apart by the group above them or to the left, up to the next one.
+        # A group extends to the right up to the next one, so that it distinguishes repeated names.
         for at in range(1, width):
             if not groups[at] and under[at] and under[at - 1]:
                 groups[at] = groups[at - 1]
         if groups == above:
             return None
-    if len(set(filter(None, groups))) < 2:  # a title
+    if len(set(filter(None, groups))) < 2:  # the upper row is the table's title
         return None
     names = [" ".join(dict.fromkeys(filter(None, both))) for both in zip(groups, under, strict=True)]
     filled = list(filter(None, names))
@@ -93,7 +93,7 @@ def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | 
 
 
 def _pairs(rows: Iterable[list[str]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each row with the next one."""
+    """Yield each row with the row after it, [] after the last."""
     ahead, following = tee(rows)
     next(following, None)
     return zip_longest(ahead, following, fillvalue=[])
@@ -103,7 +103,7 @@ def _names(filled: Sequence[str]) -> bool:
     if len(filled) < 2 or len(set(filled)) < len(filled):
         return False
     figures = [cell for cell in filled if _FIGURES.fullmatch(cell)]
-    # A few of many are an index; all but the first may be years, each the same step from the last.
+    # A header may have a few figures (an index), or a name and then only years at equal steps.
     return len(figures) <= len(filled) // 8 or (len(figures) == len(filled) - 1 > 1 and _years(figures))
 
 
@@ -114,7 +114,7 @@ def _years(figures: Sequence[str]) -> bool:
 
 
 def number(value: float) -> str:
-    """Return a number as it was meant, without digits that only its binary form has: 0.3, not 0.30000000000000004."""
+    """Return a number as text without binary rounding errors: 0.3, not 0.30000000000000004."""
     if value.is_integer() and abs(value) < _WHOLE:
         return str(int(value))
     exact, meant = repr(value), f"{value:.15g}"
@@ -122,7 +122,7 @@ def number(value: float) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table of the rows, the first one its header; '' where there is nothing in it."""
+    """Return a Markdown table with the first row as its header; '' if all cells are blank."""
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
     width = max(map(len, cells), default=0)
     lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in cells if any(row)]

@@ -1,4 +1,4 @@
-"""Spreadsheets of every make by calamine, a Rust library: a section per sheet, rows that keep their headers."""
+"""Reads spreadsheets of all formats with calamine: a section per sheet, each value with its header."""
 
 import datetime as dt
 import io
@@ -11,26 +11,26 @@ from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.parts import note
-from services.ingest_worker.extract.rows import Covered, number, told
+from services.ingest_worker.extract.rows import Covered, labelled, number
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet
 
-_TOLD_AGAIN = 60  # characters; more is a text, not a name
+_REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 
 
 def read_as(
     document_type: str, data: bytes, hints: Hints, says: Properties, drawn: Mapping[str, str] | None = None
 ) -> Extraction:
-    """Return a heading per sheet and a paragraph per row, then what is drawn on the sheet of that name.
+    """Return a heading per sheet and a paragraph per row, then the sheet's entry in `drawn`, its drawings.
 
-    `says` is what is known of the document already.
+    `says` are the document's properties.
 
     Raises:
         Rejected: code `password` or `damaged`.
     """
-    import python_calamine as calamine  # native code that only the parser processes load
+    import python_calamine as calamine  # native code that only parser processes load
 
     texts: list[str] = []
     unread: list[str] = []
@@ -39,8 +39,8 @@ def read_as(
         for name in book.sheet_names:
             beside = (drawn or {}).get(name, "")
             try:
-                rows = told(_rows(book.get_sheet_by_name(name)))
-            except (calamine.CalamineError, OSError, ValueError):  # a chart, or a broken one
+                rows = labelled(_rows(book.get_sheet_by_name(name)))
+            except (calamine.CalamineError, OSError, ValueError):  # a chart sheet, or a damaged sheet
                 rows = ""
                 unread += [] if beside else [f"the sheet {name} could not be read"]
             if rows or beside:
@@ -58,21 +58,21 @@ def read_as(
 
 
 def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
-    """Yield the rows; what a merged cell holds is told in each cell of the row, or of the column, that it covers."""
+    """Yield the rows, with the value of a merged cell repeated in each cell of the row or column that it covers."""
     merged: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    left = sheet.start[1] if sheet.start else 0  # rows come from the sheet's first one, columns from the first in use
+    left = sheet.start[1] if sheet.start else 0  # calamine yields all rows, but columns only from the first used one
     for (first, begin), (last, end) in sheet.merged_cell_ranges or ():
         if (first == last) != (begin == end) and begin >= left:
             merged[first].append((last, begin - left, end - left))
-    down: dict[int, tuple[int, str]] = {}  # by column: the last row that is covered, and by what
+    down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value
     for at, row in enumerate(sheet.iter_rows()):
         cells = list(map(_shown, row))
         own = sum(map(bool, cells))
         for last, begin, end in merged.get(at, ()):
             value = cells[begin] if begin < len(cells) else ""
-            if last > at and len(value) <= _TOLD_AGAIN:
+            if last > at and len(value) <= _REPEATED:
                 down[begin] = (last, value)
-            elif own > 1 and len(value) <= _TOLD_AGAIN:  # a line alone in its row is no name of columns
+            elif own > 1 and len(value) <= _REPEATED:  # a value alone in its row is not a name of columns
                 for column in range(begin + 1, min(end + 1, len(cells))):
                     cells[column] = cells[column] or Covered(value)
         for column, (last, value) in list(down.items()) if own else ():
@@ -86,7 +86,7 @@ def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, float):  # spreadsheets know no other numbers
+    if isinstance(value, float):  # the only type of number in spreadsheets
         return number(value)
     if isinstance(value, dt.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")

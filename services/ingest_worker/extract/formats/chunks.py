@@ -23,10 +23,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     try:
         found = prepared_chunks(_listed(msgspec.json.decode(data)), cleaned)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Rejected(f"{hints.name} is no JSON: {error}", "damaged") from None
+        raise Rejected(f"{hints.name} is not valid JSON: {error}", "damaged") from None
     if not found.chunks:
         code = "invalid_chunks" if found.skipped else "empty"
-        raise Rejected(f"{hints.name} gives no chunk: {found.note or 'there are none in it'}", code)
+        raise Rejected(f"{hints.name} has no chunk to index: {found.note or 'its list is empty'}", code)
     return Extraction(
         text=ready_text(found.chunks),
         document_type="chunks",

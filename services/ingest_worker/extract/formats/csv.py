@@ -1,11 +1,11 @@
-"""CSV and TSV: rows that keep their headers."""
+"""Reads CSV and TSV: a paragraph per row, each value with its header."""
 
 import csv
 import io
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.rows import told
+from services.ingest_worker.extract.rows import labelled
 
 _SAMPLE = 16 * 1024  # characters
 _DELIMITERS = ",;\t|"
@@ -15,15 +15,15 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return a paragraph per row, each value under its header.
 
     Raises:
-        Rejected: code `unsupported`, when it is no text.
+        Rejected: code `unsupported`: the file is not text.
     """
     text = decoded(data, hints).replace("\0", "")
-    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # of the process: others read CSV, too
-    # The most frequent one of the first line; csv.Sniffer takes letters for delimiters, and squares of time.
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # per process, so it is never lowered
+    # The most frequent one in the first line. csv.Sniffer may choose a letter, and takes quadratic time.
     first = text.lstrip()[:_SAMPLE].partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
     try:
-        rows = told(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        rows = labelled(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         rows = text
     return Extraction(text=cleaned(rows), document_type="csv")

@@ -14,7 +14,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
-from services.ingest_worker.extract.parts import told
+from services.ingest_worker.extract.parts import part_texts
 from services.ingest_worker.extract.rows import table
 from services.ingest_worker.extract.symbols import shown
 from shared.errors import Rejected
@@ -187,7 +187,7 @@ class _Document:
     def _other(self, element: "_Element") -> Iterator[MarkdownBlock]:
         """Yield a document of another format that stands in this one."""
         source = self._part(_value(element, "id"))
-        texts, _ = told([("", source)] if source else [], self._hints)
+        texts, _ = part_texts([("", source)] if source else [], self._hints)
         yield from map(MarkdownBlock, texts)
 
     def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:

@@ -1,4 +1,4 @@
-"""Mail: the message, then its attachments, as sections."""
+"""Reads mails: the message, then its attachments, as sections."""
 
 import re
 from email import policy
@@ -8,7 +8,7 @@ from email.parser import BytesParser
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import page_text, tree_of
-from services.ingest_worker.extract.parts import note, told
+from services.ingest_worker.extract.parts import note, part_texts
 from shared.errors import Rejected
 
 _HEADERS = ("From", "To", "Cc", "Date")
@@ -22,12 +22,12 @@ _SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-sig
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return sender, receivers, date and the message, then each attachment under its name; the subject is the title.
+    """Return sender, recipients, date and message, then each attachment under its name; the subject is the title.
 
     Raises:
-        Rejected: code `too_large`, when mails are nested too deeply; `unsupported`, when it is no mail.
+        Rejected: code `too_large`: mails are nested too deeply; `unsupported`: the file is not a mail.
     """
-    if b"\0" in data[:_HEAD]:  # written as a text of two bytes a character
+    if b"\0" in data[:_HEAD]:  # UTF-16
         data = decoded(data, hints).encode("utf-8", "replace")
     message = BytesParser(EmailMessage, policy=policy.default).parsebytes(data)
     heads = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
@@ -37,7 +37,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         for number, part in enumerate(message.iter_attachments(), start=1)
         if part.get_content_type() not in _SIGNATURES
     ]
-    texts, unread = told(attached, hints) if attached else ([], [])
+    texts, unread = part_texts(attached, hints) if attached else ([], [])
     return Extraction(
         text=cleaned("\n\n".join(["\n".join(heads), _body(body, hints), *texts])),
         document_type="eml",
@@ -66,7 +66,7 @@ def _body(part: MIMEPart | None, hints: Hints) -> str:
         return ""
     data = _bytes(part)
     try:
-        # Without a word on its charset, or a wrong one, it is whatever it looks like.
+        # Without a charset, or with a wrong one, the encoding is guessed.
         text = decoded(data, hints, declared=part.get_content_charset())
     except Rejected:
         text = data.decode("utf-8", "replace")

@@ -28,7 +28,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         path = "" if root is None else root.get("full-path", "")
         package = parsed(part(archive, path, hints)) if path else None
         if package is None:
-            raise Rejected(f"{hints.name} is damaged: the book's table of its parts can't be read", "damaged")
+            raise Rejected(f"{hints.name} is damaged: its package document can't be read", "damaged")
         files = {item.get("id"): item.get("href", "") for item in package.iterfind("{*}manifest/{*}item")}
         locked = _locked(archive, hints)
         chapters, unread = [], []
@@ -36,7 +36,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             href = unquote(files.get(item.get("idref"), "").partition("#")[0])
             chapter = normpath(join(dirname(path), href))
             if chapter in locked:
-                raise Rejected(f"{hints.name} is locked: only its publisher's readers may open it", "password")
+                raise Rejected(f"{hints.name} is encrypted by its publisher (DRM)", "password")
             try:
                 chapters.append(_chapter(part(archive, chapter, hints)))
             except Rejected as error:

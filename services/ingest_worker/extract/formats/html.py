@@ -55,7 +55,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         created=one_line(created, 35),
         modified=one_line(modified, 35),
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
-        note="its elements are nested too deeply; the text is without structure" if cut else None,
+        note="its elements are nested too deeply, so the text has no structure" if cut else None,
         links=links,
         robots=robots,
     )

@@ -19,7 +19,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `empty` without words or without the extra, `damaged`, or `too_large`.
     """
     if not ocr.installed():
-        raise Rejected(f"{hints.name} holds no text, 1 image, {ocr.INSTALL}", "empty")
+        raise Rejected(f"{hints.name} holds no text, only 1 image, {ocr.INSTALL}", "empty")
     import numpy as np  # for the parser processes alone
     from PIL import Image, ImageOps, ImageSequence
 
@@ -28,7 +28,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             if image.width * image.height > ocr.PIXELS:
                 size = f"{image.width} × {image.height} pixels"
-                raise Rejected(f"{hints.name} has {size}, at most {ocr.PIXELS} in all are read", "too_large")
+                raise Rejected(
+                    f"{hints.name} has {size}, more than the {ocr.PIXELS} pixels that can be read", "too_large"
+                )
             frames = min(getattr(image, "n_frames", 1), _FRAMES) if image.format == "TIFF" else 1
             ocr.begin(frames)
             pages: list[str] = []
@@ -41,14 +43,14 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if not any(pages):
         if len(pages) < frames:
             raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
-        raise Rejected(f"{hints.name} holds no readable text, {frames} image{'s' if frames > 1 else ''}", "empty")
+        raise Rejected(f"{hints.name} holds no readable text in its {frames} image{'s' if frames > 1 else ''}", "empty")
     text, starts = laid_out(pages)
     left = frames - len(pages)
     return Extraction(
         text=text,
         document_type="image",
         pages=starts,
-        note=f"{left} of {frames} images could not be read in {limits.seconds()}" if left else None,
+        note=f"{left} of {frames} images could not be read within {limits.seconds()}" if left else None,
     )
 
 

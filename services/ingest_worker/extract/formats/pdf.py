@@ -75,17 +75,17 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is damaged: none of its {len(pages)} pages can be read", "damaged")
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
         advice = "" if ocr.installed() else f", {ocr.INSTALL}"
-        raise Rejected(f"{hints.name} holds no text, {images}{advice}", "empty")
+        raise Rejected(f"{hints.name} holds no text, only {images}{advice}", "empty")
     text, starts = laid_out(_with_headings([page or "" for page in texts], found.outline))
     notes = []
     if unread := texts.count(None) - found.late:
         notes.append(f"{unread} of {len(texts)} pages could not be read")
     if found.late:
-        notes.append(f"the last {found.late} of {len(texts)} pages were not read in {limits.seconds()}")
+        notes.append(f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}")
     if found.images and not ocr.installed():
         notes.append(f"{found.images} of {len(texts)} pages are images, {ocr.INSTALL}")
     elif found.unseen:
-        notes.append(f"{found.unseen} of {found.images} page images could not be read in {limits.seconds()}")
+        notes.append(f"{found.unseen} of {found.images} page images could not be read within {limits.seconds()}")
     return Extraction(
         text=text,
         document_type="pdf",

@@ -8,9 +8,9 @@ from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # characters, but nothing to retrieve
 _KINDS = {
-    "an image of the HEIF kind": re.compile(rb"....ftyp(?:hei|hev|mif1|msf1|avi[fs])", re.DOTALL),
-    "a film or a recording": re.compile(rb"....ftyp|ID3|OggS|fLaC|\x1aE\xdf\xa3|RIFF....(?:WAVE|AVI )", re.DOTALL),
-    "an archive that is no ZIP": re.compile(rb"\x1f\x8b\x08|7z\xbc\xaf|Rar!\x1a|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd"),
+    "a HEIF image": re.compile(rb"....ftyp(?:hei|hev|mif1|msf1|avi[fs])", re.DOTALL),
+    "a video or audio file": re.compile(rb"....ftyp|ID3|OggS|fLaC|\x1aE\xdf\xa3|RIFF....(?:WAVE|AVI )", re.DOTALL),
+    "an archive other than ZIP": re.compile(rb"\x1f\x8b\x08|7z\xbc\xaf|Rar!\x1a|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd"),
     "a database": re.compile(rb"SQLite format 3\0|\0\x01\0\0Standard (?:Jet|ACE) DB"),
 }
 _HEAD = 16 * 1024  # characters in which a text names itself
@@ -30,10 +30,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`, when it is no text.
     """
     if data.startswith(_MARKUP_FOR_MACHINES):
-        raise Rejected(f"{hints.name} is neither plain text nor in a format that can be read", "unsupported")
+        raise Rejected(f"{hints.name} is neither plain text nor in a supported format", "unsupported")
     for kind, sign in _KINDS.items():
         if sign.match(data):
-            raise Rejected(f"{hints.name} is {kind}, which is not read", "unsupported")
+            raise Rejected(f"{hints.name} is {kind}, which is not supported", "unsupported")
     text = cleaned(decoded(data, hints))
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
     return Extraction(text=text, document_type="txt", title=one_line(named["title"]) if named else None)

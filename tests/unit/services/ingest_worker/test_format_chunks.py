@@ -43,11 +43,15 @@ def test_other_json_is_no_file_of_chunks(data: bytes) -> None:
         (
             body_of([{}, 5]),
             "invalid_chunks",
-            "lines.json gives no chunk: 2 of 2 chunks were left out: chunk 0: text is",
+            "lines.json has no chunk to index: 2 of 2 chunks were left out: chunk 0: text is",
         ),
-        (body_of([{"text": "a", "is_active": False}]), "empty", "lines.json gives no chunk: 1 of 1 chunks are not act"),
-        (body_of([]), "empty", "lines.json gives no chunk: there are none in it"),
-        (b'{"sluiceChunks": [', "damaged", "lines.json is no JSON: "),
+        (
+            body_of([{"text": "a", "is_active": False}]),
+            "empty",
+            "lines.json has no chunk to index: 1 of 1 chunks are not act",
+        ),
+        (body_of([]), "empty", "lines.json has no chunk to index: its list is empty"),
+        (b'{"sluiceChunks": [', "damaged", "lines.json is not valid JSON: "),
     ],
 )
 def test_without_a_chunk_it_is_refused(data: bytes, code: str, sentence: str) -> None:

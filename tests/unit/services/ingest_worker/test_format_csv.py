@@ -3,7 +3,7 @@ import csv
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
-from services.ingest_worker.extract.rows import told
+from services.ingest_worker.extract.rows import labelled
 
 
 def _text(data: str, filename: str = "a.csv") -> str:
@@ -39,26 +39,29 @@ def test_others_in_the_process_may_read_values_as_long_as_before() -> None:
 
 def test_titles_above_the_header_stand_as_they_are_and_figures_are_no_header() -> None:
     assert (
-        told([["Ducks"], ["", ""], ["Year", "Count"], ["2024", "7"]]) == "Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
+        labelled([["Ducks"], ["", ""], ["Year", "Count"], ["2024", "7"]])
+        == "Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
     )
-    assert told([["1", "2"], ["3", "4"]]) == "1 | 2\n\n3 | 4"
-    assert told([["a", "a"], ["b", "b"]]) == "a | a\n\nb | b"
-    assert told([["lone"], ["words"]]) == "lone\n\nwords"
+    assert labelled([["1", "2"], ["3", "4"]]) == "1 | 2\n\n3 | 4"
+    assert labelled([["a", "a"], ["b", "b"]]) == "a | a\n\nb | b"
+    assert labelled([["lone"], ["words"]]) == "lone\n\nwords"
 
 
 def test_years_are_names_and_a_second_table_has_a_header_of_its_own() -> None:
-    assert told([["Port", "2019", "2020"], ["Hull", "3", "4"]]) == "Port | 2019 | 2020\n\nPort: Hull; 2019: 3; 2020: 4"
+    assert (
+        labelled([["Port", "2019", "2020"], ["Hull", "3", "4"]]) == "Port | 2019 | 2020\n\nPort: Hull; 2019: 3; 2020: 4"
+    )
     tables = [["Name", "Age"], ["Ann", "31"], [], ["Rope", "Price"], ["Hemp", "3.5"]]
-    assert told(tables).split("\n\n")[2:] == ["Rope | Price", "Rope: Hemp; Price: 3.5"]
+    assert labelled(tables).split("\n\n")[2:] == ["Rope | Price", "Rope: Hemp; Price: 3.5"]
     people = [["Name", "Town"], ["Ann", "Bath"], [], ["Bob", "York"], ["Cy", "Hull"]]
-    assert told(people).split("\n\n")[2:] == ["Name: Bob; Town: York", "Name: Cy; Town: Hull"]
+    assert labelled(people).split("\n\n")[2:] == ["Name: Bob; Town: York", "Name: Cy; Town: Hull"]
 
 
 def test_the_names_of_hundreds_of_columns_are_told_once() -> None:
     columns = [str(number) for number in range(2, 300)]
     wide = [["c" + column for column in columns], columns]
 
-    assert told(wide).split("\n\n")[1] == "; ".join(columns)
+    assert labelled(wide).split("\n\n")[1] == "; ".join(columns)
 
 
 def test_names_that_come_again_are_told_apart_by_the_row_of_groups_above_them() -> None:

@@ -15,7 +15,9 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 def test_without_the_extra_it_says_how_to_get_it(stream: str, filename: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
-    with pytest.raises(Rejected, match=rf"^{filename} is not read without the office extra: make extras$") as caught:
+    with pytest.raises(
+        Rejected, match=rf"^{filename} can't be read without the office extra; install it with: make extras$"
+    ) as caught:
         extract(_OLE + stream.encode("utf-16-le"), Hints(filename=filename))
 
     assert caught.value.code == "unsupported"

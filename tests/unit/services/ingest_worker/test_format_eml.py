@@ -70,7 +70,7 @@ def test_attachments_are_sections_and_what_cannot_be_read_is_said() -> None:
 
     assert "\n\n# tide.pdf\n\nHigh tide." in read.text
     assert read.text.count("It rose.") == 2
-    assert read.note == "a.bin is neither text nor in a format that can be read"
+    assert read.note == "a.bin is neither text nor in a supported format"
 
 
 def test_mails_in_mails_end_somewhere() -> None:
@@ -84,7 +84,7 @@ def test_mails_in_mails_end_somewhere() -> None:
 
     assert read.text.count("It rose.") == 3
     assert read.note is not None
-    assert "is nested in more than 3 files" in read.note
+    assert "is nested more than 3 files deep" in read.note
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_a_book_whose_text_is_encrypted_is_locked_and_one_whose_fonts_are_is_not
     says = '<encryption><CipherReference URI="OEBPS/{}"/></encryption>'
 
     assert _read(an_epub("<p>It rose.</p>", encryption=says.format("font.otf"))).text == "It rose."
-    with pytest.raises(Rejected, match=r"^book\.epub is locked: ") as caught:
+    with pytest.raises(Rejected, match=r"^book\.epub is encrypted by its publisher") as caught:
         _read(an_epub("<p>It rose.</p>", encryption=says.format("text/c%200.xhtml")))
 
     assert caught.value.code == "password"

@@ -91,7 +91,7 @@ def test_a_page_nested_too_deeply_for_a_tree_keeps_its_words_and_says_so() -> No
     read = _read("<html><body><p>Shallow &amp; wide.</p><script>x()</script>" + "<div>" * 5000 + "deep <b>down</b>")
 
     assert read.text == "Shallow & wide. deep down"
-    assert read.note == "its elements are nested too deeply; the text is without structure"
+    assert read.note == "its elements are nested too deeply, so the text has no structure"
 
 
 @pytest.mark.parametrize("page", ["<html></html>", "<html><body><script>x()</script></body></html>", "<!-- -->"])

@@ -80,7 +80,7 @@ def test_an_empty_password_locks_nothing() -> None:
 
 @pytest.mark.parametrize(("pages", "images"), [(1, "1 page image"), (12, "12 page images")])
 def test_a_scan_is_refused_with_the_number_of_its_pages(pages: int, images: str) -> None:
-    with pytest.raises(Rejected, match=rf"^report\.pdf holds no text, {images}$") as caught:
+    with pytest.raises(Rejected, match=rf"^report\.pdf holds no text, only {images}$") as caught:
         _read(a_pdf(*[""] * pages))
 
     assert caught.value.code == "empty"
@@ -156,7 +156,7 @@ def test_when_time_is_up_the_pages_so_far_are_kept() -> None:
 
     assert (read.text, read.note) == (
         "One.\n\nTwo.\n\nThree.",
-        "the last 2 of 5 pages were not read in 4 s of CPU time",
+        "the last 2 of 5 pages were not read within 4 s of CPU time",
     )
 
 
@@ -223,7 +223,10 @@ def test_a_scan_with_a_stamp_is_an_image(monkeypatch: pytest.MonkeyPatch) -> Non
 
     read = _read(stamped.getvalue())
 
-    assert (read.text, read.note) == ("Exhibit 17", "1 of 1 pages are images, install the ocr extra: make extras")
+    assert (read.text, read.note) == (
+        "Exhibit 17",
+        "1 of 1 pages are images, readable with the ocr extra: make extras",
+    )
 
 
 def test_without_the_extra_page_images_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +240,8 @@ def test_without_the_extra_page_images_are_said(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
     with pytest.raises(
-        Rejected, match=r"^report\.pdf holds no text, 1 page image, install the ocr extra: make extras$"
+        Rejected,
+        match=r"^report\.pdf holds no text, only 1 page image, readable with the ocr extra: make extras$",
     ):
         _read(scan.getvalue())
-    assert _read(both.getvalue()).note == "1 of 2 pages are images, install the ocr extra: make extras"
+    assert _read(both.getvalue()).note == "1 of 2 pages are images, readable with the ocr extra: make extras"
