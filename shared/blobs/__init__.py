@@ -1,64 +1,68 @@
-"""Port: large bodies, by content. Named tenant/documentId/sha256, shared by no two documents."""
+"""Port: the store for large bodies. A blob is named tenant/documentId/sha256; documents never share one."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from shared.contracts import BlobRef
 
-CLAIM_CHECK_BYTES = 256 * 1024  # larger than this travels by reference
+CLAIM_CHECK_BYTES = 256 * 1024  # a larger body is stored as a blob; the log carries a reference
 
 
 class StoredBlob(NamedTuple):
-    """A blob as it was put at one time; putting it again makes another one of the same name."""
+    """One put of a blob; putting the same blob again gives another `put`."""
 
     tenant: str
     document_id: str
     sha256: str
     size: int  # bytes
-    put: str  # tells this put from every other one of the same blob
+    put: str  # identifies this put among all puts of the same blob
 
 
 class Blobs(Protocol):
-    """What the doors and the workers need of a blob store."""
+    """The blob store, as doors and workers use it."""
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once `data` is on disk; an existing blob gets a new age.
+        """Return the reference once `data` is stored durably; an existing blob's age starts again.
 
         Raises:
-            Unavailable: the store can't take it now (full disk, permission, network).
+            Unavailable: the store can't accept it now (full disk, permission, network).
         """
         ...
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, checked against the name.
+        """Return the bytes, verified against the hash in the name.
 
         Raises:
             Rejected: code `blob_missing` or `blob_altered`.
-            Unavailable: the store is away.
+            Unavailable: the store can't be reached.
         """
         ...
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Return how many blobs of the document went: one, or all of them with `sha256` None."""
+        """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
         ...
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Return how many of the document's blobs went: those not in `keep` (sha256) and older than given."""
+        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
         ...
 
 
 @runtime_checkable
 class BlobInventory(Protocol):
-    """What the collector needs of a blob store."""
+    """The blob store, as the garbage collector uses it."""
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
         """Return the bytes. See `Blobs`."""
         ...
 
     def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs, some at a time, in no particular order. Raises Unavailable."""
+        """Yield all blobs in batches, in no particular order. Raises Unavailable."""
         ...
 
     async def remove(self, blob: StoredBlob) -> bool:
-        """Return whether the blob went: it stays where it was put again since `blob` was listed. Raises Unavailable."""
+        """Delete the blob unless it was put again since `blob` was listed; return whether it was deleted.
+
+        Raises:
+            Unavailable: the store can't be reached.
+        """
         ...

@@ -1,8 +1,8 @@
-"""Bodies in a folder: tenant/documentId/sha256.
+"""The blob store in a folder: tenant/documentId/sha256.
 
-A name appears only when its bytes are on disk: they are written under .incoming~, synced, renamed, and the folders
-are synced. Whoever changes a document's folder holds a lock, so that a blob put again just now isn't collected for the
-age it had before. The locks are files of their own, because NFS locks no folder.
+A name appears only when its bytes are on disk: they are written under .incoming~, synced and renamed, then the folders
+are synced. Every change to a document's folder holds a lock, so that a blob that was just put again isn't collected
+because of its former age. The locks are separate files, because NFS can't lock folders.
 """
 
 import asyncio
@@ -30,34 +30,34 @@ class FileBlobs:
     """The blob store of `file:`; several processes may share the folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder; it is made at the first put."""
+        """Take the folder, which is created at the first put."""
         self._folder = folder
         self._swept = False
-        self._lasting: set[Path] = set()  # tenants' folders whose entries are on the disk
+        self._lasting: set[Path] = set()  # tenants' folders whose directory entries have been synced
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once `data` is on disk; an existing blob gets a new age, a damaged one new bytes.
+        """Return the reference once `data` is on disk; renews the age of an existing blob, and repairs a damaged one.
 
         Raises:
-            Rejected: tenant or document id can't be a name.
-            Unavailable: the disk is full, the folder isn't ours …; nothing is left under the blob's name.
+            Rejected: the tenant or document id is not a valid name.
+            Unavailable: the disk is full, the folder isn't writable …; nothing is left under the blob's name.
         """
         return await asyncio.to_thread(self._put, self._document(tenant, document_id), data)
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, checked against their name.
+        """Return the bytes, verified against the hash in the name.
 
         Raises:
-            Rejected: code `blob_missing` or `blob_altered`; or a part can't be a name.
+            Rejected: code `blob_missing` or `blob_altered`; or a part of the name is not valid.
             Unavailable: the disk can't be read.
         """
         return await asyncio.to_thread(self._get, self._document(tenant, document_id) / blob_name(ref.sha256), ref)
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Return how many blobs of the document went: one, or all of them with `sha256` None.
+        """Delete one blob of the document, or all with `sha256` None; return how many were deleted.
 
         Raises:
-            Rejected: a part can't be a name.
+            Rejected: a part of the name is not valid.
             Unavailable: the disk can't be written.
         """
         gone = None if sha256 is None else blob_name(sha256)
@@ -66,10 +66,10 @@ class FileBlobs:
         )
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Return how many of the document's blobs went: those not in `keep` (sha256) and older than given.
+        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many.
 
         Raises:
-            Rejected: tenant or document id can't be a name.
+            Rejected: the tenant or document id is not a valid name.
             Unavailable: the disk can't be written.
         """
         limit = time.time() - older_than_s
@@ -90,7 +90,7 @@ class FileBlobs:
                 yield found
 
     async def remove(self, blob: StoredBlob) -> bool:
-        """Return whether the blob went; one that was put again since it was listed stays.
+        """Delete the blob unless it was put again since it was listed; return whether it was deleted.
 
         Raises:
             Unavailable: the disk can't be written.
@@ -103,7 +103,7 @@ class FileBlobs:
         return bool(removed)
 
     async def sweep(self, older_than_s: float = _ABANDONED_S) -> int:
-        """Return how many half-written files of dead processes went. The first put does it too.
+        """Delete half-written files of dead processes and return how many. The first put does it, too.
 
         Raises:
             Unavailable: the disk can't be written.
@@ -117,7 +117,7 @@ class FileBlobs:
 
     def _stored(self, document: Path) -> list[StoredBlob]:
         found = []
-        with self._failures_named(), suppress(FileNotFoundError):  # a document's folder goes with its last blob
+        with self._failures_named(), suppress(FileNotFoundError):  # a document's folder is deleted with its last blob
             for path in document.iterdir():
                 status = path.stat()
                 put = _put_of(status)
@@ -146,7 +146,7 @@ class FileBlobs:
                 raise Rejected(f"the blob {self._shown(path)} is missing", "blob_missing") from None
         if hashlib.sha256(data).hexdigest() != ref.sha256:
             raise Rejected(
-                f"the blob {self._shown(path)} was altered: its {len(data)} bytes aren't the {ref.size} that were put",
+                f"the blob {self._shown(path)} was altered: its {len(data)} bytes aren't the {ref.size} bytes stored",
                 "blob_altered",
             )
         return data
@@ -169,8 +169,8 @@ class FileBlobs:
             with self._lock(target.parent):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporary.rename(target)
-                # A folder's own entry is in its parent, up to the one that the operator made. A document's goes with
-                # its last blob; a tenant's stays, so it is enough to bring it to the disk once.
+                # A folder's directory entry is in its parent, so parents are synced, too. A document's folder is
+                # deleted with its last blob; a tenant's folder stays, so its entry is synced once.
                 document, tenant = target.parent, target.parent.parent
                 for folder in (document, tenant):
                     _sync(folder)
@@ -181,15 +181,15 @@ class FileBlobs:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _remove(self, document: Path, condemned: Callable[[Path], bool]) -> int:
+    def _remove(self, document: Path, matches: Callable[[Path], bool]) -> int:
         with self._failures_named():
             if not document.exists():
                 return 0
             with self._lock(document):
-                gone = [path for path in document.glob("*") if condemned(path)]
+                gone = [path for path in document.glob("*") if matches(path)]
                 for path in gone:
                     path.unlink()
-                with suppress(OSError):  # some are left, or it is gone
+                with suppress(OSError):  # not empty, or already deleted
                     document.rmdir()
         return len(gone)
 
@@ -207,7 +207,7 @@ class FileBlobs:
         count = 0
         with self._failures_named():
             for path in (self._folder / _INCOMING).glob("*"):
-                with suppress(FileNotFoundError):  # its writer finished, or another sweep was here
+                with suppress(FileNotFoundError):  # its writer finished, or another sweep deleted it
                     if path.stat().st_mtime < limit:
                         path.unlink()
                         count += 1
@@ -225,7 +225,7 @@ class FileBlobs:
 
 
 def _put_of(status: os.stat_result) -> str:
-    return f"{status.st_ino}-{status.st_mtime_ns}"  # putting it again changes the time, or makes a new file
+    return f"{status.st_ino}-{status.st_mtime_ns}"  # another put changes the time or creates a new file
 
 
 def _sync(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""From the setting to the blob store."""
+"""Opens the blob store that the setting names."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def open_blobs(setting: str, data: Path) -> Blobs:
     """
     scheme, separator, path = setting.partition(":")
     if scheme == "s3" and separator:
-        from shared.blobs.s3 import S3Blobs  # a client that the other size needn't load
+        from shared.blobs.s3 import S3Blobs  # imported here, so that `file:` doesn't load the S3 client
         from shared.blobs.s3_address import s3_address
 
         return S3Blobs(s3_address(setting))
@@ -25,5 +25,5 @@ def open_blobs(setting: str, data: Path) -> Blobs:
         return FileBlobs(data / "blobs")
     folder = Path(path.removeprefix("//"))
     if not folder.is_absolute():
-        raise ConfigurationError(f"SLUICE_BLOBS={setting} must give the folder's whole path, as in file:/folder")
+        raise ConfigurationError(f"SLUICE_BLOBS={setting} must give an absolute path, as in file:/folder")
     return FileBlobs(folder)

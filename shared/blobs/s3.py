@@ -1,9 +1,8 @@
-"""Bodies in a bucket: tenant/documentId/sha256/put, with a `put` of its own for each time that they were put.
+"""The blob store in an S3 bucket: tenant/documentId/sha256/put, where every put has an id of its own.
 
-A bucket has no locks, and deletes nothing on the condition that nobody put it again just now. So no object is written
-twice: a put makes a new one and then deletes those that it found before. An object only grows older, and whoever
-deletes one has put a younger one of the same content, or has found it old and unwanted. Whatever happens in between
-hits objects of other names.
+A bucket has no locks, and no delete on the condition that an object wasn't written again meanwhile. So no object is
+written twice: a put creates a new object, then deletes the older ones that it listed before. An object is deleted only
+by a put of the same content, or because it is old and unwanted; concurrent puts create objects of other names.
 """
 
 import asyncio
@@ -35,21 +34,21 @@ T = TypeVar("T")
 TIMEOUT_S: Final = 60.0  # 25 MB at 0.5 MB/s
 _CONNECT_S: Final = 5.0
 _RETRIES: Final = 2
-_LISTED: Final = 1000  # objects of one request
-_LOOKS: Final = 5  # at what a put may be replacing meanwhile
-_ABSENT: Final = (NotFoundError, FileNotFoundError)  # which of them depends on the package's version
+_LISTED: Final = 1000  # objects per list request
+_LOOKS: Final = 5  # tries to read an object that concurrent puts keep replacing
+_ABSENT: Final = (NotFoundError, FileNotFoundError)  # which one is raised depends on the package's version
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _ERROR: Final = re.compile(r"<Code>(\w+)</Code>.*?<Message>([^<]*)</Message>", re.DOTALL)
 
 
 class S3Blobs:
-    """The blob store of `s3://`: Amazon's, or a server that speaks like it and lists what it has just taken."""
+    """The blob store of `s3://`: Amazon's, or a compatible server with consistent listings (list after write)."""
 
     def __init__(self, address: S3Address, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Take the address; each request is given up after `timeout_s`, its repetitions included.
+        """Take the address; each request times out after `timeout_s`, its retries included.
 
         Raises:
-            ConfigurationError: half of the credentials is missing, or the like.
+            ConfigurationError: the client refuses the configuration, for example half of the credentials.
         """
         self._shown = address.shown
         self._timeout_s = timeout_s
@@ -59,11 +58,11 @@ class S3Blobs:
             raise ConfigurationError(f"SLUICE_BLOBS: {self._shown}: {_reason(str(error))}") from error
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once the store has `data`; an existing blob gets a new age, a damaged one new bytes.
+        """Return the reference once the store has `data`; renews the age of an existing blob, repairs a damaged one.
 
         Raises:
-            Rejected: tenant or document id can't be a name.
-            Unavailable: the store is away, slow, full, or refuses the credentials.
+            Rejected: the tenant or document id is not a valid name.
+            Unavailable: the store can't be reached, is slow or full, or refuses the credentials.
         """
         document = document_name(tenant, document_id)
         ref = BlobRef(sha256=await _digest(data), size=len(data))
@@ -74,15 +73,15 @@ class S3Blobs:
         return ref
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, checked against their name.
+        """Return the bytes, verified against the hash in the name.
 
         Raises:
-            Rejected: code `blob_missing` or `blob_altered`; or a part can't be a name.
-            Unavailable: the store is away, slow, or refuses the credentials; or there is no such bucket.
+            Rejected: code `blob_missing` or `blob_altered`; or a part of the name is not valid.
+            Unavailable: the store can't be reached, is slow, or refuses the credentials; or the bucket doesn't exist.
         """
         folder = f"{document_name(tenant, document_id)}/{blob_name(ref.sha256)}"
         listed: Sequence[ObjectMeta] = ()
-        # Again, because a put may replace what was listed: before we ask for it, or under the very listing.
+        # Several tries, because a put may replace the object after it was listed or even during the listing.
         for _ in range(_LOOKS):
             listed = await self._listed(folder)
             altered: bytes | None = None
@@ -95,20 +94,20 @@ class S3Blobs:
                 altered = data
             if altered is not None:
                 raise Rejected(
-                    f"the blob {folder} was altered: its {len(altered)} bytes aren't the {ref.size} that were put",
+                    f"the blob {folder} was altered: its {len(altered)} bytes aren't the {ref.size} bytes stored",
                     "blob_altered",
                 )
         if listed:
-            raise Unavailable(f"{self._shown} lists the blob {folder}, and says that it isn't there")
+            raise Unavailable(f"{self._shown} lists the blob {folder}, but answers that it doesn't exist")
         await self._sure_of_none(folder)
         raise Rejected(f"the blob {folder} is missing", "blob_missing")
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Return how many blobs of the document went: one, or all of them with `sha256` None.
+        """Delete one blob of the document, or all with `sha256` None; return how many were deleted.
 
         Raises:
-            Rejected: a part can't be a name.
-            Unavailable: the store is away, slow, or refuses the credentials.
+            Rejected: a part of the name is not valid.
+            Unavailable: the store can't be reached, is slow, or refuses the credentials.
         """
         document = document_name(tenant, document_id)
         found = await self._listed(document if sha256 is None else f"{document}/{blob_name(sha256)}")
@@ -118,13 +117,13 @@ class S3Blobs:
         return len({_name(document, each) for each in found})
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Return how many of the document's blobs went: those not in `keep` (sha256) and older than given.
+        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many.
 
-        Ages are the store's: a difference of its clock to ours counts.
+        Times are by the store's clock, so its difference from ours adds to the ages.
 
         Raises:
-            Rejected: tenant or document id can't be a name.
-            Unavailable: the store is away, slow, or refuses the credentials.
+            Rejected: the tenant or document id is not a valid name.
+            Unavailable: the store can't be reached, is slow, or refuses the credentials.
         """
         document = document_name(tenant, document_id)
         limit = time.time() - older_than_s
@@ -137,10 +136,10 @@ class S3Blobs:
         return len({_name(document, each) for each in gone} - left)
 
     async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs, some at a time.
+        """Yield all blobs in batches.
 
         Raises:
-            Unavailable: the store is away, slow, or refuses the credentials.
+            Unavailable: the store can't be reached, is slow, or refuses the credentials.
         """
         listing = obstore.list(self._store, chunk_size=_LISTED).__aiter__()
         while True:
@@ -150,15 +149,15 @@ class S3Blobs:
             found = []
             for each in objects:
                 match each["path"].split("/"):
-                    case [tenant, document_id, sha256, put]:  # anything else isn't ours
+                    case [tenant, document_id, sha256, put]:  # other objects don't belong to Sluice
                         found.append(StoredBlob(tenant, document_id, sha256, each["size"], put))
             yield found
 
     async def remove(self, blob: StoredBlob) -> bool:
-        """Return whether the blob went; what was put again since it was listed is another object, and stays.
+        """Delete the blob and return whether it was there. A later put is another object and stays.
 
         Raises:
-            Unavailable: the store is away, slow, or refuses the credentials.
+            Unavailable: the store can't be reached, is slow, or refuses the credentials.
         """
         folder = f"{document_name(blob.tenant, blob.document_id)}/{blob_name(blob.sha256)}"
         found = [each for each in await self._listed(folder) if each["path"] == f"{folder}/{blob.put}"]
@@ -169,9 +168,9 @@ class S3Blobs:
         return await self._call(obstore.list(self._store, prefix=folder).collect_async())
 
     async def _sure_of_none(self, folder: str) -> None:
-        # A proxy's page reads like an empty list; but only a bucket says that a certain key isn't there.
+        # A proxy's HTML page is parsed as an empty list, but only a bucket answers that a key doesn't exist.
         if await self._read(f"{folder}/none") is not None:
-            raise Unavailable(f"{self._shown} doesn't answer as a bucket does: is there a proxy before it?")
+            raise Unavailable(f"{self._shown} doesn't answer like an S3 bucket; is there a proxy in front of it?")
 
     async def _read(self, key: str) -> bytes | None:
         async def whole() -> bytes:
@@ -205,7 +204,7 @@ def _connect(address: S3Address, timeout_s: float) -> S3Store:
         config["region"] = address.region
     if address.endpoint is not None:
         scheme, _, host = address.endpoint.partition("://")
-        # Under this name, because the variable AWS_ENDPOINT_URL_S3 goes before a plain `endpoint`.
+        # This key, because the variable AWS_ENDPOINT_URL_S3 overrides a plain `endpoint`.
         config["aws_endpoint_url_s3"] = (
             f"{scheme}://{address.bucket}.{host}" if address.style == "virtual" else address.endpoint
         )
@@ -216,7 +215,7 @@ def _connect(address: S3Address, timeout_s: float) -> S3Store:
         config=config,
         client_options={
             "allow_http": (address.endpoint or "").startswith("http://"),
-            "timeout": 2 * timeout,  # not before ours, which counts the repetitions too
+            "timeout": 2 * timeout,  # longer than our own timeout, which includes the retries
             "connect_timeout": timedelta(seconds=_CONNECT_S),
         },
         retry_config={"max_retries": _RETRIES, "retry_timeout": timeout},
@@ -224,7 +223,7 @@ def _connect(address: S3Address, timeout_s: float) -> S3Store:
 
 
 async def _next_of(listing: "AsyncIterator[Sequence[ObjectMeta]]") -> "Sequence[ObjectMeta]":
-    # No `anext` with a default: it can't take the package's own kind of stream.
+    # `anext` with a default doesn't accept the package's stream class.
     try:
         return await listing.__anext__()
     except StopAsyncIteration:
@@ -232,7 +231,7 @@ async def _next_of(listing: "AsyncIterator[Sequence[ObjectMeta]]") -> "Sequence[
 
 
 async def _digest(data: bytes) -> str:
-    # Beside the loop: 25 MB took 116 ms.
+    # In a thread, because 25 MB take 116 ms.
     return await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
 
 
@@ -241,7 +240,7 @@ def _name(document: str, found: "ObjectMeta") -> str:
 
 
 def _reason(message: str) -> str:
-    """Return what an operator needs of the package's message, which goes on for a page."""
+    """Return the useful part of the package's error message, which can be a page long."""
     said = _ERROR.search(message)
     status = _STATUS.search(message)
     if said:

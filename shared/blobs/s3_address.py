@@ -1,4 +1,4 @@
-"""The setting `s3://…`, read."""
+"""Parses the setting `s3://…`."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _SHAPE: Final = "s3://bucket/prefix?endpoint=http://host:9000&region=eu-central-
 
 
 class S3Address(msgspec.Struct, frozen=True):
-    """A place in a bucket. Credentials aren't part of it: they come from the AWS_ variables, or the machine's role."""
+    """A bucket and a prefix in it. Credentials come from the AWS_ variables or the machine's role."""
 
     bucket: str
     prefix: str = ""
@@ -28,18 +28,18 @@ class S3Address(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Return it as an operator knows it."""
+        """Return the bucket's name for error messages."""
         return f"the bucket {self.bucket}" + (f" at {self.endpoint}" if self.endpoint else "")
 
 
 def s3_address(setting: str, environ: Mapping[str, str] = os.environ) -> S3Address:
-    """Return the address in `s3://bucket/prefix?endpoint=…&region=…&style=path`; all but the bucket may be left out.
+    """Return the address in `s3://bucket/prefix?endpoint=…&region=…&style=path`; all but the bucket is optional.
 
     Without `endpoint`: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else Amazon's. Without `style`: `path` where there is
     an endpoint, else `virtual`.
 
     Raises:
-        ConfigurationError: it has another shape; the sentence names SLUICE_BLOBS and the value.
+        ConfigurationError: the setting has another form; the sentence names SLUICE_BLOBS and the value.
     """
     try:
         parts = urlsplit(setting)
@@ -48,17 +48,21 @@ def s3_address(setting: str, environ: Mapping[str, str] = os.environ) -> S3Addre
         raise ConfigurationError(f"SLUICE_BLOBS={setting}: {error}") from error
     if "@" in parts.netloc:
         raise ConfigurationError(
-            "SLUICE_BLOBS must hold no credentials: they belong in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "SLUICE_BLOBS must not contain credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if parts.scheme != "s3" or parts.fragment:
         raise ConfigurationError(f"SLUICE_BLOBS={setting} must look like {_SHAPE}")
     prefix = parts.path.strip("/")
     if not _BUCKET.fullmatch(parts.netloc):
-        raise ConfigurationError(f"SLUICE_BLOBS={setting}: {parts.netloc!r} can't name a bucket")
+        raise ConfigurationError(f"SLUICE_BLOBS={setting}: {parts.netloc!r} is not a valid bucket name")
     if prefix and not _PREFIX.fullmatch(prefix):
-        raise ConfigurationError(f"SLUICE_BLOBS={setting}: the prefix {prefix!r} may hold A-Z a-z 0-9 . _ - and /")
+        raise ConfigurationError(
+            f"SLUICE_BLOBS={setting}: the prefix {prefix!r} may contain only A-Z a-z 0-9 . _ - and /"
+        )
     if unknown := sorted(given.keys() - {"endpoint", "region", "style"}):
-        raise ConfigurationError(f"SLUICE_BLOBS={setting}: {unknown[0]} is none of endpoint, region, style")
+        raise ConfigurationError(
+            f"SLUICE_BLOBS={setting}: {unknown[0]} is unknown; the parameters are endpoint, region and style"
+        )
     endpoint = given.get("endpoint") or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None
     style = given.get("style", "path" if endpoint else "virtual")
     if style not in {"path", "virtual"}:

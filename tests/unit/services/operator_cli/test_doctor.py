@@ -138,7 +138,7 @@ def test_a_bucket_is_asked_for_a_blob(s3_bucket: Bucket) -> None:
     assert (there.verdict, there.fix) == ("ok", None)
     assert elsewhere.verdict == misspelt.verdict == "failed"
     assert "404 NoSuchBucket" in elsewhere.found
-    assert "'Documents' can't name a bucket" in misspelt.found
+    assert "'Documents' is not a valid bucket name" in misspelt.found
 
 
 def test_it_exits_by_what_it_found_and_speaks_json(
