@@ -1,7 +1,7 @@
-"""Every message on the log, in one place.
+"""Every message on the log.
 
-Camel case on the wire, unknown fields ignored, every later field with a default: an old worker
-reads a new message and a new worker an old one. A changed meaning gets a new topic.
+Names are camel case on the wire. Unknown fields are ignored, and every field added later has a default,
+so old and new workers read each other's messages. A change of meaning needs a new topic.
 """
 
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,20 +11,20 @@ import msgspec
 from shared import ids
 from shared.errors import Rejected
 
-# `superseded` is the end of an earlier submission only: a document's newest one never has it.
+# `superseded` only ends an earlier submission; a document's newest submission never has it.
 Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed", "superseded"]
-VersionOutcome = Literal["created", "updated", "deleted"]  # how a version ends when all goes well
-# How an extracted text is written. `plain`: a '#' or a '*' is only a character. `markdown`: Markdown. `sections`: pages
-# and sheets whose headings are marked as in Markdown, and which are served as plain text.
+VersionOutcome = Literal["created", "updated", "deleted"]  # a version's status after success
+# Markup of an extracted text. `plain`: none. `markdown`: Markdown. `sections`: pages and sheets with Markdown headings,
+# served as plain text.
 TextFormat = Literal["plain", "sections", "markdown"]
 TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted", "failed", "superseded"})
 
-# What a record claims is checked where it is read, so that no later part stumbles over it.
+# Fields are validated when a record is decoded, so that later code needs no checks.
 DocumentId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]  # stores compare numbers as float64
 
 DEFAULT_TENANT = "default"
-ERASED = "erased"  # the raw hash of a version that says that the document was erased; no xxh3 hash looks like it
+ERASED = "erased"  # the raw hash of a version whose document was erased; never equal to an xxh3 hash
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -32,7 +32,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class LogPosition(Message, frozen=True):
-    """Where a record first entered the log. Ordering of places is `services.ingest_worker.accept.older`."""
+    """Where a record first entered the log. `services.ingest_worker.accept.older` orders positions."""
 
     partition: Natural
     offset: Natural
@@ -47,39 +47,39 @@ class BlobRef(Message, frozen=True):
 
 
 class Validators(Message, frozen=True):
-    """By what a web server tells whether a page has changed since (RFC 9110, 8.8)."""
+    """The validators with which a web server tells whether a page has changed (RFC 9110, section 8.8)."""
 
-    url: str  # where the page was in the end; another page's validators mean nothing
+    url: str  # the page's URL after redirects; validators are only valid for this URL
     etag: str | None = None
     last_modified: str | None = None
 
 
 class Crawl(Message, frozen=True):
-    """What else a fetched page brings: documents of their own, of the same host. The worker has bounds of its own."""
+    """Which other pages of the same host a fetched page adds as documents. The worker's settings limit it further."""
 
-    depth: Natural = 0  # links are followed so often
-    sitemap: bool = False  # the pages that the site lists
-    host: str | None = None  # of a page that was found: where its crawl began, as host:port
-    since: Natural = 0  # of a page that was found: when its crawl began, in the log's ms since 1970
-    pages: Natural | None = None  # how many documents it may bring; None: as many as the worker's setting says
+    depth: Natural = 0  # how many links deep to follow
+    sitemap: bool = False  # whether to add the pages of the site's sitemap
+    host: str | None = None  # of a discovered page: host:port at which its crawl began
+    since: Natural = 0  # of a discovered page: log time at which its crawl began, ms since 1970
+    pages: Natural | None = None  # most documents that the crawl may add; None: the worker's setting
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the page brings others, so that its body is needed whatever is known of it."""
+        """Return whether the page's links or sitemap are needed, so that its body is fetched even if unchanged."""
         return self.sitemap or self.depth > 0
 
 
 Kept = Literal["title", "description", "tags", "metadata"]
 OnConflict = Literal["error", "new"]
-CONFLICT = "conflict"  # the code of a submission that was not to replace a document, and was refused
-CHANGED = "changed"  # of a change that was meant for another version
-GONE = "gone"  # of a change to what was deleted
-UNPATCHABLE = "unpatchable"  # of a change to a version of an earlier release
-REFUSED = frozenset({CONFLICT, CHANGED, GONE, UNPATCHABLE})  # the document is as before, and there is no dead letter
+CONFLICT = "conflict"  # code of a submission refused because the document exists with other content
+CHANGED = "changed"  # code of a patch refused because `if_version` isn't the accepted version
+GONE = "gone"  # code of a patch to a deleted document
+UNPATCHABLE = "unpatchable"  # code of a patch to a version written by an earlier release
+REFUSED = frozenset({CONFLICT, CHANGED, GONE, UNPATCHABLE})  # the document stays as it is, without a dead letter
 
 
 class Given(Message, frozen=True):
-    """What the caller said of a document besides its body."""
+    """The caller's fields of a document other than its body."""
 
     title: str | None = None
     description: str | None = None
@@ -88,51 +88,51 @@ class Given(Message, frozen=True):
 
 
 class DocumentSubmitted(Message, frozen=True):
-    """documents.submitted: what a door took in. Key: the document's id.
+    """documents.submitted: an accepted submission. Key: the document's id.
 
-    Exactly one of text, chunks, content, blob, url says where the body is; none of them with `deleted`.
-    One with `erases` has nothing else but its tenant and `deleted`: source and path are empty.
+    Exactly one of text, chunks, content, blob and url gives the body; with `deleted` none does.
+    An erasure has only `erases`, `deleted` and its tenant; source and path are empty.
     """
 
     source: str
     path: str
     tenant: str = DEFAULT_TENANT
     text: str | None = None
-    chunks: tuple[Any, ...] | None = None  # ready-made, of a foreign producer; doors make them the content
+    chunks: tuple[Any, ...] | None = None  # from foreign producers; ours put prepared chunks into `content`
     content: bytes | None = None  # a small body, base64 in JSON
     blob: BlobRef | None = None  # a large body
-    url: str | None = None  # where the worker gets the body, if there is none here
-    crawl: Crawl | None = None  # with `url` only; of a page that was found, even where it brings no others
+    url: str | None = None  # where the worker fetches the body, if the record has none
+    crawl: Crawl | None = None  # with `url` only; a discovered page always has it
     media_type: str | None = None  # as the sender declared it
     filename: str | None = None
     title: str | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
-    chunk_size: Natural | None = None  # characters; None: as the generation has it
+    chunk_size: Natural | None = None  # characters; None: the generation's
     chunk_overlap: Natural | None = None
-    keep: tuple[Kept, ...] = ()  # what the accepted version has of these stays, where this says nothing of them
-    on_conflict: OnConflict | None = None  # where the document is there with other content; None: it is replaced
-    patch: bool = False  # changes what is said of the document, and has no body: the accepted version's stays
-    if_version: Natural | None = None  # with `patch` only: the accepted version that it is meant for; None: any
-    hash: str | None = None  # the sender's, a hint only: we hash again
+    keep: tuple[Kept, ...] = ()  # fields that keep the accepted version's value if this one doesn't set them
+    on_conflict: OnConflict | None = None  # if the document exists with other content; None: replace it
+    patch: bool = False  # changes only fields other than the body, and has none itself
+    if_version: Natural | None = None  # with `patch` only: required accepted version; None: any
+    hash: str | None = None  # the sender's hash, only a hint: the worker computes its own
     deleted: bool = False
-    erases: DocumentId | None = None  # the id of a document to be erased: names may be what has to be forgotten
-    submitted_at: Natural = 0  # ms since 1970 by the door's clock; shown, never decided on
+    erases: DocumentId | None = None  # id of the document to erase; its names may be personal data
+    submitted_at: Natural = 0  # ms since 1970 by the producer's clock; only for display
 
     @property
     def document_id(self) -> str:
-        """Return the id of the document that it is about."""
+        """Return the document's id."""
         return self.erases or ids.document_id(self.tenant, self.source, self.path)
 
     @property
     def given(self) -> Given:
-        """Return what it says of the document besides the body."""
+        """Return the fields other than the body."""
         return Given(title=self.title, description=self.description, tags=self.tags, metadata=self.metadata)
 
     @property
     def fetched(self) -> bool:
-        """Return whether the body has yet to be fetched."""
+        """Return whether the worker must fetch the body."""
         return (
             self.url is not None
             and not self.deleted
@@ -142,22 +142,22 @@ class DocumentSubmitted(Message, frozen=True):
 
     @property
     def leads_on(self) -> bool:
-        """Return whether its page brings others."""
+        """Return whether a crawl goes on from this page."""
         return self.crawl is not None and self.crawl.goes_on
 
     @property
     def found(self) -> bool:
-        """Return whether a crawl has come upon its page, and nobody named it."""
+        """Return whether a crawl discovered the page; False if a caller submitted it."""
         return self.crawl is not None and self.crawl.host is not None
 
 
 def erasure(tenant: str, document_id: str) -> DocumentSubmitted:
-    """Return the submission that erases a document; it also stands in the place of older ones."""
+    """Return the submission that erases a document; it also replaces older submissions on the log."""
     return DocumentSubmitted(tenant=tenant, source="", path="", deleted=True, erases=document_id)
 
 
 class DocumentVersion(Message, frozen=True):
-    """One version of a document as every later stage needs it."""
+    """One version of a document, with what the later stages need."""
 
     document_id: DocumentId
     version: Natural
@@ -165,39 +165,39 @@ class DocumentVersion(Message, frozen=True):
     tenant: str
     source: str
     path: str
-    outcome: VersionOutcome  # the first stage decides it
-    raw_hash: str = ""  # xxh3_128 of the body's bytes; of a fetched one, behind its media type
-    metadata_hash: str = ""  # xxh3_128 of title, tags and the rest that is not the body
-    extractor: str = ""  # fingerprint of the code that read the body
-    validators: Validators | None = None  # of a fetched body
+    outcome: VersionOutcome  # decided by the ingest stage
+    raw_hash: str = ""  # xxh3_128 of the body's bytes; for a fetched body prefixed with its media type
+    metadata_hash: str = ""  # xxh3_128 of title, tags and all other fields but the body
+    extractor: str = ""  # fingerprint of the extractor's code
+    validators: Validators | None = None  # only of a fetched body
     title: str | None = None
     description: str | None = None
     url: str | None = None
     filename: str | None = None
     tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}  # the caller's own
-    chunk_size: Natural | None = None  # characters, as asked for with the document; None: as the generation has it
+    metadata: dict[str, Any] = {}  # set by the caller
+    chunk_size: Natural | None = None  # characters, as submitted with the document; None: the generation's
     chunk_overlap: Natural | None = None
     document_type: str = "txt"  # md, html, pdf, txt …
-    text_format: TextFormat | None = None  # None: an older record; `text_format_of` says what it meant
+    text_format: TextFormat | None = None  # None: an older record, see `text_format_of`
     source_type: str = "text"  # pdf, txt, md, url, text
     language: str | None = None
-    text_sha256: str | None = None  # the blob of the extracted text, UTF-8, NFC; none for a deletion
+    text_sha256: str | None = None  # hash of the extracted text's blob (UTF-8, NFC); None for a deletion
     text_size: Natural = 0  # bytes
     created_at: Natural = 0  # ms since 1970 of the first version
-    updated_at: Natural = 0  # ms since 1970 of this one
+    updated_at: Natural = 0  # ms since 1970 of this version
 
     @property
     def deleted(self) -> bool:
-        """Return whether this version says that the document is gone."""
+        """Return whether this version deletes the document."""
         return self.outcome == "deleted"
 
 
 def truth_key(document_id: str, version: int) -> bytes:
-    """Return the key of a version on documents.extracted; its partition comes from the document id alone.
+    """Return the key of a version on documents.extracted; its partition depends on the document id alone.
 
-    Keyed by the document alone, a late older version would be the last record of its key, and compaction
-    would keep it and drop the newer one.
+    If the key were the document id alone, an older version that is written late would be the last record of
+    its key: compaction would keep it and drop the newer version.
     """
     return f"{document_id}/{version}".encode()
 
@@ -206,15 +206,15 @@ ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
 
 
 class PreparedChunk(Message, frozen=True):
-    """A chunk that the caller has made: no chunker changes it. Texts are NFC and never blank."""
+    """A chunk prepared by the caller; no chunker changes it. Texts are NFC and never blank."""
 
-    text: str  # what is shown
-    embedding: str | None = None  # what is embedded, where that is another text
+    text: str  # text to show
+    embedding: str | None = None  # text to embed, if it differs from `text`
     section: str | None = None
     page: int | None = None  # 1-based
     type: ChunkType = "semantic"
-    tags: tuple[str, ...] = ()  # besides the document's
-    metadata: dict[str, Any] = {}  # its own
+    tags: tuple[str, ...] = ()  # in addition to the document's
+    metadata: dict[str, Any] = {}  # of this chunk
 
     @property
     def embedded(self) -> str:
@@ -222,7 +222,7 @@ class PreparedChunk(Message, frozen=True):
         return self.text if self.embedding is None else self.embedding
 
 
-# What records and heads mean that were written before they said `text_format`. No new format belongs here.
+# Document types of records and heads that were written before `text_format` existed. Never add a type here.
 _ONCE_MARKDOWN = frozenset(
     {"doc", "docx", "eml", "epub", "html", "md", "msg", "odp", "odt", "ppt", "pptx", "xml", "zip"}
 )
@@ -230,7 +230,7 @@ _ONCE_SECTIONS = frozenset({"ods", "pdf", "xls", "xlsx"})
 
 
 def text_format_of(stated: TextFormat | None, document_type: str) -> TextFormat:
-    """Return how a text is written: as stated, or as its type meant before anything was stated."""
+    """Return a text's format: `stated`, or for an older record the format that its document type had."""
     if stated is not None:
         return stated
     if document_type in _ONCE_MARKDOWN:
@@ -242,15 +242,15 @@ class DocumentExtracted(Message, frozen=True):
     """documents.extracted: the truth. Key: documentId/version, partitioned by documentId alone."""
 
     document: DocumentVersion
-    text: str | None = None  # inline below the claim-check size, else only the blob has it
+    text: str | None = None  # inline up to the claim-check size; else only in the blob
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
-    chunks: tuple[PreparedChunk, ...] = ()  # where the caller has made them; `text` is theirs, a blank line between
+    chunks: tuple[PreparedChunk, ...] = ()  # prepared by the caller; `text` joins them with blank lines
     chunks_blob: BlobRef | None = None  # the JSON of `chunks`, above the claim-check size
     note: str | None = None  # e.g. "2 of 9 pages could not be read"
 
     @property
     def ready_made(self) -> bool:
-        """Return whether the caller has made the chunks."""
+        """Return whether the caller prepared the chunks."""
         return bool(self.chunks) or self.chunks_blob is not None
 
 
@@ -262,15 +262,15 @@ class Chunk(Message, frozen=True):
     hash: str  # ids.text_hash(embedded)
     start: int  # characters
     end: int
-    tokens: int  # of what is embedded
+    tokens: int  # number of tokens of `embedded`
     section: str | None = None  # path of headings, " > " between
     page: int | None = None  # 1-based, where the chunk starts
     type: ChunkType = "paragraph"
-    semantic_score: float | None = None  # 0..1, how much it says by itself
-    context_before: str | None = None  # what stands before it, where an overlap is set; not embedded, not hashed
-    embedding: str | None = None  # of a ready-made one: what is embedded, where that is another text
-    tags: tuple[str, ...] = ()  # of a ready-made one: besides the document's
-    metadata: dict[str, Any] = {}  # of a ready-made one: its own
+    semantic_score: float | None = None  # 0..1: lexical diversity, density and completeness
+    context_before: str | None = None  # the text before it, if an overlap is set; neither embedded nor hashed
+    embedding: str | None = None  # of a prepared chunk: text to embed, if it differs from `text`
+    tags: tuple[str, ...] = ()  # of a prepared chunk: in addition to the document's
+    metadata: dict[str, Any] = {}  # of a prepared chunk
 
     @property
     def embedded(self) -> str:
@@ -279,7 +279,7 @@ class Chunk(Message, frozen=True):
 
 
 class DocumentChunked(Message, frozen=True):
-    """chunks.<generation>: one version, whole, so that it applies whole or not at all. Key: documentId."""
+    """chunks.<generation>: all chunks of one version, so that they apply together or not at all. Key: documentId."""
 
     document: DocumentVersion
     chunks: tuple[Chunk, ...] = ()
@@ -287,7 +287,7 @@ class DocumentChunked(Message, frozen=True):
 
 
 class StatusNotice(Message, frozen=True):
-    """documents.status: wakes whoever waits. The state itself is the ledger point. Key: documentId."""
+    """documents.status: wakes waiting callers; the status itself is in the ledger. Key: documentId."""
 
     document_id: DocumentId
     tenant: str
@@ -297,7 +297,7 @@ class StatusNotice(Message, frozen=True):
 
 
 class DeadLetter(Message, frozen=True):
-    """dead.letters: a record no stage can take, whole. Key: `shared.log.dead_letters.key_of`; null: it is settled."""
+    """dead.letters: a record that no stage can process. Key: `shared.log.dead_letters.key_of`; null settles it."""
 
     stage: str
     code: str
@@ -306,7 +306,7 @@ class DeadLetter(Message, frozen=True):
     partition: int
     offset: int
     time: int
-    place: LogPosition  # where the submission first entered the log; the record's own place where that can't be told
+    place: LogPosition  # where the submission entered the log first; if unknown, the record's own
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
@@ -315,8 +315,8 @@ class DeadLetter(Message, frozen=True):
     tenant: str | None = None
     source: str | None = None
     path: str | None = None
-    version: int | None = None  # of the document, from the second stage on
-    redrives: int = 0  # how often it was sent again before this failure
+    version: int | None = None  # of the document; None in the first stage
+    redrives: int = 0  # number of redrives before this failure
     attempts: int = 1
     first_seen: int = 0
     last_seen: int = 0

@@ -1,4 +1,4 @@
-"""What an operator may turn. Read once, at start; a wrong value stops the start with a sentence."""
+"""The settings, read from the environment once, at start. A wrong value stops the start with one sentence."""
 
 import os
 import re
@@ -17,9 +17,9 @@ from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
 Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-_CONTACT = r"^[!-'*-~]{0,200}$"  # what fits into the brackets of a header's comment
+_CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the User-Agent header
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
-_ORIGIN = r"https?://[^\s/?#]+"  # as browsers send it: no path, no slash behind
+_ORIGIN = r"https?://[^\s/?#]+"  # as browsers send it: no path and no trailing slash
 _QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
@@ -28,7 +28,7 @@ class ConfigurationError(Exception):
 
 
 class ApiKey(msgspec.Struct, frozen=True):
-    """Who a key speaks for."""
+    """An API key with its tenant and roles."""
 
     key: str
     tenant: str
@@ -40,56 +40,56 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SLUICE_", frozen=True, extra="ignore")
 
-    data: Path = Path("data")  # folder of everything that is kept
-    host: str = "127.0.0.1"  # address to listen on; any but loopback needs api_keys
-    port: int = Field(default=3000, ge=0, le=65535)  # 0: any free port
-    allowed_hosts: str = ""  # without keys: names of this server besides localhost, as browsers send them: nas.local,…
-    side_host: str = "127.0.0.1"  # of a worker's probes and metrics
-    side_port: int = Field(default=0, ge=0, le=65535)  # of a worker's probes and metrics; 0: any free port
-    public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # begins links to documents; else what the client called
-    cors_origins: str = ""  # web pages that may call from a browser: https://chat.example.org,… or *
-    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with the roles ingest, query, admin
+    data: Path = Path("data")  # folder for all data on this machine
+    host: str = "127.0.0.1"  # address to listen on; other than loopback it needs SLUICE_API_KEYS
+    port: int = Field(default=3000, ge=0, le=65535)  # port to listen on; 0: any free port
+    allowed_hosts: str = ""  # without API keys: more host names by which clients may call: nas.local,…
+    side_host: str = "127.0.0.1"  # address of a worker's health probes and metrics
+    side_port: int = Field(default=0, ge=0, le=65535)  # port of a worker's health probes and metrics; 0: any free port
+    public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # base URL of links to documents; unset: the URL called
+    cors_origins: str = ""  # origins of web pages that may call the API: https://chat.example.org,… or *
+    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with roles ingest, query and admin
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
     store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
-    qdrant_api_key: SecretStr = SecretStr("")  # the key of a Qdrant server that asks for one
-    qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # begins each collection's name on a Qdrant server
-    embedder: str = "minilm:"  # the model: minilm:, ollama://host:11434/model, or openai+https://host/v1/model
-    chat: str = "auto:"  # models, the default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
-    chat_rate: int = Field(default=0, ge=0)  # answers a key may ask for in a minute, then 429; 0: no limit
-    chat_without_store: Literal["on", "off"] = "off"  # on: while the search is away, a model answers without documents
-    prompts: Path | None = None  # a folder whose system.jinja and question.jinja replace ours
-    general_knowledge: Literal["on", "off"] = "off"  # on: where no passage is relevant, a model answers and says so
-    openai_api_key: SecretStr = SecretStr("")  # what embedder and chat send to a server of openai+https://
+    qdrant_api_key: SecretStr = SecretStr("")  # API key of the Qdrant server
+    qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # prefix of every collection's name on Qdrant
+    embedder: str = "minilm:"  # embedding model: minilm:, ollama://host:11434/model, or openai+https://host/v1/model
+    chat: str = "auto:"  # chat models, default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
+    chat_rate: int = Field(default=0, ge=0)  # answers per minute and API key; more get 429; 0: no limit
+    chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
+    prompts: Path | None = None  # folder whose system.jinja and question.jinja replace the built-in prompts
+    general_knowledge: Literal["on", "off"] = "off"  # on: if no passage is relevant, a model answers and says so
+    openai_api_key: SecretStr = SecretStr("")  # API key for openai+https:// servers of embedder and chat
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 
-    partitions: int = Field(default=8, ge=1, le=1000)  # of a new topic; one that is there keeps its own
-    replication: int = Field(default=0, ge=0, le=100)  # copies of a new topic on Kafka; 0: as the cluster does it
-    samples: Literal["on", "off"] = "on"  # load the sample library once per data folder
-    chunk_unit: Literal["characters", "tokens"] = "characters"  # of chunk_size and chunk_overlap
-    chunk_size: int = Field(default=800, ge=SMALLEST, le=LARGEST)  # of a chunk, at most; 500 in tokens
-    chunk_overlap: int = Field(default=0, ge=0)  # at most half of the size
-    min_score: float = Field(default=0.02, ge=0.0, le=1.0)  # the least score of what answers may use: docs/search.md
-    gate: Literal["each", "best"] = "each"  # each: every passage must reach min_score; best: one of them
-    history: int = Field(default=5, ge=0, le=100)  # earlier turns an answer may see
-    max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # bytes of one request, and of one item of a batch
-    max_batch: int = Field(default=1024**3, ge=1024)  # bytes of one batch, which is read as it comes
-    max_requests: int = Field(default=500, ge=1)  # at once, of those that bring, that ask and that watch each; then 429
-    max_slow: int = Field(default=256, ge=1)  # bodies at once whose sender takes more than 5 seconds; then 429
-    max_documents: int = Field(default=64, ge=1)  # put on the log at once; the others wait
-    body_timeout: float = Field(default=30.0, gt=0)  # seconds for a body, and one more for each 10,000 bytes that came
-    parsers: int = Field(default=2, ge=1, le=64)  # processes that read files
-    fetch_allow: str = ""  # hosts and networks to fetch from though they are private: wiki.internal,10.1.0.0/16
-    fetch_contact: str = Field(default="", pattern=_CONTACT)  # an address or a page, told to the hosts fetched from
-    fetch_robots: Literal["on", "off"] = "on"  # off: take what robots.txt forbids, and what says noindex
-    fetch_timeout: float = Field(default=10.0, ge=1.0, le=120.0)  # seconds for one page, all tries together
-    fetch_max_bytes: int = Field(default=25 * 1024 * 1024, ge=1024, le=100 * 1024 * 1024)  # of one page
-    fetch_at_once: int = Field(default=2, ge=1, le=16)  # requests to one host
+    partitions: int = Field(default=8, ge=1, le=1000)  # partitions of a new topic; existing topics keep theirs
+    replication: int = Field(default=0, ge=0, le=100)  # replicas of a new Kafka topic; 0: the cluster's default
+    samples: Literal["on", "off"] = "on"  # on: load the sample library into a new data folder
+    chunk_unit: Literal["characters", "tokens"] = "characters"  # unit of SLUICE_CHUNK_SIZE and SLUICE_CHUNK_OVERLAP
+    chunk_size: int = Field(default=800, ge=SMALLEST, le=LARGEST)  # largest chunk; at most 500 if the unit is tokens
+    chunk_overlap: int = Field(default=0, ge=0)  # how much of a chunk the next one repeats; at most half of its size
+    min_score: float = Field(default=0.02, ge=0.0, le=1.0)  # lowest score that an answer may use: docs/search.md
+    gate: Literal["each", "best"] = "each"  # each: drop hits below the lowest score; best: only if none reaches it
+    history: int = Field(default=5, ge=0, le=100)  # earlier turns of a conversation that an answer uses
+    max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # largest request, or item of a batch, in bytes
+    max_batch: int = Field(default=1024**3, ge=1024)  # largest batch request in bytes; batches are streamed
+    max_requests: int = Field(default=500, ge=1)  # concurrent requests per kind (ingest, query, status); more get 429
+    max_slow: int = Field(default=256, ge=1)  # concurrent uploads that take over 5 seconds; more get 429
+    max_documents: int = Field(default=64, ge=1)  # documents written to the log concurrently; more wait
+    body_timeout: float = Field(default=30.0, gt=0)  # seconds to send a body, plus one per 10,000 bytes received
+    parsers: int = Field(default=2, ge=1, le=64)  # processes that parse files
+    fetch_allow: str = ""  # private hosts and networks that may be fetched from: wiki.internal,10.1.0.0/16
+    fetch_contact: str = Field(default="", pattern=_CONTACT)  # contact address or page sent in the User-Agent
+    fetch_robots: Literal["on", "off"] = "on"  # off: ignore robots.txt and noindex
+    fetch_timeout: float = Field(default=10.0, ge=1.0, le=120.0)  # seconds to fetch one page, retries included
+    fetch_max_bytes: int = Field(default=25 * 1024 * 1024, ge=1024, le=100 * 1024 * 1024)  # largest page in bytes
+    fetch_at_once: int = Field(default=2, ge=1, le=16)  # concurrent requests to one host
     fetch_delay: float = Field(default=0.2, ge=0.0, le=10.0)  # seconds between two requests to one host
-    fetch_depth: int = Field(default=3, ge=0, le=10)  # how far links are followed, at most
-    fetch_pages: int = Field(default=1000, ge=1, le=10_000)  # documents one submission may bring, at most
-    log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
-    log_level: Literal["debug", "info", "warning", "error"] = "info"  # on a terminal warning, unless set
+    fetch_depth: int = Field(default=3, ge=0, le=10)  # largest number of links from a crawl's first page to any other
+    fetch_pages: int = Field(default=1000, ge=1, le=10_000)  # largest number of documents from one crawl
+    log_format: Literal["auto", "json", "console"] = "auto"  # auto: console format on a terminal, else json
+    log_level: Literal["debug", "info", "warning", "error"] = "info"  # lowest level logged; warning on a terminal
 
     @field_validator("chunk_size")
     @classmethod
@@ -117,31 +117,31 @@ class Settings(BaseSettings):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Return the origins of web pages that may call; empty: none but this server's own."""
+        """Return the origins of web pages that may call; if empty, only this server's own pages may."""
         return _listed(self.cors_origins)
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        """Return the names that a request's `Host` may have besides loopback ones."""
+        """Return the host names, besides loopback ones, that a request's `Host` header may name."""
         names = _listed(self.allowed_hosts)
         public = urlsplit(self.public_url).hostname if self.public_url else None
         return tuple(name for name in (*names, self.host, public) if name)
 
     @property
     def keys(self) -> tuple[ApiKey, ...]:
-        """Return the API keys; empty means: tenant `default`, every role, loopback only."""
+        """Return the API keys; with none, every caller has tenant `default` and all roles, on loopback only."""
         return parse_api_keys(self.api_keys.get_secret_value())
 
     @property
     def keeps_data(self) -> bool:
-        """Return whether something of this process stands in the data folder."""
+        """Return whether this process keeps its log, index or blobs in the data folder."""
         return self.log == "sqlite:" or self.store == "edge:" or self.blobs == "file:"
 
     def checked(self) -> "Settings":
-        """Return self when its parts fit together.
+        """Return self if the settings fit together.
 
         Raises:
-            ConfigurationError: keys are malformed, or a door without keys would face the network.
+            ConfigurationError: keys are malformed, or the server would listen beyond loopback without keys.
         """
         if not self.keys and self.host not in LOOPBACK:
             raise ConfigurationError(
@@ -184,7 +184,7 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
     return tuple(keys)
 
 
-# The names that the systems Sluice replaces have for settings that no index depends on.
+# Variables of the systems that Sluice replaces. Only settings that don't change what an index contains.
 _RAG_NAMES: dict[str, dict[str, str]] = {
     "RAG_RELEVANCE_THRESHOLD": {"min_score": "", "gate": "best"},
     "RAG_SIMILARITY_THRESHOLD": {"min_score": "", "gate": "each"},
@@ -193,9 +193,9 @@ _RAG_NAMES: dict[str, dict[str, str]] = {
 
 
 def _of_rag_names(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the settings that `RAG_…` variables ask for, but those that a `SLUICE_…` variable sets.
+    """Return the settings that `RAG_…` variables set, except those that a `SLUICE_…` variable sets.
 
-    Of two thresholds the one on the best hit counts, as it comes first.
+    If both thresholds are set, `RAG_RELEVANCE_THRESHOLD` wins.
     """
     found: dict[str, object] = {}
     for name, fields in _RAG_NAMES.items():
@@ -206,7 +206,7 @@ def _of_rag_names(environment: Mapping[str, str]) -> dict[str, object]:
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Return the settings of the environment, `overrides` (field names) first.
+    """Return the settings of the environment; `overrides` (by field name) win.
 
     Raises:
         ConfigurationError: one sentence that names the variable and the value.
