@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -61,6 +61,15 @@ class VerifierParts:
     embedder: Embedder
     bm25: Bm25
     generation: Generation
+
+
+class _Decided(NamedTuple):
+    """Which version of a document must answer, and why the newest one doesn't."""
+
+    newest: int | None
+    answers: int | None
+    failure: LoggedLetter | None
+    lettered: bool  # whether a dead letter of the last submission would still be on the log
 
 
 @dataclass(kw_only=True)
@@ -353,7 +362,43 @@ class Verifier:
     async def _judge(
         self, subject: _Subject, head: Payload | None, entry: Payload | None, points: list[Point]
     ) -> SeenDocument:
-        told, name = self.truth.documents[subject.name], subject.name
+        """Return a document's judgement: read its records, decide which version answers, compare with the store."""
+        name = subject.name
+        events, faults = self._events(subject)
+        if faults:
+            return SeenDocument(name=name, judged=JudgedDocument(tuple(faults)), record=None)
+        decided = self._decide(name, events, head, entry, points)
+        in_ledger = compare.ledger_judged(
+            name,
+            None if decided.newest is None else events[decided.newest].document,
+            failure=decided.failure,
+            submitted=self.truth.documents[name].submitted,
+            payload=entry,
+            lettered=decided.lettered,
+        )
+        answering = None if decided.answers is None else events[decided.answers]
+        try:
+            wanted = None if answering is None else await self._expected(answering)
+        except Rejected as error:
+            fault = IndexDifference(
+                invariant="I1",
+                sentence=f"what version {decided.answers} must hold can't be told: {error}",
+                document_id=name,
+            )
+            return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
+        in_index = compare.index_judged(name, wanted, head, points)
+        record = None if decided.answers is None else subject.records[decided.answers]
+        # A gap in the ledger is repaired by publishing the version again, and then it is chunked again as well.
+        if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
+            return SeenDocument(name=name, judged=JudgedDocument(), record=record, older_chunker=True)
+        judged = _both(_both(in_index, in_ledger), await self._text_kept(answering))
+        if wanted is not None:
+            judged = _both(judged, await self._embedded_alike(wanted, points))
+        return SeenDocument(name=name, judged=judged, record=record)
+
+    def _events(self, subject: _Subject) -> tuple[dict[int, DocumentExtracted], list[IndexDifference]]:
+        """Return the readable events of a document by version, and what is wrong with its records."""
+        name = subject.name
         events: dict[int, DocumentExtracted] = {}
         faults: list[IndexDifference] = []
         for version, record in subject.records.items():
@@ -361,11 +406,10 @@ class Verifier:
                 check_intact(record)
                 event = decode(record.value, DocumentExtracted)
             except Rejected as error:
-                # What nobody can read is set aside; what is set aside can't answer.
+                # An unreadable record is dead-lettered, and a dead-lettered version can't answer.
                 if self.truth.set_aside(name, version) is None:
-                    faults.append(
-                        IndexDifference(invariant="I4", sentence=f"version {version}: {error}", document_id=name)
-                    )
+                    sentence = f"version {version}: {error}"
+                    faults.append(IndexDifference(invariant="I4", sentence=sentence, document_id=name))
                 continue
             if (wrong := misnamed(event.document, name, version)) is not None:
                 faults.append(IndexDifference(invariant="I8", sentence=wrong, document_id=name))
@@ -375,45 +419,29 @@ class Verifier:
             for version in subject.wanted
             if version not in subject.records
         ]
-        if faults:
-            return SeenDocument(name=name, judged=JudgedDocument(tuple(faults)), record=None)
+        return events, faults
 
+    def _decide(
+        self,
+        name: str,
+        events: Mapping[int, DocumentExtracted],
+        head: Payload | None,
+        entry: Payload | None,
+        points: Sequence[Point],
+    ) -> _Decided:
+        """Return which version must answer: the newest one that didn't fail."""
         last = compare.last_of(entry)
         lettered = last is None or self.truth.lettered(last.place, last.at, _now())
         newest = max(events, default=None)
         failure = None if newest is None else self._failure(name, newest, head, last, lettered=lettered)
-        again = last is not None and last.version == newest and last.status in {"created", "updated", "deleted"}
+        retried = last is not None and last.version == newest and last.status in {"created", "updated", "deleted"}
         on = head is not None and head.get("version") == newest and any(_version(point) == newest for point in points)
-        if failure is None or again or on:  # set aside, and done on another try, or after its switch
+        if failure is None or retried or on:  # a retry ended well, or it failed after its switch
             answers = newest
         else:
             older = (v for v in sorted(events, reverse=True) if v != newest and self.truth.set_aside(name, v) is None)
             answers = next(older, None)
-        in_ledger = compare.ledger_judged(
-            name,
-            None if newest is None else events[newest].document,
-            failure=None if again else failure,
-            submitted=told.submitted,
-            payload=entry,
-            lettered=lettered,
-        )
-        try:
-            answering = None if answers is None else events[answers]
-            wanted = None if answering is None else await self._expected(answering)
-        except Rejected as error:
-            fault = IndexDifference(
-                invariant="I1", sentence=f"what version {answers} must hold can't be told: {error}", document_id=name
-            )
-            return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
-        in_index = compare.index_judged(name, wanted, head, points)
-        record = None if answers is None else subject.records[answers]
-        # What the ledger lacks is mended by publishing the version again, and then it is cut anew.
-        if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
-            return SeenDocument(name=name, judged=JudgedDocument(), record=record, older_chunker=True)
-        judged = _both(_both(in_index, in_ledger), await self._text_kept(answering))
-        if wanted is not None:
-            judged = _both(judged, await self._embedded_alike(wanted, points))
-        return SeenDocument(name=name, judged=judged, record=record)
+        return _Decided(newest, answers, None if retried else failure, lettered)
 
     def _failure(
         self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
