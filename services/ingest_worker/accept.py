@@ -1,7 +1,7 @@
-"""The first stage's decision, without I/O: is this submission new, known, late, or already here?
+"""The first stage's decision, without I/O: is a submission new, unchanged, late, or in progress already?
 
-correctness.md, section 1. `decide` is run on the entry as it was read, and again under the ledger's conditional
-write, so it must give the same answer for the same state, however often it is asked.
+correctness.md, section 1. `decide` runs on the entry as it was read, and again inside the ledger's conditional write,
+so it must be deterministic: the same state gives the same decision.
 """
 
 from typing import get_args
@@ -33,7 +33,7 @@ YEAR_MS = 365 * 24 * 3600 * 1000
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of documents.submitted, reduced to what decides."""
+    """The fields of a record of documents.submitted that affect the decision."""
 
     document_id: str
     tenant: str
@@ -47,65 +47,65 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     tags: tuple[str, ...] = ()
     validators: Validators | None = None
-    text: BlobRef | None = None  # what was read of the body, where that is needed; its blob is there
+    text: BlobRef | None = None  # the extracted text, already stored, where a new version needs it
     reading: TextReading | None = None
     given: Given | None = None
     on_conflict: OnConflict | None = None
 
     @property
     def deletes(self) -> bool:
-        """Return whether the submission takes the document away."""
+        """Return whether the submission deletes or erases the document."""
         return self.raw_hash in (DELETION, ERASED)
 
     @property
     def erases(self) -> bool:
-        """Return whether it also takes away all that names or describes the document."""
+        """Return whether the submission erases the document: its content, names and descriptions."""
         return self.raw_hash == ERASED
 
 
 class IndexedVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the serving index holds of the document."""
+    """The state of the document in the serving index."""
 
     version: int
     deleted: bool
-    whole: bool  # as many points as the head says
+    whole: bool  # the index has as many points as the head says
     chunk_count: int = 0
     updated_at: int = 0  # ms since 1970
 
 
 class Superseded(msgspec.Struct, frozen=True):
-    """A newer submission was taken already: nothing to write, its end stands for this one."""
+    """A newer submission was accepted already. Nothing is written; its outcome counts for this one, too."""
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    """The index holds just this content: the submission ends here, without an event."""
+    """The index has exactly this content: the submission ends here, without an event."""
 
     entry: Entry
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """The same content is on its way: that version's end answers both."""
+    """The same content is already in progress: that version's outcome counts for both."""
 
     entry: Entry
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A version whose event has to be on the log: a new one, or one whose event may not have got there."""
+    """A version whose event must be published: a new one, or one whose event may be missing from the log."""
 
     entry: Entry
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """The document is there with other content, and the submission asked not to replace it."""
+    """The document exists with other content, and the submission asked not to replace it."""
 
 
 Decision = Superseded | Unchanged | Joined | Published | Conflict
 
 
 def decide(entry: Entry | None, submission: Submission, answering: IndexedVersion | None) -> Decision:
-    """Return what the submission means for the document.
+    """Return the decision on the submission.
 
-    `entry` is the ledger's, None when there is none; `answering` the serving index's head, likewise.
+    `entry` is the document's ledger entry and `answering` its state in the serving index; None where there is none.
     """
     entry = entry or _unknown(submission)
     accepted, place = entry.accepted, submission.place
@@ -140,8 +140,8 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
         last = Last(version=0, place=place, status="deleted", at=place.time)
         return Unchanged(_moved(entry, submission, last))
     if same and place == accepted.place:
-        # What has ended stays so while its event is sent again: whoever reads its record anew, late and with the
-        # partition in other hands, may stop between this write and that event, and nobody else would come.
+        # A finished version keeps its status while its event is published again. If this worker has lost the partition
+        # and stops between this write and that event, no other worker would restore the status.
         if stands is not None and stands.status in TERMINAL:
             last = msgspec.structs.replace(stands, place=place)
         else:
@@ -159,29 +159,32 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
 
 
 def refused(entry: Entry, submission: Submission, sentence: str, code: str) -> Entry:
-    """Return the entry with the end of a submission that leaves the document as it is."""
+    """Return the entry with a refused submission, which leaves the document unchanged."""
     place = submission.place
     version = _version_after(entry, place)
     return noted(entry, Last(version=version, place=place, status="failed", at=place.time, error=sentence, code=code))
 
 
 def unpatchable(entry: Entry, place: LogPosition, if_version: int | None) -> tuple[str, str] | None:
-    """Return why a change of metadata can't be made, as a sentence and its code; None: it can."""
+    """Return why the metadata can't be changed, as a sentence and its code; None if it can."""
     accepted, name = entry.accepted, f"{entry.source}/{entry.path}"
     if accepted.version == 0 or accepted.outcome == "deleted":
-        return f"{name} is not there", GONE
+        return f"{name} does not exist", GONE
     if if_version is not None and accepted.version != if_version and accepted.place != place:
         return f"{name} has changed: version {accepted.version} was accepted, not {if_version}", CHANGED
     if accepted.reading is None or accepted.text is None or accepted.given is None:
-        return f"{name} was read by an earlier release, which kept too little: send it once more", UNPATCHABLE
+        return (
+            f"{name} was accepted by an earlier release, which stored too little for this; send it once more",
+            UNPATCHABLE,
+        )
     return None
 
 
 def in_conflict(entry: Entry, submission: Submission, moved_to: MovedTo | None) -> Entry:
-    """Return the entry with the end of a submission that was not to replace the document: refused, or moved."""
+    """Return the entry with a submission in conflict: refused, or moved to another document."""
     place = submission.place
     if moved_to is None:
-        sentence = f"{submission.source}/{submission.path} is there with other content, and onConflict is error"
+        sentence = f"{submission.source}/{submission.path} exists with other content, and onConflict is error"
         return refused(entry, submission, sentence, CONFLICT)
     version = _version_after(entry, place)
     return noted(entry, Last(version=version, place=place, status="unchanged", at=place.time, moved_to=moved_to))
@@ -192,9 +195,9 @@ def _in_conflict(own: Last) -> bool:
 
 
 def standing(entry: Entry | None, submission: Submission, answering: IndexedVersion | None) -> Accepted | None:
-    """Return the version that answers where the submission differs from it in its body at most, else None.
+    """Return the accepted version if it answers and the submission can differ from it only in its body, else None.
 
-    Its validators may be used then: should the body be the same, the index holds just this.
+    Then its validators may be sent: if the body is unchanged, so is everything else.
     """
     if entry is None or submission.deletes or entry.accepted.outcome == "deleted":
         return None
@@ -204,31 +207,31 @@ def standing(entry: Entry | None, submission: Submission, answering: IndexedVers
 
 
 def late(entry: Entry | None, place: LogPosition) -> bool:
-    """Return whether something newer than `place` was accepted: whatever was submitted there counts no more."""
+    """Return whether a submission newer than the one at `place` was accepted, so that this one has no effect."""
     return entry is not None and older(place, entry.accepted.place)
 
 
 def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) -> Entry | None:
-    """Return the entry with the submission's failure, or None where that is known, or it was taken and not by us."""
+    """Return the entry with the submission's failure; None if it is recorded, or another worker accepted it."""
     entry = entry or _unknown(submission)
     place = submission.place
     own, late_ = entry.submitted(place), older(place, entry.last.place) or older(place, entry.accepted.place)
     if place == entry.accepted.place:
         stands = entry.standing(entry.accepted.version)
         if stands is not None and stands.status in TERMINAL - {"failed"}:
-            return None  # read again after a crash, it can't be taken any more; it was, and that has ended
+            return None  # accepted and finished before a crash; only its replay failed
         version = entry.accepted.version
     elif own is not None and own.version:
         if own.status != "failed":
-            return None  # another worker took it; its version's end is this one's
+            return None  # another worker accepted it; that version's outcome counts
         version = own.version
     else:
         version = 0 if late_ else _version_after(entry, place)
     last = Last(version=version, place=place, status="failed", at=place.time, error=sentence, code=code)
     failed = noted(entry, last)
     if failed.last.place != place:
-        return failed if not entry.erased else None  # what an erased document's file was called is in no sentence
-    # An erasure takes the names as well; whoever sends the document again gives them anew.
+        return failed if not entry.erased else None  # the sentence could contain the erased document's file name
+    # An erasure deletes the names, too; a new submission sets them again.
     return msgspec.structs.replace(
         failed,
         source=submission.source or entry.source,
@@ -250,24 +253,24 @@ def _under_way(entry: Entry, version: int, place: LogPosition) -> Last:
 
 
 def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
-    """Return the entry with the same accepted version, asked for again by the submission.
+    """Return the entry with the same accepted version, at the place of the submission that repeats it.
 
-    The same bytes may have come with other validators: the next request sends those.
+    The same bytes may have come with new validators, which the next fetch sends.
     """
     accepted = msgspec.structs.replace(entry.accepted, place=submission.place, validators=submission.validators)
     moved = noted(msgspec.structs.replace(entry, accepted=accepted), last)
-    # A failure that came after an erasure has brought names of its own.
+    # A failure after the erasure may have set names again.
     return _bare(moved) if submission.erases and moved.last.place == submission.place else moved
 
 
 def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None) -> Entry:
     version, place = _version_after(entry, submission.place), submission.place
-    # The ledger may be of an older backup than the head, and below that nothing would be applied. A head that no clock
-    # can have given is damaged: to outdo it would leave no higher version for ever.
+    # The ledger may come from an older backup than the head, and a version below the head would never be applied. A
+    # head far in the future is damaged; exceeding it would use up the version numbers.
     if answering is not None and answering.version < place.time + YEAR_MS:
         version = max(version, answering.version + 1)
     lives = _lives(entry, answering)
-    keeps = submission.deletes and not submission.erases  # a list of what was deleted shows what it was
+    keeps = submission.deletes and not submission.erases  # lists of deleted documents show title, URL and tags
     outcome: VersionOutcome = "deleted" if submission.deletes else "updated" if lives else "created"
     taken = msgspec.structs.replace(
         entry,
@@ -301,12 +304,12 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         dropped=_dropped(entry.accepted.given, submission.given) if outcome == "updated" else (),
     )
     taken = noted(taken, last)
-    # An erasure can't fail, so nothing before it answers any more, and no sentence about that may name it.
+    # An erasure can't fail, so no earlier version answers again, and no earlier error sentence may be kept.
     return msgspec.structs.replace(taken, earlier=()) if submission.erases else taken
 
 
 def _lives(entry: Entry, answering: IndexedVersion | None) -> bool:
-    """Return whether an earlier version of the document is there, or on its way."""
+    """Return whether an earlier version of the document answers or is in progress."""
     if answering is not None:
         return not answering.deleted
     stands = entry.standing(entry.accepted.version)
@@ -315,13 +318,13 @@ def _lives(entry: Entry, answering: IndexedVersion | None) -> bool:
 
 
 def _dropped(before: Given | None, given: Given | None) -> tuple[Kept, ...]:
-    """Return what the version before was given and the next one isn't; absent, null and empty are one."""
+    """Return the fields that the previous version has and the next one lacks; absent, null and empty are equal."""
     names: tuple[Kept, ...] = get_args(Kept)
     return tuple(name for name in names if getattr(before, name, None) and not getattr(given, name, None))
 
 
 def _replaced(entry: Entry, answering: IndexedVersion | None) -> Replaced | None:
-    """Return the version that the next one follows: the accepted one, unless that failed and an older one answers."""
+    """Return the version that the next one replaces: the accepted one, or the answering one if that failed."""
     accepted, stands = entry.accepted, entry.standing(entry.accepted.version)
     answers = answering is not None and not answering.deleted
     failed = stands is not None and stands.status == "failed"
@@ -332,7 +335,7 @@ def _replaced(entry: Entry, answering: IndexedVersion | None) -> Replaced | None
 
 
 def _bare(entry: Entry) -> Entry:
-    """Return the entry with nothing that came from the document or named it."""
+    """Return the entry without anything that came from the document or names it."""
     accepted = msgspec.structs.replace(
         entry.accepted,
         raw_hash=ERASED,

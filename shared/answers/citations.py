@@ -1,4 +1,4 @@
-"""The `[n]` of an answer: read them, and let none pass that names no passage."""
+"""Parses the citations `[n]` of an answer, and removes those that name no passage."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -7,7 +7,7 @@ from typing import Final
 # [1], [1, 2] and, as some models write, [Source 1]
 _MARK: Final = re.compile(r"\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]", re.IGNORECASE)
 _SPACED_MARK: Final = re.compile(r"\s*" + _MARK.pattern, re.IGNORECASE)
-# What may still become a mark: white space, and a bracket that isn't closed after fewer characters than a mark has.
+# The end of a piece that may still become a mark: white space and an open bracket, no longer than the longest mark.
 _UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
 _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
 
@@ -25,14 +25,14 @@ def marks(answer: str) -> Iterator[tuple[int, int, list[int]]]:
 
 
 def unmarked(text: str) -> str:
-    """Return `text` with round brackets around what would read as a citation: a document's own notes are none."""
+    """Return `text` with round brackets for the square ones of footnotes that would be taken for citations."""
     return _MARK.sub(lambda mark: f"({mark[0][1:-1]})", text)
 
 
 class KnownCitations:
-    """Drops citations of unknown numbers from a stream, wherever its pieces are cut.
+    """Removes citations of unknown numbers from a stream, even if one is split between two pieces.
 
-    `[1, 9]` becomes `[1]`, ` [9]` goes with its space, and `a[9]` stays, because it is code.
+    With 1 known: `[1, 9]` becomes `[1]`, ` [9]` is removed with its space, and `a[9]` stays, because it is code.
     """
 
     def __init__(self, known: Collection[int]) -> None:
@@ -42,13 +42,13 @@ class KnownCitations:
         self._before = ""  # the character before what is held
 
     def feed(self, piece: str) -> str:
-        """Return what can be shown by now."""
+        """Return the text that can be shown so far."""
         text = self._held + piece
         undecided = _UNDECIDED.search(text)
         return self._pass(text, undecided.start() if undecided else len(text))
 
     def rest(self) -> str:
-        """Return what was held back, when the stream has ended."""
+        """Return the text that was held back; call it at the end of the stream."""
         return self._pass(self._held, len(self._held))
 
     def _pass(self, text: str, end: int) -> str:

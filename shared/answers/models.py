@@ -1,4 +1,4 @@
-"""The models that answer: the first is the default, the others are chosen by name or stand in when it fails."""
+"""The configured chat models. The first is the default; others are chosen by name or used when it fails."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,7 +11,7 @@ Server = Literal["ollama", "openai", "extractive"]
 
 
 class UnknownModel(ValueError):  # noqa: N818 - reads as what happened
-    """No configured model has that name; the message lists those that exist, `field` says what was asked for."""
+    """No configured model has that name. The message lists the names; `field` is the request's field."""
 
     def __init__(self, field: Literal["model", "target"], sentence: str) -> None:
         super().__init__(sentence)
@@ -24,11 +24,11 @@ class ChatModel(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # by which clients choose it: its alias, else the model's own name
     server: Server
     answers: Answers
-    stands_in: bool = True  # answers unasked when the models before it fail
+    stands_in: bool = True  # is tried when the models before it fail
 
 
 class ChatModels:
-    """The models of one API, never none."""
+    """The models of one API, at least one."""
 
     def __init__(self, models: Sequence[ChatModel]) -> None:
         """Take the models, the default first. Where two share a name, the first one has it."""
@@ -68,7 +68,7 @@ class ChatModels:
             if not candidates:
                 targets = dict.fromkeys(("ollama", *(each.server for each in self._models), *self.names))
                 raise UnknownModel(
-                    "target", f"{target!r} is no configured server or model; these are: {', '.join(targets)}"
+                    "target", f"{target!r} is not a configured server or model; allowed are: {', '.join(targets)}"
                 )
         if not model:
             first, *others = candidates
@@ -76,7 +76,7 @@ class ChatModels:
         named = [each for each in self._named(model) if each in candidates]
         if not named:
             allowed = dict.fromkeys(each.name for each in candidates)
-            raise UnknownModel("model", f"{model!r} is not allowed here; these are: {', '.join(allowed)}")
+            raise UnknownModel("model", f"{model!r} is not allowed here; allowed are: {', '.join(allowed)}")
         return (named[0],)
 
     def _named(self, name: str) -> tuple[ChatModel, ...]:

@@ -72,7 +72,7 @@ class OllamaAnswers:
                         async with asyncio.timeout(self._timeout_s):
                             part = await anext(parts, None)
                     if part is None:
-                        raise Unavailable(f"{self._address.server} stopped before the end of its answer")
+                        raise Unavailable(f"{self._address.server} ended its stream before the end of the answer")
                     if part.message.content:
                         yield part.message.content
                     for call in part.message.tool_calls or ():

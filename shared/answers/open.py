@@ -1,4 +1,4 @@
-"""From the setting to whatever answers."""
+"""Opens the chat models that the setting names."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from shared.settings import ConfigurationError
 if TYPE_CHECKING:
     from shared.answers.ollama import OllamaAnswers
 
-_LOOK_S: Final = 2.0  # for a server; the start waits no longer
+_LOOK_S: Final = 2.0  # longest wait for a server during the start
 _DEFAULT_HOST: Final = "127.0.0.1:11434"
 _NO_KEY: Final = SecretStr("")
 _ALIASED: Final = re.compile(r"([A-Za-z0-9._/-]+)=((?:auto|extractive|ollama|openai\+https?):.*)")
@@ -35,12 +35,12 @@ async def open_models(
     """Return the models of a comma-separated list, the default first; each may have an alias, as in `fast=ollama://…`.
 
     A model is `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`. `auto:` is the
-    first chat model of the Ollama server at OLLAMA_HOST, or on this machine, when it is there now; otherwise extractive
-    answers. Those can always be chosen by name, and rank what they quote by `compare`. `history` is the number of
-    earlier turns that a language model sees. A server that is away now may come later.
+    first chat model of the Ollama server at OLLAMA_HOST, or on this machine, if it is running now; otherwise extractive
+    answers. Those can always be chosen by name, and rank their quotes with `compare`. `history` is the number of
+    earlier turns that a language model sees. A server that is down now may be started later.
 
     Raises:
-        ConfigurationError: an entry is none of them, a name occurs twice, or a server refuses the key; the sentence
+        ConfigurationError: an entry has another form, a name occurs twice, or a server refuses the key; the sentence
             names SLUICE_CHAT.
     """
     models: list[ChatModel] = []
@@ -99,7 +99,7 @@ async def _found(history: int, templates: Templates | None) -> "OllamaAnswers | 
         return None
     host, port = address
     try:
-        # Nobody listening is the usual case; it is told without importing the client.
+        # Usually no server is listening. A plain connection finds that out without importing the client.
         async with asyncio.timeout(_LOOK_S):
             _, writer = await asyncio.open_connection(host, port)
             writer.close()
@@ -119,7 +119,7 @@ async def _found(history: int, templates: Templates | None) -> "OllamaAnswers | 
 
 
 def _server(value: str) -> tuple[str, int] | None:
-    """Return host and port of OLLAMA_HOST, that a server reads too: it may be a wildcard, or a port alone."""
+    """Return host and port of OLLAMA_HOST. The server uses it, too, so it may be a wildcard address."""
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
         host, port = parts.hostname or "127.0.0.1", parts.port or (80 if "://" in value else 11434)

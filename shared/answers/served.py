@@ -1,4 +1,4 @@
-"""A language model behind HTTP: what is the same whatever the server speaks."""
+"""Answers by a language model on a server, independent of the server's protocol."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -13,20 +13,20 @@ from shared.model_server.http import TooLong
 
 Ask = Callable[[list[Turn]], AsyncGenerator[str | Called | Finished, None]]
 
-CUT_SHORT: Final = " …"  # behind an answer that reached the model's limit: nobody takes it for a whole one
-_SHARES: Final = (1, 2, 4, 8)  # of the prompt's limits, until the model takes it
+CUT_SHORT: Final = " …"  # ends an answer that the model's limit truncated
+_SHARES: Final = (1, 2, 4, 8)  # the prompt's limits are divided by these in turn, until the prompt fits the model
 
 
 async def answered(
     conversation: Conversation, history: int, ask: Ask, templates: Templates
 ) -> AsyncGenerator[Event, None]:
-    """Yield what `ask` gives for the conversation's prompt, after the passages that the prompt holds.
+    """Yield the passages of the prompt, then the events that `ask` gives for it.
 
-    Citations of other passages are dropped. A prompt that is longer than the model's window gets fewer passages and
-    earlier turns, and never a question in part.
+    Citations of other passages are dropped. A prompt that exceeds the model's window is sent again with fewer passages
+    and earlier turns; the question is never truncated.
 
     Raises:
-        Rejected: even the question alone is too long. And what `ask` raises.
+        Rejected: the question alone is too long. And what `ask` raises.
     """
     sent: list[Turn] | None = None
     for share in _SHARES:
@@ -47,13 +47,13 @@ async def answered(
             refusal = error
         else:
             return
-    raise Rejected(f"the conversation is longer than the model takes: {refusal}", "conversation_too_long")
+    raise Rejected(f"the conversation is longer than the model accepts: {refusal}", "conversation_too_long")
 
 
 async def _citing(
     known: set[int], events: AsyncGenerator[str | Called | Finished, None]
 ) -> AsyncGenerator[str | Called | Finished, None]:
-    """Yield the events; where there are passages, without citations of numbers that are not known."""
+    """Yield the events; if there are passages, citations of unknown numbers are removed."""
     citations = KnownCitations(known)
     async with aclosing(events):
         async for event in events:

@@ -1,6 +1,6 @@
-"""The texts around a question, as templates that an operator can replace.
+"""The templates of a prompt, which an operator can replace.
 
-They are rendered by minijinja without files, code or network, under a limit of steps.
+minijinja renders them without access to files, code or network, and with a limit of steps.
 """
 
 from collections.abc import Mapping
@@ -34,18 +34,18 @@ class Templates:
         """Take the text of each of `NAMES`."""
         self._environment = minijinja.Environment(
             templates=dict(texts),
-            auto_escape_callback=lambda _: False,  # prompts are no HTML
+            auto_escape_callback=lambda _: False,  # prompts aren't HTML
             undefined_behavior="strict",
             trim_blocks=False,
         )
         self._environment.fuel = _STEPS
 
     def system(self, *, kind: str, compare: bool = False, **wishes: str | None) -> str:
-        """Return the system's text, empty where there is nothing to say. `wishes`: persona, style, language, …"""
+        """Return the system prompt, which may be empty. `wishes`: persona, style, language, instructions."""
         return self._rendered("system.jinja", kind=kind, compare=compare, **wishes)
 
     def question(self, question: str, passages: list[dict[str, Any]], *, compare: bool, marks: tuple[str, str]) -> str:
-        """Return the question's turn, with the passages between `marks`, those of one document together to compare."""
+        """Return the question's turn, with the passages between `marks`; `compare` groups them by document."""
         ordered = sorted(passages, key=lambda each: _first(passages, each)) if compare else passages
         documents = [
             {"title": group[0]["title"], "passages": group}
@@ -73,18 +73,20 @@ def packaged() -> Templates:
 
 
 def load_templates(folder: Path | None) -> Templates:
-    """Return the templates, those in the folder instead of the packaged ones.
+    """Return the packaged templates, replaced by those in the folder.
 
     Raises:
-        ConfigurationError: the folder is missing, has a template of another name, or one that can't be rendered.
+        ConfigurationError: the folder is missing, or has a template of an unknown name or one that can't be rendered.
     """
     if folder is None:
         return packaged()
     if not folder.is_dir():
-        raise ConfigurationError(f"SLUICE_PROMPTS={folder} is no folder")
+        raise ConfigurationError(f"SLUICE_PROMPTS={folder} is not a folder")
     found = {path.name: path for path in sorted(folder.glob("*.jinja"))}
     if unknown := [name for name in found if name not in NAMES]:
-        raise ConfigurationError(f"SLUICE_PROMPTS={folder}: {unknown[0]} is none of {', '.join(NAMES)}")
+        raise ConfigurationError(
+            f"SLUICE_PROMPTS={folder}: {unknown[0]} is unknown; the templates are {', '.join(NAMES)}"
+        )
     try:
         templates = Templates(_packaged_texts() | {name: path.read_text("utf-8") for name, path in found.items()})
         _try_out(templates)
@@ -95,7 +97,7 @@ def load_templates(folder: Path | None) -> Templates:
 
 
 def _try_out(templates: Templates) -> None:
-    """Render every case once, so that a mistake stops the start and not an answer."""
+    """Render every case once, so that a mistake is reported at the start and not during an answer."""
     for compare in (False, True):
         for kind in ("documents", "general", "plain"):
             for wish in ("wish", None):

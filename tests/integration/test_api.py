@@ -726,7 +726,7 @@ async def test_a_client_chooses_among_the_configured_models(model_client: httpx.
     other = await model_client.post("/chat", json=body | {"model": "gpt-5"})
 
     assert told["data"]["model"] == chosen["data"]["model"] == CHAT_MODEL
-    assert problem(other, 400) == f"model: 'gpt-5' is not allowed here; these are: {CHAT_MODEL}"
+    assert problem(other, 400) == f"model: 'gpt-5' is not allowed here; allowed are: {CHAT_MODEL}"
 
 
 async def test_an_image_in_a_message_is_refused_and_not_passed_over(client: httpx.AsyncClient) -> None:

@@ -234,7 +234,7 @@ async def test_other_content_is_refused_where_it_may_not_replace(client: httpx.A
     letters = (await client.get("/rag/documents", params={"status": "failed"})).json()["items"]
 
     assert (first["status"], equal["status"]) == ("created", "unchanged")
-    assert "is there with other content" in problem(refused, 409, "CONFLICT")
+    assert "exists with other content" in problem(refused, 409, "CONFLICT")
     assert (shown["state"], shown["status"], shown["code"]) == ("ready", "failed", "CONFLICT")
     assert [each["documentId"] for each in letters] == [first["documentId"]]
     assert (await ingested(client, "c.md", HERONS))["status"] == "unchanged"

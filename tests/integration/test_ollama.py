@@ -195,5 +195,7 @@ async def test_a_conversation_too_long_for_the_model_is_said_and_never_cut(ollam
     answers = OllamaAnswers(OllamaAddress(ollama_url, CHAT_MODEL))
     question = Turn(role="user", content="why " * 9000)
 
-    with pytest.raises(Rejected, match=r"longer than the model takes: .* the input length exceeds the context length"):
+    with pytest.raises(
+        Rejected, match=r"longer than the model accepts: .* the input length exceeds the context length"
+    ):
         await anext(answers.stream(Conversation(turns=(question,))))

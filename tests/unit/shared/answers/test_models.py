@@ -57,4 +57,4 @@ def test_an_unknown_name_is_refused_and_the_known_are_listed(
         MODELS.chosen(model, target)
 
     assert caught.value.field == field
-    assert str(caught.value).endswith(f"these are: {listed}")
+    assert str(caught.value).endswith(f"allowed are: {listed}")

@@ -57,7 +57,7 @@ async def test_plain_chat_passes_untouched(server: FakeOllama) -> None:
         ("redirect", "answered"),
         ("half", "can't be reached"),
         ("error", "answered: the runner was killed"),
-        ("undone", "stopped before the end"),
+        ("undone", "ended its stream before the end"),
     ],
 )
 async def test_a_fault_of_the_server_is_unavailable(server: FakeOllama, fault: Fault, sentence: str) -> None:
@@ -120,7 +120,7 @@ async def test_a_conversation_longer_than_the_window_loses_passages_and_then_is_
 
     assert answer == "So it is [1], and so."  # the eighth wasn't shown
     server.window = 10
-    with pytest.raises(Rejected, match="longer than the model takes") as caught:
+    with pytest.raises(Rejected, match="longer than the model accepts") as caught:
         await anext(answers.stream(long))
     assert caught.value.code == "conversation_too_long"
 

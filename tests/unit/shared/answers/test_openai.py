@@ -67,12 +67,12 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_and_remembered
         ("404", "answered 404: fault 404"),
         ("429", "answered 429: fault 429"),
         ("500", "answered 500: fault 500"),
-        ("html", "stopped before the end"),
-        ("list", "stopped before the end"),
+        ("html", "ended its stream before the end"),
+        ("list", "ended its stream before the end"),
         ("redirect", "answered 307"),
         ("half", "can't be reached"),
         ("error", "answered: the engine died"),
-        ("undone", "stopped before the end"),
+        ("undone", "ended its stream before the end"),
     ],
 )
 async def test_a_fault_of_the_server_is_unavailable(server: FakeOpenAi, fault: Fault, sentence: str) -> None:
@@ -118,7 +118,7 @@ async def test_a_conversation_longer_than_the_window_loses_passages_and_then_is_
 
     assert answer == "So it is [1], and so."  # the eighth wasn't shown
     server.context = 10
-    with pytest.raises(Rejected, match="longer than the model takes") as caught:
+    with pytest.raises(Rejected, match="longer than the model accepts") as caught:
         await said(of(server), Conversation(turns=ASKED.turns, passages=passages))
     assert caught.value.code == "conversation_too_long"
 

@@ -34,7 +34,7 @@ def test_a_document_is_data_and_never_a_template_nor_html() -> None:
         ("system.jinja", "{{ nobody }}", "undefined"),
         ("question.jinja", "{% include '/etc/passwd' %}", "template not found"),
         ("system.jinja", "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}", "fuel"),
-        ("sytem.jinja", "x", "sytem.jinja is none of system.jinja, question.jinja"),
+        ("sytem.jinja", "x", "sytem.jinja is unknown; the templates are system.jinja, question.jinja"),
     ],
 )
 def test_a_template_that_can_not_work_stops_the_start(tmp_path: Path, name: str, text: str, said: str) -> None:
@@ -45,5 +45,5 @@ def test_a_template_that_can_not_work_stops_the_start(tmp_path: Path, name: str,
 
 
 def test_a_folder_that_is_missing_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="is no folder"):
+    with pytest.raises(ConfigurationError, match="is not a folder"):
         load_templates(tmp_path / "nowhere")
