@@ -1,4 +1,4 @@
-"""What is too large for a record goes into the blob store, and a reference travels."""
+"""The claim check: large bodies are stored as blobs, and records carry a reference."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from shared.errors import Rejected
 
 
 async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
-    """Return the record's value; its size is the claim check's at most, but for fields other than the body.
+    """Return the record's value; a body that makes it larger than `CLAIM_CHECK_BYTES` is stored as a blob.
 
     Raises:
         Unavailable: the blob store is away.
@@ -19,13 +19,13 @@ async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
         if body is None or len(value) <= CLAIM_CHECK_BYTES:
             return value
     blob = await blobs.put(document.tenant, document.document_id, body)
-    # A text says what it is by its field; as a blob it has to say so by its type.
+    # The field `text` implies the media type; a blob needs it stated.
     kind = document.media_type or ("text/markdown" if document.text is not None else None)
     return encode(msgspec.structs.replace(document, text=None, content=None, blob=blob, media_type=kind))
 
 
 async def prepared_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[PreparedChunk, ...]:
-    """Return the chunks that the caller has made.
+    """Return the chunks that the caller prepared.
 
     Raises:
         Rejected: their blob is missing or altered. Unavailable: the blob store is away.
@@ -38,21 +38,21 @@ async def prepared_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[Pr
 
 
 async def text_of(event: DocumentExtracted, blobs: Blobs) -> str:
-    """Return the text that was read from the document.
+    """Return the text extracted from the document.
 
     Raises:
-        Rejected: the version names none, or its blob is missing or altered. Unavailable: the blob store is away.
+        Rejected: the version has no text blob, or the blob is missing or altered. Unavailable: the blob store is away.
     """
     return await blob_of_text(event.document, blobs) if event.text is None else event.text
 
 
 async def blob_of_text(document: DocumentVersion, blobs: Blobs) -> str:
-    """Return the text that was read from the document, as it is shown.
+    """Return the text extracted from the document, from its blob.
 
     Raises:
-        Rejected: the version names none, or its blob is missing or altered. Unavailable: the blob store is away.
+        Rejected: the version has no text blob, or the blob is missing or altered. Unavailable: the blob store is away.
     """
     if document.text_sha256 is None:
-        raise Rejected(f"version {document.version} of {document.document_id} names no text", "undecodable")
+        raise Rejected(f"version {document.version} of {document.document_id} has no text blob", "undecodable")
     ref = BlobRef(sha256=document.text_sha256, size=document.text_size)
     return (await blobs.get(document.tenant, document.document_id, ref)).decode()

@@ -1,8 +1,8 @@
-"""The two ways a step can fail; everything else is a bug and should be loud."""
+"""The expected errors of a step: the input is at fault, or a service is away. Any other exception is a bug."""
 
 
 class PipelineError(Exception):
-    """A failure somebody can act on: `sentence` for people, `code` for programs."""
+    """An expected failure: `sentence` is for people, `code` for programs."""
 
     def __init__(self, sentence: str, code: str) -> None:
         super().__init__(sentence)
@@ -11,24 +11,24 @@ class PipelineError(Exception):
 
 
 class Rejected(PipelineError):  # noqa: N818 - reads as what happened to the input
-    """The input is at fault: dead-letter it, commit, go on."""
+    """The input is at fault: dead-letter the record, commit, continue."""
 
     def __init__(self, sentence: str, code: str = "invalid") -> None:
         super().__init__(sentence, code)
 
 
 class Unavailable(PipelineError):  # noqa: N818 - reads as what happened to the world
-    """Our log, store, embedder or blob service is away: wait, retry for ever, commit nothing."""
+    """The log, store, embedder or blob service is away: retry until it is back, commit nothing."""
 
     def __init__(self, sentence: str, code: str = "unavailable") -> None:
         super().__init__(sentence, code)
 
 
 class RetryLater(Unavailable):
-    """The input is probably at fault: try it a few times more, and let everything else go on meanwhile.
+    """The input is probably at fault: retry it a few times without holding up other records.
 
-    `after_s` is the pause before the next try. After `tries` of them the input is rejected, with this sentence and
-    code; with None, whoever raises this ends the tries by raising Rejected.
+    `after_s` is the pause before the next try. After `tries` tries the input is rejected with this sentence and
+    code. If `tries` is None, the code that raises this must raise Rejected to end the retries.
     """
 
     def __init__(self, sentence: str, code: str, *, after_s: float, tries: int | None = None) -> None:

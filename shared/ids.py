@@ -1,7 +1,7 @@
-"""Names that come from content, so that every step can be repeated.
+"""Ids and hashes derived from content, so that every step can be repeated.
 
-Every id is a UUIDv5 (RFC 9562) of a length-prefixed tuple: ("a", "b/c") and ("a/b", "c") differ,
-and nothing is normalised, so two names are equal only where their characters are.
+Every id is a UUIDv5 (RFC 9562) of a length-prefixed tuple, so ("a", "b/c") and ("a/b", "c") differ.
+Names aren't normalised: two names are equal only if their characters are.
 """
 
 import unicodedata
@@ -15,7 +15,7 @@ _NAMESPACE = UUID("6f0d3c1e-8a57-5b1e-9a35-5d1d2c6b7f10")
 
 
 def _name(kind: str, *parts: str) -> str:
-    # surrogatepass: a lone surrogate in a file name is a name all the same.
+    # surrogatepass: file names may contain lone surrogates.
     tuple_ = b"".join(
         str(len(raw)).encode() + b":" + raw
         for raw in (part.encode("utf-8", "surrogatepass") for part in (kind, *parts))
@@ -23,9 +23,9 @@ def _name(kind: str, *parts: str) -> str:
     return str(uuid5(_NAMESPACE, tuple_.hex()))
 
 
-@lru_cache(4096)  # each step on the way of a document asks for it
+@lru_cache(4096)  # every stage computes it for every record
 def document_id(tenant: str, source: str, path: str) -> str:
-    """Return the document's UUID: the same for the same (tenant, source, path), for ever."""
+    """Return the document's UUID; it depends only on (tenant, source, path) and never changes."""
     return _name("document", tenant, source, path)
 
 
@@ -35,7 +35,7 @@ def point_id(document: str, version: int, order: int) -> str:
 
 
 def chunk_id(document: str, chunk_hash: str, occurrence: int) -> str:
-    """Return a chunk's stable UUID: it survives edits elsewhere in the document.
+    """Return a chunk's stable UUID, which doesn't change when other parts of the document are edited.
 
     `occurrence` counts equal chunks of one document from 0.
     """
@@ -43,7 +43,7 @@ def chunk_id(document: str, chunk_hash: str, occurrence: int) -> str:
 
 
 def text_hash(text: str) -> str:
-    """Return 32 hex digits, xxh3_128 of the NFC text. It finds equal text; comparing proves it."""
+    """Return 32 hex digits, xxh3_128 of the NFC text. Use it to find equal texts, then compare the texts."""
     return xxhash.xxh3_128_hexdigest(unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass"))
 
 
@@ -53,7 +53,7 @@ def bytes_hash(data: bytes) -> str:
 
 
 def file_hash(file: Path) -> str:
-    """Return `bytes_hash` of a file's content, read a piece at a time. Raises OSError."""
+    """Return `bytes_hash` of a file's content, read in pieces of 1 MiB. Raises OSError."""
     hashing = xxhash.xxh3_128()
     with file.open("rb") as opened:
         while piece := opened.read(1 << 20):

@@ -1,4 +1,4 @@
-"""A record of documents.submitted, read: ours, a foreign producer's, a CloudEvent, or a null that deletes; and made."""
+"""Reads records of documents.submitted: our own, foreign JSON, CloudEvents and tombstones; makes deletions."""
 
 import msgspec
 
@@ -12,13 +12,13 @@ from shared.state.ledger import Entry
 
 
 def submission_of(record: Record) -> DocumentSubmitted:
-    """Return the record's message; one without a value deletes what its headers name.
+    """Return the record's message; a record without a value deletes the document that its headers name.
 
-    A foreign record may be plain JSON, or a CloudEvent in either mode. A body of another type than JSON is the document
-    itself, named by headers. An event that doesn't name its document otherwise names it by `source` and `subject`.
+    A foreign record may be plain JSON or a CloudEvent in either mode. A body that isn't JSON is the document itself,
+    and headers name it. A CloudEvent without source and path uses the event's `source` and `subject`.
 
     Raises:
-        Rejected: code `undecodable`, or `tombstone` when nothing says which document.
+        Rejected: code `undecodable`, or `tombstone` if a record without a value names no document.
     """
     submitted = _read(record)
     if submitted.chunks is None:
@@ -27,7 +27,7 @@ def submission_of(record: Record) -> DocumentSubmitted:
 
 
 def needs_headers(record: Record) -> bool:
-    """Return whether the record's headers may say what its value doesn't."""
+    """Return whether decoding the record needs its headers."""
     return (
         record.value is None
         or header(record, _BINARY) is not None
@@ -36,7 +36,7 @@ def needs_headers(record: Record) -> bool:
 
 
 def description_hash(submitted: DocumentSubmitted) -> str:
-    """Return 32 hex digits, the hash of all that is not the body: a change of it makes a new version as well."""
+    """Return 32 hex digits, the hash of all fields but the body; a change of them makes a new version, too."""
     sizes = submitted.chunk_size, submitted.chunk_overlap
     described = (
         submitted.title,
@@ -46,14 +46,14 @@ def description_hash(submitted: DocumentSubmitted) -> str:
         submitted.media_type,
         submitted.tags,
         submitted.metadata,
-        # Only where they were asked for: the hashes of all other documents stay as they are.
+        # Only if set: otherwise the hashes of all existing documents would change.
         *(() if sizes == (None, None) else (sizes,)),
     )
     return bytes_hash(msgspec.json.encode(described, order="sorted"))
 
 
 def deletion(entry: Entry) -> DocumentSubmitted:
-    """Return the submission that deletes a known document; where it was erased, no name is left to do that by."""
+    """Return the submission that deletes a known document; an erased document has no names, so it is erased again."""
     if entry.erased:
         return erasure(entry.tenant, entry.document_id)
     return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
@@ -64,8 +64,8 @@ def _read(record: Record) -> DocumentSubmitted:
         source, path = _named(record)
         if source is None or path is None:
             raise Rejected(
-                "a record without a value deletes a document by its headers source and path, or by a key that is the "
-                "id of a document we know; it has neither",
+                "a record without a value must name the document to delete: by headers source and path, or by a key "
+                "that is the id of a known document; this one has neither",
                 "tombstone",
             )
         return DocumentSubmitted(tenant=_tenant(record), source=source, path=path, deleted=True)
@@ -98,7 +98,7 @@ def _of_binary(record: Record, kind: str) -> DocumentSubmitted:
         return decode(_with_names(record.value, source, path), DocumentSubmitted)
     if source is None or path is None:
         if header(record, _BINARY) is None:
-            return decode(record.value, DocumentSubmitted)  # many call their JSON something else
+            return decode(record.value, DocumentSubmitted)  # many producers declare JSON as another type
         raise Rejected(
             f"an event with {kind} is a document, and its headers must name it: ce_source and ce_subject, or source "
             "and path",
@@ -111,7 +111,7 @@ def _of_structured(value: bytes) -> DocumentSubmitted:
     try:
         event = _cloud_event.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # it only speaks of one, or is nothing at all: the message's own decoder says what
+        # Not a CloudEvent, or not JSON: the message's decoder raises the better error.
         return decode(value, DocumentSubmitted)
     if event.data_base64 is None:
         return decode(_with_names(bytes(event.data) or value, event.source, event.subject), DocumentSubmitted)
@@ -123,11 +123,11 @@ def _of_structured(value: bytes) -> DocumentSubmitted:
 
 
 def _with_names(data: bytes | None, source: str | None, path: str | None) -> bytes | None:
-    """Return the JSON object with source and path where it has none itself."""
+    """Return the JSON object, with source and path added if it lacks them."""
     try:
         fields = msgspec.json.decode(data or b"", type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return data  # the message's own decoder says what is wrong with it
+        return data  # the message's decoder raises the better error
     names = {"source": source, "path": path}
     more = {name: value for name, value in names.items() if value is not None and name not in fields}
     return msgspec.json.encode({**fields, **more}) if more else data

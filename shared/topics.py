@@ -1,4 +1,4 @@
-"""The topics, what each one promises, and how one that is there may differ."""
+"""The topics of a pipeline, their configuration, and the differences of existing topics from it."""
 
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -16,87 +16,87 @@ PARTITIONS: Final = 8
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic to be created, or checked, at start."""
+    """A topic to create or check at start."""
 
     name: str
-    partitions: int = PARTITIONS  # of a new one: what is there keeps what it has, so ask the log
-    replication: int | None = None  # copies, of a new one; None: as the cluster does it
+    partitions: int = PARTITIONS  # of a new topic; an existing one keeps its own, so ask the log
+    replication: int | None = None  # replicas of a new topic; None: the cluster's default
     cleanup: Literal["delete", "compact"] = "delete"
     retention_ms: int | None = 7 * DAY  # None: for ever
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
 
 class TopicDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing in which a topic isn't as it was asked for."""
+    """One property of a topic that isn't as wanted."""
 
-    weight: Literal["unfit", "risk", "note"]  # nothing starts on it; records can be lost; as its operator likes
-    what: str  # by the log's own name, such as retention.ms
+    weight: Literal["unfit", "risk", "note"]  # prevents a start; may lose records; harmless
+    what: str  # the log's name of the property, such as retention.ms
     found: str
     wanted: str
-    why: str  # what follows
-    mend: str | None = None  # what to do, where something can be done
+    why: str  # the consequence
+    mend: str | None = None  # what to do; None: nothing
 
     def __str__(self) -> str:
-        """Return what was found and what was wanted."""
+        """Return a phrase with what was found and wanted."""
         return f"{self.what} {self.found}, not {self.wanted}"
 
 
 class TopicInspection(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as the log has it, beside what was asked for."""
+    """A topic as found on the log, with its differences from what is wanted."""
 
     topic: str
-    partitions: int | None = None  # None: it isn't there
+    partitions: int | None = None  # None: the topic doesn't exist
     differences: tuple[TopicDifference, ...] = ()
 
     @property
     def fit(self) -> bool:
-        """Return whether the topic, if it is there, can be worked on."""
+        """Return whether the topic can be used; True if it doesn't exist."""
         return not any(difference.weight == "unfit" for difference in self.differences)
 
     def sentences(self, weight: Literal["unfit", "risk"]) -> Iterator[str]:
-        """Yield one sentence, with all differences of this weight, if there are any."""
+        """Yield one sentence that lists all differences of this weight; nothing if there are none."""
         if chosen := [str(difference) for difference in self.differences if difference.weight == weight]:
             yield f"the topic {self.topic} has {'; '.join(chosen)}"
 
 
 def chunks_topic(generation: str) -> str:
-    """Return the name of a generation's own topic of chunked versions."""
+    """Return the name of a generation's topic of chunked versions."""
     return f"chunks.{generation}"
 
 
 def readers(generation: str) -> dict[str, str]:
-    """Return by topic the group of the stage that reads it, in the order of the pipeline."""
+    """Return the consumer group that reads each topic, in pipeline order."""
     return {SUBMITTED: "ingest", EXTRACTED: f"chunk.{generation}", chunks_topic(generation): f"embed.{generation}"}
 
 
 def pipeline_topics(
     generation: str, *, partitions: int = PARTITIONS, replication: int | None = None
 ) -> tuple[Topic, ...]:
-    """Return every topic of a pipeline with one generation; new ones get so many partitions and copies."""
+    """Return every topic of a pipeline with one generation; `partitions` and `replication` are for new topics."""
     return (
         Topic(name=SUBMITTED, partitions=partitions, replication=replication),
         Topic(name=EXTRACTED, partitions=partitions, replication=replication, cleanup="compact", retention_ms=None),
         Topic(name=chunks_topic(generation), partitions=partitions, replication=replication),
         Topic(name=STATUS, partitions=1, replication=replication, retention_ms=DAY),
-        # Compacted: a letter stays until it is settled, and then it goes (docs/adr/0012-dead-letters.md).
+        # Compacted: a dead letter stays until it is settled (docs/adr/0012-dead-letters.md).
         Topic(name=DEAD_LETTERS, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
         Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
     )
 
 
 def partitions_differ(topic: Topic, found: int, grow: str | None) -> Iterator[TopicDifference]:
-    """Yield what follows where a topic has another number of partitions; `grow` is the command that adds some.
+    """Yield the difference if a topic hasn't the wanted number of partitions; `grow` is a command that adds some.
 
-    Records of `documents.submitted` are keyed again where they don't belong. In any other topic a document's records
-    would be torn apart, and nothing can tell one that was made so from one that has grown.
+    `documents.submitted` may grow: a record in the wrong partition is published again to the right one. Any other
+    topic must not: a document's records would end up in two partitions, and growth can't be detected afterwards.
     """
     if found == topic.partitions:
         return
     if topic.name == SUBMITTED:
-        why = "a new topic would get so many; this one may grow at any time"
+        why = "a new topic would get the wanted number; this one may grow at any time"
         mend = grow if found < topic.partitions else None
     else:
-        why = "a new topic would get so many; this one must stay as it was made: a document's records belong together"
+        why = "a new topic would get the wanted number; this one must not grow: a document's records belong together"
         mend = None
     yield TopicDifference(
         weight="note", what="partitions", found=str(found), wanted=str(topic.partitions), why=why, mend=mend

@@ -34,12 +34,12 @@ from shared.topics import chunks_topic, readers
 log = structlog.get_logger(__name__)
 
 SWEEP_EVERY_S = 3600.0
-SWEEP_AGAIN_S = 5.0  # when the store was away
+SWEEP_AGAIN_S = 5.0  # after the store was away
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedParts:
-    """What the stage is made of; whoever made the parts starts and stops them."""
+    """The parts of the stage; their creator starts and stops them."""
 
     ledger: Ledger
     index: Index
@@ -50,7 +50,7 @@ class EmbedParts:
 
 
 def parts_of(base: Resources) -> EmbedParts:
-    """Return what the stage takes of a foundation."""
+    """Return the stage's parts of the process' resources."""
     return EmbedParts(
         ledger=base.ledger,
         index=base.index,
@@ -62,7 +62,7 @@ def parts_of(base: Resources) -> EmbedParts:
 
 
 def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
-    """Return the stage, subscribed on a broker that isn't started yet."""
+    """Return the stage, subscribed to its topic; the broker must not be started yet."""
     send = partial(publish, broker)
     statuses = Statuses(parts.ledger, send)
     apply = Apply(
@@ -87,7 +87,7 @@ def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
 
 
 async def sweep_for_ever(index: Index, publish: Publish) -> None:
-    """Sweep now, and every hour; a part that is away is asked again."""
+    """Sweep now and every hour; retry after SWEEP_AGAIN_S while the log or the store is away."""
     while True:
         try:
             await sweep(index, publish)
@@ -99,14 +99,14 @@ async def sweep_for_ever(index: Index, publish: Publish) -> None:
 
 
 def keep_swept(index: Index, publish: Publish, stack: AsyncExitStack) -> None:
-    """Begin to sweep, until `stack` ends."""
+    """Start sweeping; closing `stack` stops it."""
     sweeping = asyncio.create_task(sweep_for_ever(index, publish))
     stack.callback(sweeping.cancel)
 
 
 def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
-    """Begin to collect blobs that have no owner, until `stack` ends."""
-    assert isinstance(base.blobs, BlobInventory)  # every store that the settings can name is one
+    """Start collecting blobs without an owner; closing `stack` stops it."""
+    assert isinstance(base.blobs, BlobInventory)  # every blob store of the settings implements it
     collector = BlobCollector(
         log=base.log, store=base.store, ledger=base.ledger, blobs=base.blobs, registry=base.registry
     )
@@ -115,7 +115,7 @@ def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
 
 
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
-    """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
+    """Return the worker of its own process, started. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True)
     broker = base.log.broker("embed-worker")
     troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)

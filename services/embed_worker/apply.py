@@ -1,4 +1,4 @@
-"""Does what `switch.advance` says: points, head, older points, status."""
+"""Executes the steps of `switch.advance`: points, head, older points, status."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,12 +14,12 @@ from shared.state.statuses import Statuses
 from shared.state.truth import tombstone
 from shared.store.bm25 import Bm25
 
-Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # gives a version's chunks
-SLICE = 64  # chunks embedded and written at a time: a crash keeps what was written
+Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # returns a version's chunks
+SLICE = 64  # chunks embedded and written at a time; after a crash written slices aren't embedded again
 
 
 class Apply:
-    """Applies versions to one generation's index. Every call may be repeated."""
+    """Applies versions to one generation's index. Every call is idempotent."""
 
     def __init__(
         self,
@@ -37,12 +37,12 @@ class Apply:
         self._statuses = statuses
 
     async def __call__(self, document: DocumentVersion, load: Load, attempt: int = 0) -> None:
-        """Make the version answer, or see that a newer one does: then `load`, which gives its chunks, isn't called.
+        """Make the version answer, unless a newer one does; then `load`, which returns its chunks, isn't called.
 
-        `attempt` is how often the version was redriven.
+        `attempt` is the number of redrives of the version.
 
         Raises:
-            Rejected: another worker has given the version up, and hasn't said so yet.
+            Rejected: another worker has withdrawn the version, and hasn't written its failure yet.
             Unavailable: a part is away; call again.
         """
         standing: Head | None = None
@@ -60,7 +60,7 @@ class Apply:
                     head = (await self._index.switch(head_of(document, count), attempt)).version
                 case SwitchStep.FORGET:
                     await self._forget(document, older)
-                case SwitchStep.DELETE if older:  # most documents are new, and to look is cheaper than to delete
+                case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete
                     await self._index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
                     await self._statuses.end(document, document.outcome, chunk_count=count)
@@ -69,8 +69,8 @@ class Apply:
             step = advance(step, document.version, head)
 
     async def _put(self, document: DocumentVersion, standing: Head | None, load: Load) -> int:
-        """Write what isn't there, and return how many points the version has."""
-        # Sent again after an upgrade it may be cut otherwise, and points of two cuts would make neither.
+        """Write the missing points and return how many the version has."""
+        # A complete version is kept: after an upgrade its chunks may differ, and both kinds must not mix.
         if standing is not None and standing.version == document.version:
             there = await self._index.version_points(document.document_id, document.version)
             if there == standing.chunk_count:
@@ -80,7 +80,7 @@ class Apply:
             slice_ = slice(start, start + SLICE)
             part = chunks[slice_]
             ids = [point_id(document.document_id, document.version, chunk.order) for chunk in part]
-            # A crash costs no second embedding. A point of another text is of a reading that wasn't decided (ADR 0055).
+            # After a crash nothing is embedded twice. Points with another text are of an undecided reading (ADR 0055).
             present = await self._index.present(ids)
             found = found or bool(present)
             if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:
@@ -93,23 +93,23 @@ class Apply:
         return len(chunks)
 
     async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
-        # After a crash the head no longer tells what it replaced; points that are left do.
+        # After a crash the head no longer names the version it replaced; the remaining points do.
         older |= await self._index.versions_below(document.document_id, document.version)
         for version in sorted(older):
             await tombstone(self._publish, document.document_id, version)
 
     async def _take_back(self, document: DocumentVersion, *, overtaken: bool) -> None:
-        """Delete the points of a version that will not answer: a newer one does, or it was withdrawn and has failed."""
+        """Delete the points of a version that was overtaken by a newer one, or withdrawn and failed."""
         if not overtaken and not await self._statuses.ended(document):
-            raise Rejected(f"version {document.version} was given up by another worker", "withdrawn")
+            raise Rejected(f"version {document.version} was withdrawn by another worker", "withdrawn")
         await self._index.delete_version(document.document_id, document.version)
-        if overtaken:  # a failed one stays in the truth, for a redrive
+        if overtaken:  # a failed version stays in the truth, so that it can be redriven
             await tombstone(self._publish, document.document_id, document.version)
 
     async def withdraw(self, document: DocumentVersion, attempt: int = 0) -> Head | None:
-        """Delete the points of a version that won't be finished; return its head where it answers already, whole.
+        """Delete the points of a version that failed, unless it answers completely already; then return its head.
 
-        The head is marked first: another worker, who has written the points as well, can't switch to them any more.
+        The head is marked first: another worker that has written the points, too, can't switch to them any more.
         """
         head = await self._index.withdraw(head_of(document, 0), attempt)
         if head.version != document.version:

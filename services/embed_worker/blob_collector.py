@@ -1,8 +1,8 @@
-"""Removes blobs that nothing names any more. docs/adr/0048-blobs-are-collected-by-ownership.md
+"""Removes blobs that nothing refers to any more. docs/adr/0048-blobs-are-collected-by-ownership.md
 
-A blob stays while anything that a reader can still be given names it: a record on the log, a head of any generation,
-the ledger, an open dead letter, or the record inside one; and while a submission of its document hasn't ended. A blob
-without such an owner is marked. It goes when it still has none a day later, unless it was put again meanwhile.
+A blob has an owner while a record on the log, a head of any generation, the ledger, an open dead letter or the record
+inside one refers to it, and while a submission of its document hasn't ended. A blob without an owner is marked. It is
+removed if it still has none a day later and wasn't stored again meanwhile.
 """
 
 import asyncio
@@ -38,38 +38,38 @@ from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks
 
 log = structlog.get_logger(__name__)
 
-GRACE_MS: Final = DAY  # from the look that finds no owner to the one that removes
+GRACE_MS: Final = DAY  # between the scan that finds no owner and the scan that removes
 MARKS: Final = "unowned.blobs"
 _HEADS: Final = "heads."
-_LAST_LOOK: Final = "00000000-0000-5000-8000-000000000001"  # a point beside the marks: when the last look was
+_LAST_LOOK: Final = "00000000-0000-5000-8000-000000000001"  # a point beside the marks: time of the last scan
 _BATCH: Final = 256
 _RECORDS: Final = 200  # read between two pauses
-_REST: Final = 4.0  # pause after so many, in durations of reading them: a look is no one's rush
+_REST: Final = 4.0  # length of the pause, as a multiple of the time spent reading: a scan has no hurry
 
 Name = tuple[str, str]  # document id, sha256
 
 
 class Mark(Message, frozen=True):
-    """A blob that had no owner."""
+    """A blob without an owner."""
 
     tenant: str
     document_id: str
     sha256: str
     size: int
     put: str
-    since: int  # the log's time of the look that found no owner
+    since: int  # log time of the scan that found no owner, ms since 1970
 
 
 class Collected(NamedTuple):
-    """What a look found."""
+    """The result of a scan."""
 
     owned_bytes: int
-    unowned_bytes: int  # what still waits
-    removed: int  # blobs
+    unowned_bytes: int  # of blobs that are marked and not removed yet
+    removed: int  # number of blobs
 
 
 class BlobCollector:
-    """Looks for blobs without an owner. Every call may be repeated, and run beside others."""
+    """Scans for blobs without an owner. Calls are idempotent and may run concurrently."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class BlobCollector:
         registry: CollectorRegistry,
         clock: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
-        """Take the parts; `clock`, ms since 1970, decides only when to look again."""
+        """Take the parts; `clock` (ms since 1970) only decides when the next scan is due."""
         self._log = log
         self._store = store
         self._ledger = ledger
@@ -92,27 +92,27 @@ class BlobCollector:
         )
 
     async def collect_daily(self) -> Collected | None:
-        """Return what a look found; None where the last one is less than a day ago.
+        """Return the result of a scan; None if the last one was less than a day ago.
 
         Raises:
-            Unavailable: a part is away; ask again.
+            Unavailable: a part is away; call again.
         """
         await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
         found = await self._store.retrieve(MARKS, [_LAST_LOOK])
-        # Either way: a clock that was a year ahead for a moment must not end the looks for a year.
+        # The absolute difference: a clock that was once a year ahead must not stop the scans for a year.
         if found and abs(self._clock() - found[0].payload["lookedAt"]) < DAY:
             return None
         return await self.collect()
 
     async def collect(self, now: int | None = None) -> Collected:
-        """Return what was found and removed; `now` is the log's time in ms, unless given its own.
+        """Return what was found and removed; `now` (ms) replaces the log's time.
 
         Raises:
-            Unavailable: a part is away; what was done so far stays right.
+            Unavailable: a part is away; what was done so far stays valid.
         """
         candidates, total = await self._candidates()
         newest = await self._drop_owned(candidates)
-        # Once more: what a record named may by now be named by a head alone, and a document may be under way again.
+        # Look up heads and ledger again: a head may have replaced a record as owner, or a new submission has arrived.
         for name in await self._held({document for document, _ in candidates}, candidates):
             candidates.pop(name, None)
         now = await self._time(newest) if now is None else now
@@ -129,7 +129,7 @@ class BlobCollector:
         return await self._log.age_ms() if isinstance(self._log, Aging) else newest
 
     async def _candidates(self) -> tuple[dict[Name, list[StoredBlob]], int]:
-        """Return the blobs that neither a head nor the ledger names, and the bytes of all blobs."""
+        """Return the blobs that neither a head nor the ledger refers to, and the bytes of all blobs."""
         candidates: dict[Name, list[StoredBlob]] = {}
         total = 0
         async for some in self._blobs.stored():
@@ -141,7 +141,7 @@ class BlobCollector:
         return candidates, total
 
     async def _held(self, documents: set[str], names: Iterable[Name]) -> set[Name]:
-        """Return those of the names that heads or the ledger hold; of a document under way, all."""
+        """Return the names that heads or the ledger refer to, and all of documents with unfinished submissions."""
         ids, held, under_way = sorted(documents), set[Name](), set[str]()
         heads = [name for name in await self._store.collections() if name.startswith(_HEADS)]
         for start in range(0, len(ids), _BATCH):
@@ -156,10 +156,10 @@ class BlobCollector:
         return {name for name in names if name in held or name[0] in under_way}
 
     async def _drop_owned(self, candidates: dict[Name, list[StoredBlob]]) -> int:
-        """Take out of the candidates what the log names; return the newest time of a record, ms since 1970.
+        """Drop the candidates that the log refers to; return the newest record's time, ms since 1970.
 
-        In the order in which a document goes on, so that none slips from a place that is still to be read to one that
-        was read before. Letters come first: a redrive publishes their record, and then settles them.
+        Topics are read in pipeline order, so that no reference moves from a topic still to be read to one already
+        read. Dead letters come first: a redrive publishes a letter's record before it settles the letter.
         """
         newest = 0
         if not candidates:
@@ -189,7 +189,7 @@ class BlobCollector:
                 continue
             try:
                 yield decode(record.value, DeadLetter)
-            except Rejected:  # a damaged one names nothing that could be read
+            except Rejected:  # an unreadable letter refers to nothing
                 continue
 
     async def _named_by(self, letter: DeadLetter) -> set[Name]:
@@ -231,7 +231,7 @@ class BlobCollector:
     async def _settle(
         self, candidates: dict[Name, list[StoredBlob]], now: int
     ) -> tuple[list[StoredBlob], list[StoredBlob]]:
-        """Return which blobs were removed, and which have no owner and stay; marks say since when."""
+        """Return the removed blobs, and the unowned blobs that are marked and stay for now."""
         unowned = {_mark_id(blob): blob for blobs in candidates.values() for blob in blobs}
         await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
         removed, left, gone = list[StoredBlob](), dict(unowned), list[str]()
@@ -243,7 +243,7 @@ class BlobCollector:
                     continue
                 mark = msgspec.convert(point.payload, Mark)
                 blob = unowned.pop(point.id, None)
-                if blob is None:  # it has an owner again, was put again, or is gone
+                if blob is None:  # it has an owner again, was stored again, or is removed
                     gone.append(point.id)
                 elif now >= mark.since + GRACE_MS:
                     if await self._blobs.remove(blob):
@@ -269,10 +269,10 @@ class BlobCollector:
 
 
 def names_in(record: Record) -> set[Name]:
-    """Return the blobs that the record names; none where nobody can read it."""
+    """Return the blobs that the record refers to; none if the record can't be decoded."""
     try:
         if record.topic == SUBMITTED:
-            # Most have none, and decoding a large body costs time.
+            # Decode only if there may be a blob: most records have none, and decoding a large body is slow.
             if record.value is None or b"sha256" not in record.value:
                 return set()
             submitted = submission_of(record)
@@ -312,7 +312,7 @@ def _mark_id(blob: StoredBlob) -> str:
 
 
 async def collect_for_ever(collector: BlobCollector, every_s: float = 3600.0) -> None:
-    """Ask every so often whether a look is due; a part that is away is asked again next time."""
+    """Scan whenever one is due, checked every `every_s` seconds; errors are logged and retried next time."""
     while True:
         await asyncio.sleep(every_s)
         try:

@@ -1,4 +1,4 @@
-"""The last stage: a chunked version is embedded where it must be, and made to answer."""
+"""The last stage: embeds a chunked version where needed, and makes it answer."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ from shared.state.statuses import Statuses
 
 
 class Embed:
-    """Handles records of one generation's chunk topic. Every call may be repeated."""
+    """Handles records of one generation's chunk topic. Every call is idempotent."""
 
     def __init__(self, *, apply: Apply, blobs: Blobs, statuses: Statuses, room: MemoryBudget) -> None:
         self._apply = apply
@@ -31,16 +31,16 @@ class Embed:
             Rejected: a chunk can't be embedded, or the chunks' blob is missing or altered.
             Unavailable: a part is away; call again.
         """
-        if record.value is None:  # erased from the log; a newer version has seen to the rest
+        if record.value is None:  # erased from the log; the erasing version deletes the points
             return
         event = decode(record.value, DocumentChunked)
         async with self._room.taken(event.blob.size if event.blob else 0):
-            # Not before the fence: the chunks of an erased document are gone, and a replay is no failure.
+            # Chunks are loaded after the fence: a replay of an erased document, whose chunks are gone, must not fail.
             await self._apply(event.document, partial(self._chunks, event), redrives_of(record))
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:
-        """Return whose record it is, None where it can't be read."""
+        """Return the record's document, None if the record can't be decoded."""
         try:
             document = decode(record.value, DocumentChunked).document
         except Rejected:
@@ -48,7 +48,7 @@ class Embed:
         return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
-        """Take back what was written of the version, and write down that it failed, unless it answers already."""
+        """Withdraw the version and write that it failed, unless it answers already."""
         try:
             event = decode(record.value, DocumentChunked)
         except Rejected:

@@ -1,4 +1,4 @@
-"""What a chunk looks like in the index: pure, no I/O."""
+"""Builds chunk points and heads. Pure, no I/O."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from shared.topics import SUBMITTED
 
 
 def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
-    """Return what the sparse vector is made of: title and section, too, so a change of them costs no embedding."""
+    """Return the text of the sparse vector. It includes title and section, so that changing them needs no embedding."""
     return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding)))
 
 
@@ -30,7 +30,7 @@ def chunk_points(
     points = []
     for chunk, dense, bm25 in zip(chunks[slice_], vectors, sparse, strict=True):
         metadata = {
-            **document.metadata,  # first: a caller's key never covers one of ours
+            **document.metadata,  # first, so that a caller's keys never override ours
             **chunk.metadata,
             **_metadata(document, chunk, len(chunks)),
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),

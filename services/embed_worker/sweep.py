@@ -1,4 +1,4 @@
-"""Deletes points below their head, and strikes their versions: what a crash after the switch left behind."""
+"""Deletes points below their head and their versions in the truth, which a crash after the switch left behind."""
 
 from collections import defaultdict
 
@@ -12,10 +12,10 @@ log = structlog.get_logger(__name__)
 
 
 async def sweep(index: Index, publish: Publish) -> int:
-    """Return how many stale points were deleted. Repeating it, or running it beside writers, does no harm.
+    """Return how many stale points were deleted. Idempotent, and safe while others write.
 
-    A point above its head, or without one, belongs to a version that is being applied: it stays. A stale version is
-    struck from the truth before its points go, because the points alone tell that it was ever there.
+    A point above its head, or without a head, belongs to a version that is being applied, and stays. A stale version
+    gets its tombstone before its points are deleted, because only the points show that it existed.
 
     Raises:
         Unavailable: the log or the store is away; sweep again.

@@ -1,24 +1,24 @@
-"""How one version becomes the one that answers: all its points, then its head, then older points go.
+"""How a version becomes the one that answers: write its points, then its head, then delete older points.
 
-correctness.md, section 3. `advance` is the whole rule, a pure function; `apply` does what it says, one step at a
-time. Any step may be the last before a crash, may be done twice, or by a worker that slept through a
-rebalance: a reader sees one whole version at every moment, and the newest one stays.
+The rule is the pure function `advance`; `apply` executes it step by step (correctness.md, section 3). A crash may
+follow any step, and any step may be repeated, also by a worker that missed a rebalance: readers always see one
+complete version, and the newest version wins.
 """
 
 from enum import Enum
 
 
 class SwitchStep(Enum):
-    """Where applying a version stands."""
+    """The steps of applying a version."""
 
     FENCE = "read the head"
     PUT = "write all points of the version"
-    SWITCH = "offer the head, and read back which one stands"
+    SWITCH = "write the head unless a newer one exists, and read it back"
     FORGET = "take older versions out of the truth"
     DELETE = "delete the points of older versions"
     FINISH = "write the status"
-    WITHDRAW = "delete the points of this version: a newer one stands"
-    REFUSED = "the version was withdrawn by another worker: take back what was written of it"
+    WITHDRAW = "delete the points of this version: a newer one answers"
+    REFUSED = "the version was withdrawn by another worker: delete its points"
     END = "nothing more to do"
 
 
@@ -35,10 +35,10 @@ _AFTER = {
 
 
 def advance(step: SwitchStep, version: int, head: int | None) -> SwitchStep:
-    """Return what to do after `step`, for a worker that holds `version`.
+    """Return the step after `step`, for a worker that applies `version`.
 
-    `head` is the version of the head (None: none) as FENCE read it, or as SWITCH read it back: a refused
-    write gives no error and shows only there. Elsewhere it isn't looked at.
+    `head` is the head's version (None: no head) as read by FENCE, or read back by SWITCH: only that shows a refused
+    write, which raises no error. After other steps it is ignored.
     """
     if step in (SwitchStep.FENCE, SwitchStep.SWITCH) and head is not None and head > version:
         return SwitchStep.WITHDRAW

@@ -1,4 +1,4 @@
-"""Vectors for chunks: copied where the index has them, computed once where it hasn't."""
+"""Vectors for chunks: copied from points with equal text, else computed once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,22 +12,22 @@ from shared.state.index import Index
 
 
 class Vectors:
-    """Gives each chunk its vector. correctness.md, section 3, step 1 and I7."""
+    """Provides the vectors of chunks. correctness.md, section 3, step 1 and I7."""
 
     def __init__(self, index: Index, embedder: Embedder, registry: CollectorRegistry) -> None:
         self._index = index
         self._embedder = embedder
-        # Texts that a document under way looks up or embeds: others with equal text take its vector.
+        # Texts that some document is looking up or embedding now; other documents wait for these vectors.
         self._claims: dict[tuple[str, str], asyncio.Future[Vector]] = {}
         self.embedded = Counter("sluice_embedded_texts", "Texts given to the embedding model.", registry=registry)
         self.reused = Counter("sluice_reused_vectors", "Vectors copied from points of equal text.", registry=registry)
 
     @asynccontextmanager
     async def of(self, tenant: str, chunks: Sequence[Chunk]) -> AsyncIterator[list[Vector]]:
-        """Give one vector a chunk, in order, to a block that writes their points.
+        """Yield one vector per chunk, in order, to the block that writes their points.
 
-        Equality of text decides, the hash only finds; a vector never crosses tenants. Until the block ends, equal
-        texts of other documents get these vectors: between a look-up and the writing, the index doesn't know them.
+        Vectors are looked up by hash and used only if the texts are equal; they never cross tenants. Until the block
+        ends, other documents with equal texts get these vectors, which the index doesn't have yet.
 
         Raises:
             Unavailable: the index or the model is away. Rejected: the model refuses a text.
@@ -44,7 +44,7 @@ class Vectors:
                 for text, vector in (await self._get(tenant, {text: hashes[text] for text in claims})).items():
                     found[text] = vector
                     claims[text].set_result(vector)
-                # Only now, with its own claims kept, may a document wait for others: two never wait for each other.
+                # A document waits for others only after its own claims have results, which prevents deadlocks.
                 for text, claim in theirs.items():
                     await asyncio.wait([claim])
                     if not claim.cancelled():  # else that document failed, and this one claims the text
@@ -54,10 +54,10 @@ class Vectors:
         finally:
             for text, claim in mine.items():
                 del self._claims[tenant, text]
-                claim.cancel()  # does nothing where the vector is there
+                claim.cancel()  # does nothing if the vector is set
 
     async def _get(self, tenant: str, hashes: Mapping[str, str]) -> dict[str, Vector]:
-        """Return the vector of each text: the index's, or a new one."""
+        """Return the vector of each text, from the index or newly embedded."""
         if not hashes:
             return {}
         known = await self._index.known(tenant, sorted(set(hashes.values())))

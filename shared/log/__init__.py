@@ -1,7 +1,7 @@
-"""Port: the log, as FastStream's KafkaBroker on one of two drivers, and the pattern every worker reads it with.
+"""Port: the log, accessed through FastStream's KafkaBroker with one of two drivers.
 
-`sqlite` puts an append-only file behind the broker, with aiokafka's surface; `kafka` is aiokafka
-itself. Handlers see neither: they get records and publish bytes.
+The driver `sqlite` implements aiokafka's interface on an append-only file; `kafka` is aiokafka itself.
+Handlers see neither: they get records and publish bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,14 +18,14 @@ Record = ConsumerRecord  # topic, partition, offset, timestamp (ms), key, value,
 
 
 class Log(Protocol):
-    """A log that brokers and tools join."""
+    """A log that brokers and tools connect to."""
 
     async def start(self) -> None:
-        """Open or reach it. Raises Unavailable, or ConfigurationError where it can't ever work."""
+        """Open or connect. Raises Unavailable, or ConfigurationError if retrying can't help."""
         ...
 
     async def stop(self) -> None:
-        """Let go; brokers made from it must have been stopped."""
+        """Close or disconnect; stop all its brokers before."""
         ...
 
     def broker(self, client_id: str) -> KafkaBroker:
@@ -39,51 +39,51 @@ class Log(Protocol):
         ...
 
     async def ensure_topics(self, topics: Iterable[Topic]) -> None:
-        """Create what is missing; raise ConfigurationError where one exists and is unfit."""
+        """Create missing topics. Raises ConfigurationError if an existing topic is unfit."""
         ...
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
-        """Return each topic as it is here, in the order given; nothing is made or changed."""
+        """Return each topic as it is on this log, in the order given; nothing is created or changed."""
         ...
 
     async def retention_ms(self, topic: str) -> int | None:
-        """Return after how many ms records of the topic go because of their age; None: never."""
+        """Return the age in ms at which the topic's records are deleted; None: never."""
         ...
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, None where there is none."""
+        """Return the group's committed offset of each partition, None if it has none."""
         ...
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition; it never falls."""
+        """Return the next offset of each partition; it never decreases."""
         ...
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
-        """Return each partition's first offset that is there and not older than `time`, ms since 1970; else its end."""
+        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
         ...
 
 
 @runtime_checkable
 class Stamping(Protocol):
-    """A log that gives records their times by the clock of this machine."""
+    """A log that timestamps records with this machine's clock."""
 
     async def ahead_ms(self) -> int:
-        """Return by how many ms the newest record's time is ahead of the clock, 0 where none is. Raises Unavailable."""
+        """Return how many ms the newest record's time is ahead of the clock, at least 0. Raises Unavailable."""
         ...
 
 
 @runtime_checkable
 class Aging(Protocol):
-    """A log that knows how much time has passed, whatever the clock says."""
+    """A log that measures elapsed time independently of the wall clock."""
 
     async def age_ms(self) -> int:
-        """Return how many ms have passed since the log's first upkeep; it never falls. Raises Unavailable."""
+        """Return how many ms have passed since the log's first upkeep; it never decreases. Raises Unavailable."""
         ...
 
 
 @runtime_checkable
 class Weighed(Protocol):
-    """A log whose file is ours, so that it can say what each topic takes of it."""
+    """A log that can measure the size of each topic."""
 
     async def topic_bytes(self) -> dict[str, int]:
         """Return the bytes of each topic's records: keys, values and headers. Raises Unavailable."""
@@ -91,7 +91,7 @@ class Weighed(Protocol):
 
 
 class Publish(Protocol):
-    """Appends one record; `shared.log.publish` is it, bound to a broker."""
+    """Appends one record: `shared.log.publish.publish`, bound to a broker."""
 
     async def __call__(
         self,
@@ -102,17 +102,17 @@ class Publish(Protocol):
         route: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> RecordMetadata:
-        """Return where the record is, once it is on disk. `route` chooses the partition where `key` doesn't.
+        """Return the record's partition and offset once it is on disk. The partition depends on `route`, else on `key`.
 
         Raises:
-            Unavailable: the log refused, or didn't answer in time (then it is unknown whether it has it).
-            Rejected: the record is larger than the topic takes.
+            Unavailable: the log refused the record, or didn't answer in time; then the record may have been stored.
+            Rejected: the record is larger than the topic allows.
         """
         ...
 
 
 class Replacement(NamedTuple):
-    """What stands in a record's place; its offset and time stay."""
+    """The new content of an overwritten record; its offset and time stay."""
 
     key: bytes | None
     value: bytes | None
@@ -121,15 +121,15 @@ class Replacement(NamedTuple):
 
 @runtime_checkable
 class ErasableLog(Protocol):
-    """A log whose files are ours, so that it can forget before retention does. Methods raise Unavailable."""
+    """A log that can erase records before their retention ends. Methods raise Unavailable."""
 
     async def overwrite(self, instead: Callable[[ConsumerRecord], Replacement | None]) -> int:
-        """Return how many records were overwritten, headers too: those for which `instead` gave something.
+        """Return how many records were overwritten, headers included: those for which `instead` returned a replacement.
 
-        It is asked, in a thread, for each record of each topic that isn't compacted.
+        `instead` is called in a thread, for each record of each topic that isn't compacted.
         """
         ...
 
     async def forget(self) -> None:
-        """Return when no file holds a byte of what was overwritten, compacted away or deleted."""
+        """Return once no file contains a byte of overwritten, compacted or deleted records."""
         ...

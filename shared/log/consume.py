@@ -1,9 +1,9 @@
-"""The pattern every worker reads the log with.
+"""How every worker consumes a topic.
 
-FastStream hands over batches; each partition gets a lane, each lane runs records of different keys side by
-side and commits its own lowest unfinished offset. What fails for good is set aside and passed; what can't be
-done now waits, and its partition with it, and no other. What is tried a bounded number of times holds up its own
-key alone (docs/adr/0043-bounded-tries.md).
+FastStream delivers batches. Each partition has a lane that handles records of different keys concurrently and commits
+its lowest unfinished offset. A record that fails permanently is dead-lettered. A record that needs an unavailable
+service is retried until it is back, which holds up its partition and no other. A record with a bounded number of
+tries holds up only its own key (docs/adr/0043-bounded-tries.md).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Handle = Callable[[Record], Awaitable[None]]
 OnDead = Callable[[Record, Failure], Awaitable[None]]
 
 BUG_ATTEMPTS = 3
-BREAKER = 50  # bugs or undecodable records in a row: one more, and it is us
+BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
 _BUG_BACKOFF = Backoff(0.1, 0.5)
 _A_DAY_MS = 24 * 3600 * 1000
 
@@ -55,16 +55,16 @@ def consume(
     commit_every_s: float = 0.05,
     measure_every_s: float = 5.0,
 ) -> "Consumption":
-    """Return the running of `handle` on every record of `topic`; call it before `broker.start()`.
+    """Return the consumption that calls `handle` for every record of `topic`; call this before `broker.start()`.
 
-    `handle` may be called again for a record it has done, so it must be repeatable. It raises Rejected (or has
-    a bug, three times): `on_dead` is told, and the record is done. It raises Unavailable: it is called again, for
-    ever, and nothing of its partition behind it is committed. It raises RetryLater: it is called again after the pause
-    that this names, for as often as it allows, and other keys of the partition go on. `before_commit` is awaited
-    between the effects and their commit, once for all partitions.
+    `handle` must be idempotent: it may be called again for a record it has handled. What its errors do:
+    Rejected, or any other exception three times: `on_dead` is called, and the record is done.
+    Unavailable: `handle` is called again until it succeeds; no later offset of the partition is committed before.
+    RetryLater: `handle` is called again after the pause and as often as the error says; other keys go on meanwhile.
+    `before_commit` is awaited between the effects and their commit, once for all partitions.
 
-    `key_concurrency` and the bounds in flight are per partition. A partition takes in at most one fetch more than
-    its bounds. A record that rests between its tries leaves its place to another key, and takes it again at once.
+    `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
+    pauses between tries doesn't count against `key_concurrency`.
     """
     consumption = Consumption(
         handle,
@@ -92,11 +92,11 @@ def consume(
         listener=_Listener(consumption),
         parser=readable_headers,
         decoder=raw_records,
-        no_reply=True,  # else a foreign `reply_to` header would make us publish where it says
+        no_reply=True,  # else a foreign `reply_to` header would make us publish to the topic it names
         session_timeout_ms=10_000,
         heartbeat_interval_ms=3_000,
         rebalance_timeout_ms=int(2 * drain_s * 1000) + 5_000,
-        max_poll_interval_ms=_A_DAY_MS,  # we wait for as long as an outage lasts, and still are alive
+        max_poll_interval_ms=_A_DAY_MS,  # a worker that waits for the end of an outage is alive
     )
 
     @subscriber
@@ -108,8 +108,8 @@ def consume(
 
 
 async def readable_headers(raw: tuple[Record, ...], original: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Return FastStream's message of a batch whose records keep all their headers as they were."""
-    # FastStream decodes every header, and one that is null or no UTF-8 would lose it the whole batch.
+    """Return FastStream's message of a batch; its raw records keep their headers unchanged."""
+    # FastStream decodes every header; one that is null or not UTF-8 would fail the whole batch.
     message = await original(tuple(map(_readable, raw)))
     message.raw_message = raw
     return message
@@ -119,32 +119,32 @@ def _readable(record: Record) -> Record:
     try:
         for _, value in record.headers:
             value.decode()
-    except (AttributeError, UnicodeDecodeError):  # rare: a copy of each record would cost more than reading it
+    except (AttributeError, UnicodeDecodeError):  # only now: copying every record would cost more than decoding it
         headers = tuple((name, (value or b"").decode(errors="replace").encode()) for name, value in record.headers)
         return replace(record, headers=headers)
     return record
 
 
 async def raw_records(message: Any) -> list[Record]:
-    """Return the batch's records: each is decoded by its handler, so that one can fail alone."""
+    """Return the batch's records undecoded: the handler decodes each one, so that each can fail by itself."""
     return list(message.raw_message)
 
 
 class _Running(PartitionLane):
-    """A lane with what runs in it."""
+    """A lane with its running tasks."""
 
     def __init__(self, tp: TopicPartition) -> None:
         super().__init__()
         self.tp = tp
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: dict[int, str] = {}  # offset -> what it waits for
-        self.resting: dict[int, str] = {}  # offset -> why it is tried again; it holds up nothing but its key
+        self.resting: dict[int, str] = {}  # offset -> why it is retried; holds up only its key
         self.closing = asyncio.Event()
         self.committed: int | None = None
 
 
 class Consumption:
-    """A topic being worked on; made by `consume`. Its counters are for metrics."""
+    """The consumption of one topic, made by `consume`. Its counters are for metrics."""
 
     def __init__(
         self,
@@ -165,11 +165,11 @@ class Consumption:
     ) -> None:
         self.name = name
         self.handled = 0  # records done by `handle`
-        self.dead = 0  # records set aside
-        self.retries = 0  # attempts that will be repeated
+        self.dead = 0  # records dead-lettered
+        self.retries = 0  # failed attempts that are repeated
         self.last_progress = time.monotonic()  # seconds, when a record was last finished
         self.lag: dict[TopicPartition, int] = {}  # records not finished, as last measured
-        self.broken: str | None = None  # why it stopped for good
+        self.broken: str | None = None  # why it stopped permanently
         self.consumer: Callable[[], Any] = lambda: None
         self._handle = handle
         self._on_dead = on_dead
@@ -193,16 +193,16 @@ class Consumption:
 
     @property
     def in_flight(self) -> int:
-        """Return how many records are taken in and not finished."""
+        """Return how many records were received and aren't finished."""
         return sum(len(lane) for lane in self._lanes.values())
 
     @property
     def waiting(self) -> dict[TopicPartition, str]:
-        """Return for each partition that waits on something unavailable, what its first such record waits for."""
+        """Return for each partition that waits for an unavailable service what its first such record waits for."""
         return {tp: next(iter(lane.waiting.values())) for tp, lane in self._lanes.items() if lane.waiting}
 
     async def stop(self) -> None:
-        """Finish what runs within the drain time, hand the rest back, commit. Afterwards no handler runs.
+        """Wait up to the drain time for running handlers, cancel the rest, commit. Afterwards no handler runs.
 
         Call it before `broker.stop()`.
         """
@@ -217,17 +217,17 @@ class Consumption:
 
     @property
     def retrying(self) -> dict[TopicPartition, list[str]]:
-        """Return for each partition why records of it are tried again, a bounded number of times."""
+        """Return for each partition why its records with bounded tries are retried."""
         return {tp: [*lane.resting.values()] for tp, lane in self._lanes.items() if lane.resting}
 
     # From FastStream
 
     async def dispatch(self, consumer: Any, records: Sequence[Record]) -> None:
-        """Take over a batch just read; it is worked on when this returns."""
+        """Start handling a batch; returns without waiting for the handlers."""
         try:
             await self._take_over(consumer, records)
         except Exception:
-            # FastStream would log it and read on, and the next commit would pass these records.
+            # FastStream would log the error and read on, and the next commit would skip these records.
             log.exception("consumption_failed: %s", self.name)
             self._break(f"{self.name}: failed by itself at {_where(records[0])}; see the log")
 
@@ -238,7 +238,7 @@ class Consumption:
                 position = await consumer.position(tp)
             except (KafkaError, ConsumerStoppedError):
                 continue
-            # A batch from before a rebalance: the partition was read on from its commit since, or isn't ours.
+            # The batch is older than a rebalance: the partition was rewound to its commit, or isn't ours any more.
             if tp in self._revoked or tp not in consumer.assignment() or position <= batch[-1].offset:
                 continue
             if self._stopping or self.broken is not None:
@@ -251,7 +251,7 @@ class Consumption:
             self._pump(lane)
 
     async def assigned(self, tps: Iterable[TopicPartition]) -> None:
-        """Begin with these partitions."""
+        """Start consuming these partitions."""
         self._revoked -= set(tps)
         if self._stopping or self.broken is not None:
             self._pause(tps)
@@ -262,7 +262,7 @@ class Consumption:
             )
 
     async def revoked(self, tps: Iterable[TopicPartition]) -> None:
-        """End with these partitions: finish what runs, commit it, forget the rest."""
+        """Stop consuming these partitions: wait for running handlers, commit, drop the rest."""
         going = set(tps)
         self._revoked |= going
         await self._close([lane for tp, lane in self._lanes.items() if tp in going])
@@ -293,7 +293,7 @@ class Consumption:
         try:
             finished = await self._finished(lane, record)
         except Exception:
-            # Lost in a task of its own, it would leave the record under way for ever, and nothing would say so.
+            # Uncaught in this task, the error would leave the record unfinished for ever without a report.
             log.exception("consumption_failed: %s", self.name)
             self._break(f"{self.name}: failed by itself at {_where(record)}; see the log")
         finally:
@@ -308,7 +308,7 @@ class Consumption:
         self._pump(lane)
 
     async def _finished(self, lane: _Running, record: Record) -> bool:
-        """Return whether the record is done, one way or the other; False hands it back."""
+        """Return whether the record is done: handled or dead-lettered. False: the lane was closed first."""
         outcome = await self._attempt(lane, record)
         if not isinstance(outcome, Failure):
             return outcome
@@ -316,14 +316,14 @@ class Consumption:
         if self._streak > BREAKER:
             self._break(
                 f"{self.name} stopped: {self._streak} records in a row could not be read or met a bug, "
-                f"last {_where(record)}: {outcome.sentence}. Nothing is lost: mend it and start again, then "
-                f"send what was set aside once more by `sluice dlq redrive --stage {self.stage} --code {outcome.code}`"
+                f"last {_where(record)}: {outcome.sentence}. Nothing is lost: fix the cause and restart, then redrive "
+                f"the dead letters: `sluice dlq redrive --stage {self.stage} --code {outcome.code}`"
             )
             return False
         return await self._set_aside(lane, record, outcome)
 
     async def _attempt(self, lane: _Running, record: Record) -> bool | Failure:
-        """Return True when `handle` did it, a Failure when it never will, False when the lane is given up."""
+        """Return True if `handle` succeeded, a Failure if it failed permanently, False if the lane was closed."""
         first_seen = _now_ms()
         attempts = outages = bugs = doubts = 0
         try:
@@ -381,7 +381,7 @@ class Consumption:
         )
 
     async def _set_aside(self, lane: _Running, record: Record, failure: Failure) -> bool:
-        """Return whether `on_dead` took the record. Nothing may be lost, so whatever it raises, it is asked again."""
+        """Return whether `on_dead` stored the record. Whatever it raises, it is called again: nothing may be lost."""
         attempt = 0
         try:
             while True:
@@ -418,7 +418,7 @@ class Consumption:
         try:
             async with asyncio.timeout(self._drain_s):
                 await self._commit(lanes)
-        except Exception as error:  # noqa: BLE001 - not committed: the next owner repeats it, and that is harmless
+        except Exception as error:  # noqa: BLE001 - the partition's next owner handles uncommitted records again
             log.warning("last_commit_failed: %s: %r", self.name, error)
         for lane in lanes:
             if self._lanes.get(lane.tp) is lane:
@@ -468,7 +468,7 @@ class Consumption:
                 await asyncio.sleep(self._commit_every_s)
 
     async def _commit(self, lanes: Sequence[_Running]) -> None:
-        """Commit what is finished in these lanes: the offsets first, then the flush, then the commit."""
+        """Commit these lanes' finished offsets: read the offsets first, then flush, then commit."""
         async with self._committing:
             lows = {lane: low for lane in lanes if (low := lane.low) is not None and low != lane.committed}
             if not lows or self.broken is not None:
@@ -476,14 +476,14 @@ class Consumption:
             if self._before_commit is not None:
                 await self._before_commit()
             consumer = self.consumer()
-            # Those that went meanwhile have committed by themselves, or are somebody else's.
+            # Lanes closed meanwhile have committed by themselves, or belong to another worker.
             lows = {lane: low for lane, low in lows.items() if self._lanes.get(lane.tp) is lane}
             if not lows or consumer is None or self.broken is not None:
                 return
             try:
                 await consumer.commit({lane.tp: low for lane, low in lows.items()})
             except (CommitFailedError, IllegalStateError) as error:
-                # A lane that isn't ours any more: we shall be told, and the others commit in the next round.
+                # A lane isn't ours any more; `revoked` will close it, and the others commit in the next round.
                 raise Unavailable(f"an assignment has changed: {error}", "rebalance") from error
             for lane, low in lows.items():
                 lane.committed = low
@@ -513,8 +513,8 @@ class Consumption:
             if position > ends[tp] or await consumer.position(tp) < starts[tp]:
                 self._break(
                     f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
-                    f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read; "
-                    "choose where to go on (a replay), nothing is skipped by itself"
+                    f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read. Sluice skips "
+                    "nothing on its own: choose where to continue (a replay)"
                 )
 
 
@@ -530,7 +530,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
 
 
 async def _rest(lane: _Running, seconds: float) -> bool:
-    """Return whether to go on after so long; False at once when the lane is given up."""
+    """Return True after the pause, or False as soon as the lane is closed."""
     try:
         async with asyncio.timeout(seconds):
             await lane.closing.wait()

@@ -1,8 +1,9 @@
-"""Records no stage can take, kept whole, with the reason and the place they came from.
+"""Dead letters: records that no stage can process, stored whole with their reason and origin.
 
-The topic is compacted, and a letter's key names its place and stage, so a letter written again after a crash is one
-letter; a null under the key says that it is settled. What a redriven record fails with gets a key of its own: settling
-the old letter can't take the new one away, whichever of the two is written first (docs/adr/0012-dead-letters.md).
+The topic is compacted. A letter's key consists of its stage and log position, so writing it again after a crash makes
+no second letter; a null value under the key settles it. If a redriven record fails again, the new letter has another
+key: settling the old letter never removes the new one, in whatever order they are written
+(docs/adr/0012-dead-letters.md).
 """
 
 from collections.abc import Callable
@@ -23,25 +24,25 @@ from shared.topics import DEAD_LETTERS
 
 
 class RecordOwner(NamedTuple):
-    """Whose record it is, where that is known."""
+    """The document that a record belongs to."""
 
     tenant: str
     document_id: str
     source: str | None = None
     path: str | None = None
     version: int | None = None
-    place: LogPosition | None = None  # of the submission that the record was made of
+    place: LogPosition | None = None  # of the submission from which the record was made
 
 
 def owner_of(document: DocumentVersion) -> RecordOwner:
-    """Return whose a record of a later stage is."""
+    """Return the owner of a record of a later stage."""
     return RecordOwner(
         document.tenant, document.document_id, document.source, document.path, document.version, document.place
     )
 
 
 class HasLogPosition(Protocol):
-    """What names a letter's entry."""
+    """The fields that identify a dead letter's entry."""
 
     @property
     def stage(self) -> str: ...
@@ -52,18 +53,18 @@ class HasLogPosition(Protocol):
 
 
 def entry_of(letter: HasLogPosition) -> str:
-    """Return stage/topic/partition/offset/time: the same for every failure of one record in one stage."""
+    """Return stage/topic/partition/offset/time; equal for all failures of one record in one stage."""
     place = letter.place
     return f"{letter.stage}/{letter.topic}/{place.partition}/{place.offset}/{place.time}"
 
 
 def key_of(letter: DeadLetter) -> bytes:
-    """Return the entry and how often the record was redriven: the same for every repeat of the same failure."""
+    """Return the entry and the number of redrives; equal for all repetitions of one failure."""
     return f"{entry_of(letter)}/{letter.redrives}".encode()
 
 
 def dead_letter(record: Record, failure: Failure, owner: RecordOwner | None = None) -> DeadLetter:
-    """Return the letter with the record's own bytes inside."""
+    """Return the dead letter that contains the record's bytes."""
     return DeadLetter(
         stage=failure.stage,
         code=failure.code,
@@ -90,14 +91,14 @@ def dead_letter(record: Record, failure: Failure, owner: RecordOwner | None = No
 
 
 def body_owner(letter: DeadLetter) -> tuple[str, str]:
-    """Return the tenant and document id under which the letter's blob is kept: its document's, or one of its own."""
+    """Return the tenant and document id under which the letter's blob is stored: the document's, or derived ones."""
     if letter.tenant is not None and letter.document_id is not None:
         return letter.tenant, letter.document_id
     return DEFAULT_TENANT, document_id(DEFAULT_TENANT, DEAD_LETTERS, key_of(letter).decode())
 
 
 class DeadLetters:
-    """Publishes dead letters; what `consume` takes as `on_dead`. `owner` tells whose a record is, or None."""
+    """Publishes dead letters; pass it to `consume` as `on_dead`. `owner` returns a record's document, or None."""
 
     def __init__(
         self, broker: KafkaBroker, blobs: Blobs, owner: Callable[[Record], RecordOwner | None] = lambda _: None
@@ -107,7 +108,7 @@ class DeadLetters:
         self._owner = owner
 
     async def __call__(self, record: Record, failure: Failure) -> None:
-        """Return once the letter is on the log, and its body, where that is large, in the blob store.
+        """Return once the letter is on the log; a large body goes to the blob store.
 
         Raises:
             Unavailable: the log or the blob store is away.
@@ -125,24 +126,24 @@ class DeadLetters:
         try:
             ref = await self._blobs.put(*body_owner(letter), value)
         except Rejected:
-            # A foreign record's tenant that can't name a folder must not block the partition behind it.
+            # A foreign record's tenant may be no valid folder name; that must not block its partition.
             letter = msgspec.structs.replace(letter, tenant=None, document_id=None)
             ref = await self._blobs.put(*body_owner(letter), value)
         return msgspec.structs.replace(letter, value=None, blob=ref)
 
 
 def _storable(sentence: str) -> str:
-    """Return the text as UTF-8 can hold it: an error's may quote half a character."""
+    """Return the text with lone surrogates replaced: an error may quote half a character."""
     return sentence.encode(errors="replace").decode()
 
 
 def _trimmed(letter: DeadLetter) -> DeadLetter:
-    # A foreign key, headers or an error's text this large must not block the partition behind the record.
+    # A foreign record's huge key, headers or error must not block its partition.
     return msgspec.structs.replace(
         letter,
         key=None if letter.key is None else letter.key[:1024],
         headers=(),
         source=None if letter.source is None else letter.source[:1024],
         path=None if letter.path is None else letter.path[:1024],
-        sentence=f"{letter.sentence[:10_000]} (its headers were too large to keep, and its key may be cut)",
+        sentence=f"{letter.sentence[:10_000]} (its headers were too large to keep, and its key may be truncated)",
     )

@@ -1,4 +1,4 @@
-"""What can go wrong with a log, in words both FastStream and our callers understand."""
+"""The error of an unavailable log, which both FastStream and our callers catch."""
 
 from aiokafka.errors import KafkaError
 
@@ -6,9 +6,9 @@ from shared.errors import Unavailable
 
 
 class LogUnavailable(Unavailable, KafkaError):  # type: ignore[misc]  # noqa: N818 - aiokafka has no types; named as its base
-    """The log can't be read or written now; nothing of the request was stored, or all of it was.
+    """The log can't be read or written now; a write was stored completely or not at all.
 
-    It is both: our callers retry an Unavailable, FastStream's loop waits on a KafkaError and reads again.
+    It has two bases: our callers retry an Unavailable; FastStream's loop catches a KafkaError, waits and reads again.
     """
 
     retriable = True

@@ -1,4 +1,4 @@
-"""Reading along: every partition of a topic, from its end, without a group. Nothing is committed."""
+"""Follows a topic: reads all partitions from their end, without a group or commits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,9 @@ log = structlog.get_logger(__name__)
 
 
 def follow(broker: KafkaBroker, topic: str, seen: Callable[[Record], None]) -> Callable[[], Any]:
-    """Call `seen` with every record that comes after `broker.start()`; return what gives the consumer from then on.
+    """Call `seen` with every record written after `broker.start()`; return a getter of the consumer.
 
-    A record it raises Rejected for is logged and passed.
+    If `seen` raises Rejected, the record is logged and skipped.
     """
     subscriber = broker.subscriber(
         topic,

@@ -1,4 +1,4 @@
-"""Whether a record is as it was written (docs/adr/0017-records-carry-their-hash.md)."""
+"""Checks that a record's value wasn't altered (docs/adr/0017-records-carry-their-hash.md)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,18 +12,18 @@ HASH_HEADER: Final = "sluice-hash"  # xxh3_128 of the value
 
 
 def sealed(value: bytes | None, headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with the value's hash, where they bring none: a record that goes on keeps its own."""
+    """Return the headers with the value's hash added; a forwarded record keeps the hash it has."""
     return dict(headers) if value is None else {HASH_HEADER: bytes_hash(value), **headers}
 
 
 def check_intact(record: Record) -> None:
-    """Return where the record's value is what its hash says, or nobody gave a hash, as foreign producers don't.
+    """Check the record's value against its hash; records of foreign producers have none and pass.
 
     Raises:
-        Rejected: code `altered`.
+        Rejected: code `altered`; the value doesn't match its hash.
     """
-    told = header(record, HASH_HEADER)
-    if told is None or record.value is None:
+    expected = header(record, HASH_HEADER)
+    if expected is None or record.value is None:
         return
-    if (seen := bytes_hash(record.value)) != told:
-        raise Rejected(f"the record was altered after it was written: its hash is {seen}, not {told}", "altered")
+    if (found := bytes_hash(record.value)) != expected:
+        raise Rejected(f"the record was altered after it was written: its hash is {found}, not {expected}", "altered")

@@ -8,18 +8,18 @@ from shared.settings import ConfigurationError
 
 
 def open_log(setting: str, data: Path) -> Log:
-    """Return the log, not started: `sqlite:` keeps it in the data folder, `sqlite:PATH` elsewhere, and
-    `kafka://host:9092,…` is a cluster (shared/log/kafka/address.py has its options).
+    """Return the log, not started. `sqlite:` is a file in the data folder, `sqlite:PATH` a file elsewhere, and
+    `kafka://host:9092,…` a cluster (its options are in shared/log/kafka/address.py).
 
     Raises:
-        ConfigurationError: the setting names no log.
+        ConfigurationError: the setting isn't a log's address.
     """
     scheme, _, rest = setting.partition(":")
     if setting.startswith("kafka://"):
-        from shared.log.kafka import KafkaLog, kafka_address  # clients that the other size needn't load
+        from shared.log.kafka import KafkaLog, kafka_address  # imported here: a standalone server needs no Kafka client
 
         return KafkaLog(kafka_address(setting))
     if scheme != "sqlite":
-        # What follows the scheme may hold a password.
-        raise ConfigurationError(f"SLUICE_LOG={scheme} names no log; sqlite: is one, kafka://host:9092 another")
+        # Only the scheme is quoted: the rest may contain a password.
+        raise ConfigurationError(f"SLUICE_LOG={scheme} is not a log; use sqlite: or kafka://host:9092")
     return SqliteLog(Path(rest) if rest else data / "log.sqlite")

@@ -1,4 +1,4 @@
-"""One partition on its way through a worker: order per key, how far it is, how full. No I/O."""
+"""One partition's records in a worker: order per key, the offset to commit, and size. No I/O."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from shared.log import Record
 
 
 class PartitionLane:
-    """Records of one partition. Those with the same key go one after the other, the others side by side."""
+    """Records of one partition. Records with the same key are handled one at a time, others concurrently."""
 
     def __init__(self) -> None:
         self.bytes = 0  # of all records held
@@ -22,11 +22,11 @@ class PartitionLane:
 
     @property
     def low(self) -> int | None:
-        """Return the offset that may be committed: below it all is finished. None before the first record."""
+        """Return the offset to commit: all records below it are finished. None before the first record."""
         return next(iter(self._unfinished), self._next)
 
     def take(self, records: Iterable[Record]) -> None:
-        """Take over records, in offset order."""
+        """Add records, in offset order."""
         for record in records:
             self._unfinished[record.offset] = record
             self._next = record.offset + 1
@@ -39,11 +39,11 @@ class PartitionLane:
                 chain.append(record)
 
     def start(self) -> Record | None:
-        """Return a record whose turn has come; None where all wait for an earlier one of their key."""
+        """Return the next record to handle; None if every record waits for an earlier one of its key."""
         return self._chains[self._ready.popleft()][0] if self._ready else None
 
     def finish(self, record: Record) -> None:
-        """Note that a started record is done; the next one of its key may start."""
+        """Remove a started record that is done; the next one of its key may start."""
         del self._unfinished[record.offset]
         self.bytes -= size(record)
         chain = self._chains[record.key]

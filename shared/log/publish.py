@@ -1,4 +1,4 @@
-"""One record onto the log, with our deadline and our errors."""
+"""Publishes one record, with a deadline and our own errors."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,15 +27,14 @@ async def publish(
     headers: Mapping[str, str] | None = None,
     timeout_s: float = 30.0,
 ) -> RecordMetadata:
-    """Return where the record is, once it is on disk. `value` None says that the key is gone.
+    """Return the record's partition and offset once it is on disk. A `value` of None is a tombstone of the key.
 
-    The partition follows from `route` where that is given, else from `key`: records with the same one keep their
-    order.
+    The partition depends on `route`, or on `key` if `route` is None. Records with the same route keep their order.
 
     Raises:
         Rejected: code `record_too_large`; nothing was stored.
-        Unavailable: the log is away, or gave no answer in `timeout_s`; the record may or may not be stored, so
-            send it again.
+        Unavailable: the log is away or gave no answer in `timeout_s`. The record may or may not be stored: publish
+            it again.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -60,13 +59,13 @@ async def publish(
 
 
 async def partition_for(broker: KafkaBroker, topic: str, route: bytes) -> int:
-    """Return the partition in which records with this key or route belong."""
+    """Return the partition of records with this key or route."""
     return partition_of(route, await partitions_of(broker, topic))
 
 
-@lru_cache(4096)  # murmur2 in Python; each record is asked for more than once
+@lru_cache(4096)  # murmur2 in Python is slow, and each record needs it several times
 def partition_of(route: bytes, count: int) -> int:
-    """Return the one of `count` partitions in which records with this key or route belong."""
+    """Return the partition of records with this key or route, of `count` partitions."""
     numbers = range(count)
     partition: int = _partitioner(route, numbers, numbers)
     return partition

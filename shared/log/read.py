@@ -1,4 +1,4 @@
-"""One partition as a tool reads it: between two offsets, without a group. Nothing is committed."""
+"""Reads one partition between two offsets, without a group or commits."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -11,17 +11,17 @@ from aiokafka.errors import KafkaError
 from shared.errors import Unavailable
 from shared.log import Log, Record
 
-PATIENCE_S = 30.0  # without a record
+PATIENCE_S = 30.0  # longest wait for a record
 _POLL_MS = 500
-_NEAR = 20  # offsets: reading over so many costs less than seeking
+_NEAR = 20  # offsets; reading over a gap this small costs less than seeking
 
 
 @asynccontextmanager
 async def reading(log: Log, tp: TopicPartition) -> AsyncIterator["Reader"]:
-    """Give a reader of the partition.
+    """Yield a reader of the partition.
 
     Raises:
-        Unavailable: the log is away, here and in the block.
+        Unavailable: the log is away; also raised for errors inside the block.
     """
     consumer = log.consumer(auto_offset_reset="earliest")
     consumer.assign([tp])
@@ -44,16 +44,16 @@ class Reader:
         self._tp = tp
 
     async def bounds(self) -> tuple[int, int]:
-        """Return the first offset that may still be read, and the next to be written."""
+        """Return the first offset that still exists, and the next offset to be written."""
         starts = await self._consumer.beginning_offsets([self._tp])
         ends = await self._consumer.end_offsets([self._tp])
         return starts[self._tp], ends[self._tp]
 
     async def between(self, start: int, end: int) -> AsyncGenerator[Record]:
-        """Yield what is left of the records from `start` to before `end`, in order; `end` is the partition's at most.
+        """Yield the existing records from `start` to before `end`, in order; `end` must not exceed the partition's end.
 
         Raises:
-            Unavailable: nothing came for PATIENCE_S.
+            Unavailable: no record arrived for PATIENCE_S.
         """
         loop, tp = asyncio.get_running_loop(), self._tp
         start = max(start, (await self.bounds())[0])
@@ -84,7 +84,7 @@ class Reader:
 
 
 def _runs(offsets: list[int]) -> list[list[int]]:
-    """Return the offsets in pieces that are read in one go."""
+    """Return the offsets in groups; each group is read with one seek."""
     runs: list[list[int]] = []
     for offset in offsets:
         if runs and offset - runs[-1][-1] <= _NEAR:

@@ -1,4 +1,4 @@
-"""Many single look-ups of one loop turn become one call."""
+"""Combines the single look-ups of one event loop turn into one call."""
 
 import asyncio
 import itertools
@@ -10,10 +10,10 @@ V = TypeVar("V")
 
 
 class Batcher(Generic[K, V]):
-    """Looks up keys one at a time for the caller, and together for the store.
+    """Combines look-ups of single keys into batches.
 
-    Look-ups asked for in one turn of the event loop share one call of `load`, so each sees a value at
-    least as new as the moment it was asked for.
+    Look-ups of one event loop turn share one call of `load`, which starts after them: no value is older than its
+    look-up.
     """
 
     def __init__(self, load: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], most: int = 256) -> None:
@@ -23,11 +23,11 @@ class Batcher(Generic[K, V]):
         self._running: set[asyncio.Task[None]] = set()
 
     async def get(self, key: K) -> V | None:
-        """Return the key's value, or None where `load` gave none; raises what `load` raised."""
+        """Return the key's value, or None if `load` returned none. Raises what `load` raises."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)
-        # Each caller's own: a cancelled one must not cancel another's look-up, and a shield costs twice as much.
+        # One future per caller: a cancelled caller must not cancel another's look-up, and a shield costs twice as much.
         future: asyncio.Future[V | None] = loop.create_future()
         self._waiting.setdefault(key, []).append(future)
         return await future

@@ -1,7 +1,8 @@
-"""Whether the index is whole, for everybody who finds nothing in it (docs/adr/0051-a-lost-index-is-rebuilt.md).
+"""Whether the index is complete, or is being rebuilt (docs/adr/0051-a-lost-index-is-rebuilt.md).
 
-A rebuild is written down in the store before any lost collection is made anew. Whoever then reads an empty collection
-asks the gate afterwards, and the gate answers from a look at the store that is younger than the rebuild's patience.
+A rebuild is recorded in the store at least GRACE_S before any lost collection is created again. A reader calls the
+gate after reading; the gate's view of the store is at most LEASE_S old, so no reader trusts a collection that is empty
+because of a rebuild.
 """
 
 import time
@@ -18,34 +19,34 @@ COLLECTION: Final = "pairing"  # beside the store's copy of the pairing
 PAIRING_POINT: Final = "00000000-0000-5000-8000-000000000001"
 _POINT: Final = "00000000-0000-5000-8000-000000000002"
 CODE: Final = "index_rebuilding"
-LEASE_S: Final = 3.0  # a look that is younger still holds
-GRACE_S: Final = 2 * LEASE_S  # between the rebuild's note and the first empty collection
+LEASE_S: Final = 3.0  # how long a look at the store is valid
+GRACE_S: Final = 2 * LEASE_S  # between recording a rebuild and creating the first collection
 
-_ASK_AGAIN: Final = "the index was rebuilt just now; ask again"
+_ASK_AGAIN: Final = "the index was rebuilt just now; send the request again"
 
 Phase = Literal["ledger", "points", "done"]
 
 
 class Rebuild(Message, frozen=True):
-    """The last rebuild of the index. Every change is written under the condition that `rev` is as it was read."""
+    """The last rebuild of the index. A change is only written if `rev` is still as it was read."""
 
-    number: int  # counts the rebuilds of this store
+    number: int  # consecutive number of the rebuild in this store
     rev: int
-    lost: tuple[str, ...]  # collections
+    lost: tuple[str, ...]  # names of the lost collections
     phase: Phase
     began: int  # ms since 1970
-    owner: str = ""  # the process that works on it
-    documents: int = 0  # how many are to be brought back in this phase
-    done: int = 0  # of these
+    owner: str = ""  # the process that runs it
+    documents: int = 0  # number of documents to restore in this phase
+    done: int = 0  # documents restored so far
     rate: float = 0.0  # documents a second
     cursor: dict[str, int] = msgspec.field(
         default_factory=dict
-    )  # by partition of documents.extracted: what lies before it was published again
-    ends: dict[str, int] = msgspec.field(default_factory=dict)  # by partition: where the pass that publishes ends
+    )  # by partition of documents.extracted: records before this offset were published again
+    ends: dict[str, int] = msgspec.field(default_factory=dict)  # by partition: offset at which publishing ends
 
     @property
     def sentence(self) -> str:
-        """Return how far it is, for people."""
+        """Return the progress as a sentence."""
         doing = "its ledger is read from the log" if self.phase == "ledger" else "its points are made again"
         return (
             f"the index was lost ({', '.join(self.lost)}) and is being rebuilt: {doing}, "
@@ -54,24 +55,24 @@ class Rebuild(Message, frozen=True):
 
 
 class Gate(Protocol):
-    """Tells whoever has read the index whether it was whole."""
+    """Port: whether the index was complete when a caller read it."""
 
     @property
     def ledger_waits(self) -> bool:
-        """Return whether the ledger isn't whole, as far as is known."""
+        """Return whether the ledger is known to be incomplete."""
         ...
 
     async def ledger(self) -> None:
-        """Return where the ledger, as just read, was whole. Raises Unavailable where it wasn't."""
+        """Check that the ledger was complete when the caller read it. Raises Unavailable if it wasn't."""
         ...
 
     async def points(self) -> None:
-        """Return where heads and points, as just read, were whole. Raises Unavailable where they weren't."""
+        """Check that heads and points were complete when the caller read them. Raises Unavailable if they weren't."""
         ...
 
 
 class AlwaysWhole:
-    """The gate of a store that nobody can lose, and of a tool that looks for itself."""
+    """A gate that is always open: for tools that check the index by themselves."""
 
     ledger_waits = False
 
@@ -81,7 +82,7 @@ class AlwaysWhole:
 
 
 class RebuildGate:
-    """Knows how the last rebuild stands, from a look at the store that is at most LEASE_S old."""
+    """The gate of a real store; its view of the last rebuild is at most LEASE_S old."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.log_id: str | None = None  # of the log that the store must belong to
@@ -94,7 +95,7 @@ class RebuildGate:
 
     @property
     def trouble(self) -> str | None:
-        """Return what readiness says: None where the index is whole, as far as was seen last."""
+        """Return the index's trouble for readiness as last seen; None if it is complete."""
         if self.lost is not None:
             return self.lost
         if self.rebuild is None or self.rebuild.phase == "done":
@@ -103,11 +104,11 @@ class RebuildGate:
 
     @property
     def ledger_waits(self) -> bool:
-        """Return whether the ledger isn't whole, as far as was seen last."""
+        """Return whether the ledger was incomplete when last seen."""
         return self.lost is not None or (self.rebuild is not None and self.rebuild.phase == "ledger")
 
     async def ledger(self) -> None:
-        """Return where the ledger, as the caller has just read it, was whole. Raises Unavailable where it wasn't."""
+        """Check that the ledger was complete when the caller read it. Raises Unavailable if it wasn't."""
         changed = await self._changed_since()
         if self.ledger_waits:
             raise Unavailable(self.trouble or "", CODE)
@@ -115,7 +116,7 @@ class RebuildGate:
             raise Unavailable(_ASK_AGAIN, CODE)
 
     async def points(self) -> None:
-        """Return where heads and points, as just read, were whole. Raises Unavailable where they weren't."""
+        """Check that heads and points were complete when the caller read them. Raises Unavailable if they weren't."""
         changed = await self._changed_since()
         if self.trouble is not None:
             raise Unavailable(self.trouble, CODE)
@@ -123,7 +124,7 @@ class RebuildGate:
             raise Unavailable(_ASK_AGAIN, CODE)
 
     async def _changed_since(self) -> bool:
-        """Return whether a rebuild began since the last look: what was read then may have been read in its midst."""
+        """Return whether a rebuild began since the last look, so that the caller may have read during it."""
         if self._clock() - self._looked < LEASE_S:
             return False
         before = self._known
@@ -131,7 +132,7 @@ class RebuildGate:
         return before is not None and before != self._known
 
     async def look(self) -> None:
-        """Look at the store now. Raises Unavailable when it is away; what was seen last then stands."""
+        """Read the rebuild from the store. Raises Unavailable when it is away; the last view is then kept."""
         began = self._clock()
         try:
             found = {
@@ -154,7 +155,7 @@ class RebuildGate:
 
 
 async def last_rebuild(store: Store) -> Rebuild | None:
-    """Return the last rebuild, None where there was none. Raises Unavailable when the store is away."""
+    """Return the last rebuild, None if there was none. Raises Unavailable when the store is away."""
     try:
         found = await store.retrieve(COLLECTION, [_POINT])
     except Unavailable as error:
@@ -165,7 +166,7 @@ async def last_rebuild(store: Store) -> Rebuild | None:
 
 
 async def write_rebuild(store: Store, wanted: Rebuild, *, known: Rebuild | None) -> Rebuild | None:
-    """Return the rebuild that stands after `wanted` was offered in place of `known`: it, or another process'.
+    """Write `wanted` if the stored rebuild is still `known`; return the stored one: `wanted` or another process'.
 
     Raises Unavailable when the store is away.
     """

@@ -1,4 +1,4 @@
-"""How a version ended: first in the ledger, then as a notice that wakes whoever waits. correctness.md, section 5."""
+"""Writes how a version ended: to the ledger, then as a notice for waiting callers. correctness.md, section 5."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -20,9 +20,9 @@ Failed = Callable[[Record, str, str], Awaitable[None]]  # record, sentence, code
 
 
 def dead_letter(letters: DeadLetters, failed: Failed) -> OnDead:
-    """Return what a stage does with a record it can't take: keep it whole, then say that it failed.
+    """Return the `on_dead` of a stage: it stores the dead letter, then writes the failure.
 
-    In this order: whoever sees the failure finds the dead letter.
+    The order matters: a caller that sees the failure finds the dead letter.
     """
 
     async def on_dead(record: Record, failure: Failure) -> None:
@@ -33,7 +33,7 @@ def dead_letter(letters: DeadLetters, failed: Failed) -> OnDead:
 
 
 class Statuses:
-    """Writes ends. Every call may be repeated. Raises Unavailable when the store or the log is away."""
+    """Writes final statuses. Every call is idempotent. Raises Unavailable when the store or the log is away."""
 
     def __init__(self, ledger: Ledger, publish: Publish) -> None:
         self._ledger = ledger
@@ -48,9 +48,11 @@ class Statuses:
         error: str | None = None,
         code: str | None = None,
     ) -> None:
-        """Write the version's end, unless the ledger's last submission is another version."""
-        described = document if status in ("created", "updated") else None  # a list of what is gone shows what it was
-        at = int(time.time() * 1000)  # shown to people, decided on by nobody
+        """Write the version's final status, if the ledger knows a submission of this version."""
+        described = (
+            document if status in ("created", "updated") else None
+        )  # a deleted document's entry keeps its title and tags
+        at = int(time.time() * 1000)  # only for display
         entry = await self._ledger.update(
             document.document_id,
             lambda seen: finished(
@@ -71,20 +73,20 @@ class Statuses:
         )
 
     async def ended(self, document: DocumentVersion) -> bool:
-        """Return whether the version's end is written, or the ledger doesn't know it any more."""
+        """Return whether the version's final status is written, or the ledger doesn't know the version any more."""
         entry = await self._ledger.get(document.document_id)
         stands = None if entry is None else entry.standing(document.version)
         return stands is None or stands.status in TERMINAL
 
     async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
-        """Write that the version failed; unless it answers, by `answering`: then it was only read again in vain."""
+        """Write that the version failed, unless `answering`, its head, shows that it answers: then keep its outcome."""
         if answering is None:
             await self.end(document, "failed", error=error, code=code)
         else:
             await self.end(document, document.outcome, chunk_count=answering.chunk_count)
 
     async def notify(self, entry: Entry) -> None:
-        """Wake whoever waits for the document: the ledger has news."""
+        """Notify callers that wait for the document of its new ledger entry."""
         notice = StatusNotice(
             document_id=entry.document_id,
             tenant=entry.tenant,

@@ -1,4 +1,4 @@
-"""What the last verification saw. It stands in the store, so every process' readiness can ask for it."""
+"""The result of the last verification, kept in the store so that every process can show it in its readiness."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ _POINT = "00000000-0000-5000-8000-000000000000"  # there is only one
 
 
 class Verdict(Message, frozen=True):
-    """How many differences a verification of everything found, and which is the first."""
+    """The number of differences that a full verification found, and the first of them."""
 
     differences: int
     at: int  # ms since 1970
@@ -19,16 +19,16 @@ class Verdict(Message, frozen=True):
 
 
 async def write(store: Store, verdict: Verdict) -> None:
-    """Keep the verdict in place of the one before. Raises Unavailable when the store is away."""
+    """Replace the stored verdict. Raises Unavailable when the store is away."""
     if not verdict.differences and COLLECTION not in await store.collections():
-        return  # nothing was ever wrong
+        return  # no verification ever found a difference
     await store.create_collection(COLLECTION, size=None, sparse=False, indexes={})
     await store.upsert(COLLECTION, [Point(id=_POINT, payload=msgspec.to_builtins(verdict))])
     await store.flush()
 
 
 async def trouble(store: Store) -> str | None:
-    """Return what readiness says of the index: None unless the last verification found it wrong.
+    """Return the index's trouble for readiness; None unless the last verification found differences.
 
     Raises:
         Unavailable: the store is away.
@@ -44,4 +44,6 @@ async def trouble(store: Store) -> str | None:
     verdict = msgspec.convert(found[0].payload, Verdict)
     if not verdict.differences:
         return None
-    return f"{verdict.differences} differences from the log, first: {verdict.first}. Mend them: sluice verify --repair"
+    return (
+        f"{verdict.differences} differences from the log, first: {verdict.first}. Repair them: sluice verify --repair"
+    )
