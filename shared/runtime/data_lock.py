@@ -1,4 +1,4 @@
-"""The data folder has one owner: whoever runs its embedded store."""
+"""The lock of the data folder: one process owns it and its embedded store."""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from shared.settings import ConfigurationError
 
 @contextmanager
 def lock_data_folder(data: Path) -> Iterator[None]:
-    """Own the folder while the block runs; it ends with the process, also when that is killed.
+    """Lock the folder while the block runs; the lock ends with the process, also if that is killed.
 
     Raises:
-        ConfigurationError: another process owns it.
+        ConfigurationError: another process has locked it.
     """
     with (data / "serve.lock").open("a+") as lock:
         try:

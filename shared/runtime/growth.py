@@ -1,4 +1,4 @@
-"""What the files of this size hold: points, dead points, and the log's bytes by topic."""
+"""Gauges of the embedded store and log: points, deleted points, and bytes by topic."""
 
 import asyncio
 import time
@@ -14,11 +14,11 @@ from shared.store import Measured, Store
 log_ = structlog.get_logger(__name__)
 
 EVERY_S: Final = 60.0
-LOG_EVERY_S: Final = 3600.0  # weighing a log reads an entry of each record
+LOG_EVERY_S: Final = 3600.0  # measuring a log reads an entry of each record
 
 
 class Growth:
-    """Gauges of what a store and a log hold, where their files are ours; a server has metrics of its own."""
+    """Gauges of an embedded store and log; servers have metrics of their own."""
 
     def __init__(self, registry: CollectorRegistry, log: Log, store: Store) -> None:
         self._log = log

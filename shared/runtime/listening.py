@@ -1,4 +1,4 @@
-"""A port of this process: held from the start, answered when there is something to say."""
+"""Binds a port at the start, and serves an application on it later."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ _STOP_S = 3  # requests still running get this long
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the address as a browser takes it."""
+    """Return the listener's address as a URL."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -24,10 +24,10 @@ def url_of(listener: socket.socket) -> str:
 def bound(
     host: str, port: int, *, host_from: str = "SLUICE_HOST", port_from: str = "SLUICE_PORT"
 ) -> Iterator[socket.socket]:
-    """Hold the port while the block runs; nobody is let in before it is answered. 0 is any free one.
+    """Bind the port while the block runs, without accepting connections; 0 is any free port.
 
     Raises:
-        ConfigurationError: it is taken, or isn't this machine's; the sentence names the two settings.
+        ConfigurationError: the port is taken, or the address isn't this machine's; the sentence names both settings.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -44,7 +44,7 @@ def bound(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without signal handlers: one owner decides when all of it ends."""
+    """uvicorn without its signal handlers: `process.run` handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -53,7 +53,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def answered(app: Litestar, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
-    """Answer on the port while the block runs, then let running requests end; gives the task that does it."""
+    """Serve `app` on the port while the block runs, then wait for running requests; yields the server's task."""
     server = _Server(
         uvicorn.Config(
             app,

@@ -1,8 +1,7 @@
 """Logs: one JSON object a line on stderr, or readable lines on a terminal; ours and the libraries' alike.
 
-What a line may hold: names, numbers, states, reasons. Secrets are masked wherever they stand, and an exception is told
-by its type, its message cut short, and the places it came through, never by source lines or local variables, which
-hold what a user sent.
+A line may contain names, numbers, states and reasons. Secrets are masked everywhere. An exception is logged with its
+type, shortened message and call locations, but without source lines and local variables, which contain user data.
 """
 
 import logging
@@ -25,7 +24,7 @@ MESSAGE_LIMIT: Final = 200  # characters of an exception's message
 FRAME_LIMIT: Final = 40  # innermost frames of each exception
 CAUSE_LIMIT: Final = 8  # exceptions of one chain
 
-# What these say at INFO is either said better by ours or said for every record and request.
+# At INFO these libraries repeat what our events say, or log every record and request.
 QUIET: Final = (
     "aiokafka",
     "asyncio",
@@ -37,7 +36,7 @@ QUIET: Final = (
     "litestar",
     "markdown_it",
     "pypdf",
-    "sluice.log.broker",  # FastStream's voice, on the logger that shared.log gives it
+    "sluice.log.broker",  # FastStream's messages, on the logger that shared.log gives it
     "trafilatura",
     "urllib3",
     "uvicorn",
@@ -115,10 +114,10 @@ def configure_logging(
 
 
 class Redact:
-    """Masks secrets: fields named as one, credentials in texts and addresses, and the values it is told of."""
+    """Masks secrets: fields with a secret's name, credentials in texts and URLs, and the given values."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        # Longest first: where one secret is the beginning of another, nothing of the longer one is left.
+        # Longest first: if one secret is a prefix of another, the longer one must be masked completely.
         values = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""))}
         known = sorted(values, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
@@ -149,7 +148,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def brief_exception(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Return the event with `exc_info` told as `exception`: type, short message, and places, newest call last."""
+    """Return the event with `exc_info` replaced by `exception`: type, short message and locations, newest call last."""
     info = event.pop("exc_info", None)
     if info is True:
         info = sys.exc_info()

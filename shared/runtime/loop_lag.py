@@ -1,4 +1,4 @@
-"""How long the event loop was kept from its work: what every request on it had to wait for."""
+"""Measures how long the event loop was blocked, which delays every request."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ EVERY_S = 0.01
 
 
 class LoopLag(Collector):
-    """Watches the running loop; its metric is the longest gap since it was last read."""
+    """Watches the running loop; its metric is the longest gap since the last scrape."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._longest = 0.0
@@ -26,7 +26,7 @@ class LoopLag(Collector):
             self._longest = max(self._longest, time.perf_counter() - begun - EVERY_S)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauge, and begin anew."""
+        """Yield the gauge and reset it."""
         longest, self._longest = self._longest, 0.0
         yield GaugeMetricFamily(
             "sluice_event_loop_longest_gap_seconds",

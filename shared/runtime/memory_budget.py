@@ -1,25 +1,25 @@
-"""Room for large bodies in a stage's memory: a backlog of them waits in the log and the blob store, not here."""
+"""Limits the memory for large bodies in a stage; further bodies wait on the log and in the blob store."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-ROOM_BYTES: Final = 64 << 20  # two of the largest that a door takes; small ones travel in their records
+ROOM_BYTES: Final = 64 << 20  # two bodies of the largest size accepted by default; small bodies are in their records
 
 
 class MemoryBudget:
-    """So many bytes, taken first come, first served; who wants more than all of it gets it alone."""
+    """A budget of bytes, first come, first served; a request larger than the budget runs alone."""
 
     def __init__(self, size: int = ROOM_BYTES) -> None:
         self._size = size
         self._taken = 0
-        self._first = asyncio.Lock()  # held by who waits for room; the others wait behind it
+        self._first = asyncio.Lock()  # held by the request that waits for memory; the others queue here
         self._left = asyncio.Event()
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Run the block with room for `size` bytes; nothing is always there at once."""
+        """Run the block once `size` bytes are free; 0 bytes never wait."""
         if size:
             async with self._first:
                 while self._taken and self._taken + size > self._size:

@@ -1,4 +1,4 @@
-"""For machines that watch: whether the process lives, whether it can work, and its counters."""
+"""Routes for monitoring: liveness, readiness and metrics."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -15,13 +15,13 @@ Troubles = Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, a
 
 
 class Detail(str):
-    """What a check tells although nothing is wrong: readiness shows it, and stays ready."""
+    """A check's information that isn't a problem: readiness shows it and stays ready."""
 
     __slots__ = ()
 
 
 class Probed:
-    """What the probes look at; it may change while the process starts."""
+    """What the probes report; replaced when the process has started."""
 
     def __init__(self, troubles: Troubles, registry: CollectorRegistry) -> None:
         self.troubles = troubles
@@ -54,7 +54,7 @@ async def metrics(probed: NamedDependency[Probed]) -> bytes:
 
 
 def side_app(probed: Probed) -> Litestar:
-    """Return the application of a side port: the probes, and nothing of a document."""
+    """Return the application of a side port: only the probes, no documents."""
     return Litestar(
         [livez, readyz, metrics],
         dependencies={"probed": Provide(lambda: probed, sync_to_thread=False)},

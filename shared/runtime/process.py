@@ -1,4 +1,4 @@
-"""One service as a process of its own: it waits for what is away, and ends politely."""
+"""Runs one service as a process: start-up retries, readiness, and graceful shutdown."""
 
 import asyncio
 import gc
@@ -29,20 +29,20 @@ _BACKOFF = Backoff(0.2, 5.0)
 class RunningService:
     """A service that has started."""
 
-    troubles: Troubles  # what its readiness asks
+    troubles: Troubles  # its readiness checks
     registry: CollectorRegistry
-    door: Litestar | None = None  # what answers on SLUICE_PORT
-    closing: Callable[[], None] = lambda: None  # told before the door closes
+    door: Litestar | None = None  # the application on SLUICE_PORT
+    closing: Callable[[], None] = lambda: None  # called before the server stops accepting requests
 
 
 Start = Callable[[Settings, AsyncExitStack], Awaitable[RunningService]]
-Announce = Callable[[str], None]  # takes a line for whoever started the process
+Announce = Callable[[str], None]  # prints a line for the person who started the process
 
 
 def run(name: str, settings: Settings, start: Start, announce: Announce, *, door: bool = False) -> int:
-    """Return the exit code after a polite end: 0 after SIGINT or SIGTERM.
+    """Run the service until SIGINT or SIGTERM; return the exit code, 0 after a graceful shutdown.
 
-    While a part that `start` needs is away, it starts again and again, and says so on its side port.
+    While a part that `start` needs is away, `start` is retried and the side port's readiness names the part.
 
     Raises:
         ConfigurationError: a port is taken, or a setting can't work.
@@ -58,16 +58,15 @@ def run(name: str, settings: Settings, start: Start, announce: Announce, *, door
 
 
 def tune_interpreter() -> None:
-    """Make threads that embed or chunk give way to the event loop soon.
+    """Shorten the interpreter's switch interval from 5 ms, so that embedding threads yield to the event loop sooner.
 
-    After this long instead of 5 ms: every system call of the loop hands the interpreter's lock over, and waits for it
-    again.
+    The event loop releases the interpreter's lock at every system call, and then waits for it this long.
     """
     sys.setswitchinterval(SWITCH_S)
 
 
 def settle_memory() -> None:
-    """Leave what the start has made out of all collections: it would be walked through for 50 ms each time."""
+    """Exclude objects made during start-up from garbage collection: traversing them costs 50 ms each time."""
     gc.collect()
     gc.freeze()
 
@@ -81,7 +80,7 @@ def stop_signal() -> asyncio.Event:
 
 
 async def done_before(stop: asyncio.Event, *work: "asyncio.Task[object]") -> bool:
-    """Return whether some of `work` ended before `stop` was set; what didn't goes on."""
+    """Return whether some of `work` ended before `stop` was set; unfinished work goes on."""
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({stopped, *work}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -89,7 +88,7 @@ async def done_before(stop: asyncio.Event, *work: "asyncio.Task[object]") -> boo
 
 
 class _Named:
-    """A service that is being run, and what its readiness says before and after."""
+    """A running service, with its readiness before the start and during the stop."""
 
     def __init__(self, name: str, settings: Settings, start: Start) -> None:
         self._name = name

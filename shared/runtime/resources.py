@@ -1,4 +1,4 @@
-"""What every process stands on: log, store, model, blobs, and the generation that answers."""
+"""The resources that every process opens: log, store, model, blobs, and the generation that answers."""
 
 import asyncio
 import time
@@ -39,16 +39,16 @@ from shared.store.bm25 import Bm25, bm25_of, known_bm25
 from shared.store.open import open_store
 from shared.topics import Topic, pipeline_topics, readers
 
-log_ = structlog.get_logger(__name__)  # `log` is the one that documents come by
+log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
 
 PROBE_S = 2.0
 CHECKPOINT_S = 10.0
-LOOK_S = 1.0  # between looks whether the index is whole; a third of how long one holds
+LOOK_S = 1.0  # between checks whether the index is complete; a third of LEASE_S
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Started parts; whoever laid it ends them."""
+    """The started parts; the stack given to `open_resources` closes them."""
 
     settings: Settings
     registry: CollectorRegistry
@@ -61,14 +61,14 @@ class Resources:
     ledger: Ledger
     backlog: Backlog
     gate: RebuildGate
-    grace_s: float = GRACE_S  # between the note of a rebuild and the first empty collection
+    grace_s: float = GRACE_S  # between recording a rebuild and creating the first collection
 
     async def begin(
         self, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool = False
     ) -> Troubles:
-        """Return what the process' readiness asks, once the stages run; `stack` ends them, what they do first.
+        """Start the stages; return the process' readiness checks. Closing `stack` stops the stages.
 
-        With `embeds`, they need the model.
+        With `embeds`, the checks include the embedding model.
         """
         stack.push_async_callback(broker.stop)
         await broker.start()
@@ -82,7 +82,7 @@ class Resources:
 
         async def troubles() -> dict[str, str | None]:
             asked = [store_troubles(self.store, self.gate)]
-            # A stage stands still without them; an API goes on with what it can.
+            # A stage can't work without them; an API can still do some of its work.
             if consumptions:
                 asked += [log_troubles(broker), clock_details(self.log)]
             if embeds:
@@ -97,11 +97,11 @@ class Resources:
         return troubles
 
     def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Write on both sides, again and again, how far the log is; return what does so once more at the end."""
+        """Start writing checkpoints to log and store; return a function that writes the last one and ends."""
         address = store_address(self.settings)
 
         async def keep() -> None:
-            with suppress(Unavailable):  # the next one says more
+            with suppress(Unavailable):  # the next checkpoint covers this one
                 await pairing.keep_checkpoint(self.log, self.store, partial(publish, broker), address)
 
         async def keep_for_ever() -> None:
@@ -119,10 +119,10 @@ class Resources:
         return end
 
     async def restore(self) -> None:
-        """Make what was lost of the store while it was in use; its contents come from a rebuild.
+        """Create collections that were lost while the store was in use; a rebuild fills them.
 
         Raises:
-            ConfigurationError: another store is there now. Unavailable: a part is away.
+            ConfigurationError: it is another store now. Unavailable: a part is away.
         """
         await make_missing(
             self.settings, self.log, self.store, self.index.generation, gate=self.gate, grace_s=self.grace_s
@@ -132,7 +132,7 @@ class Resources:
 
 
 def _said_of(consumption: Consumption) -> str | None:
-    """Return why the stage stands still somewhere, else a Detail of what it tries again, else None."""
+    """Return why the stage waits or stopped, else a Detail of the records that it retries, else None."""
     if trouble := consumption.broken or next(iter(consumption.waiting.values()), None):
         return trouble
     doubtful = [sentence for sentences in consumption.retrying.values() for sentence in sentences]
@@ -140,14 +140,14 @@ def _said_of(consumption: Consumption) -> str | None:
 
 
 def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generation:
-    """Return the generation that the settings ask for.
+    """Return the generation of the settings.
 
     Raises:
-        ConfigurationError: its chunks would have more tokens than the model takes.
+        ConfigurationError: its chunks would have more tokens than the model accepts.
     """
     if settings.chunk_unit == "tokens" and settings.chunk_size > model.max_tokens:
         raise ConfigurationError(
-            f"SLUICE_CHUNK_SIZE={settings.chunk_size} tokens is more than {model.name} takes: {model.max_tokens}"
+            f"SLUICE_CHUNK_SIZE={settings.chunk_size} tokens is more than {model.name} allows: {model.max_tokens}"
         )
     return Generation(
         chunker=chunker,
@@ -160,19 +160,19 @@ def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generat
 
 
 def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ...]:
-    """Return the topics of a pipeline with this generation, as the settings ask for them."""
+    """Return the topics of a pipeline with this generation, configured by the settings."""
     return pipeline_topics(generation.id, partitions=settings.partitions, replication=settings.replication or None)
 
 
 async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: str | None, attach: bool) -> Resources:
-    """Return the parts, started, topics and collections made where they are missing; `stack` ends them.
+    """Return the started parts, after creating missing topics and collections. Closing `stack` closes them.
 
-    Whoever knows the `chunker` begins the first generation; anyone else waits for it. With `attach`, an embedded
-    store is another process'.
+    A process with a `chunker` creates the first generation; the others wait for it. With `attach`, an embedded
+    store is opened through the process that owns it.
 
     Raises:
         ConfigurationError: a setting can't work, or differs from what the index was built with.
-        Unavailable: a part is away, or there is no generation yet; ask again when `stack` is closed.
+        Unavailable: a part is away, or there is no generation yet; close `stack` and call again.
     """
     if settings.keeps_data:
         settings.data.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: 
     await _together(log.start(), store.start(), embedder.start())
 
     gate = RebuildGate(store)
-    grace_s = GRACE_S if attach else 0.0  # else nobody but this process reads the store
+    grace_s = GRACE_S if attach else 0.0  # without attach, only this process reads the store
     if chunker is None:
         generation = await followed(store, embedder.model, known_bm25())
     else:
@@ -225,13 +225,13 @@ async def make_missing(
     rebuilds: bool = True,
     judge: Callable[[BothSides], PairingDecision] = decide,
 ) -> tuple[Ledger, Index]:
-    """Return the ledger and the index of the generation that answers, once their collections and all topics are there.
+    """Create missing topics and collections; return the ledger and the index of the generation that answers.
 
-    Where the store knows no generation, `wanted` answers. A collection that was lost beside a log with documents is
-    noted as such first, and then made after `grace_s`: whoever reads it empty asks `gate`, and learns of the rebuild.
+    If the store has no generation, `wanted` answers. If a collection was lost while the log has documents, a rebuild
+    is recorded, and the collection is created `grace_s` later: readers that find it empty learn that from `gate`.
 
     Raises:
-        ConfigurationError: log and store don't belong together, or a part is there and unfit.
+        ConfigurationError: log and store don't belong together, or an existing part is unfit.
         Unavailable: a part is away; or the index is lost, and this process doesn't rebuild it (`rebuilds`).
     """
     generation = await registered_generation(store) or wanted
@@ -257,7 +257,7 @@ async def make_missing(
 
 
 async def look_at(settings: Settings, log: Log, store: Store, generation: Generation) -> BothSides:
-    """Return what log and store say of each other. Raises Unavailable when one is away."""
+    """Return the pairing as log and store have it. Raises Unavailable when one is away."""
     there = await store.collections()
     wanted = (LEDGER, generation.heads, generation.chunks)
     counts = await asyncio.gather(*(store.count(name) for name in wanted if name in there))
@@ -276,9 +276,9 @@ async def look_at(settings: Settings, log: Log, store: Store, generation: Genera
 
 
 async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
-    """Return the rebuild that is to bring back those collections, and what an unfinished one was to.
+    """Record and return a rebuild of these collections, and of those of an unfinished rebuild.
 
-    Raises Unavailable when the store is away, or another process has noted one meanwhile.
+    Raises Unavailable when the store is away, or another process has recorded one meanwhile.
     """
     known = await last_rebuild(store)
     unfinished = known if known is not None and known.phase != "done" else None
@@ -293,15 +293,15 @@ async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
     )
     standing = await write_rebuild(store, wanted, known=known)
     if standing is None or standing.phase == "done":
-        raise Unavailable("the index was lost again while its rebuild was noted", CODE)
+        raise Unavailable("the index was lost again while its rebuild was being recorded", CODE)
     return standing
 
 
 async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Generation) -> None:
-    """Take log and store as belonging together, whatever they say; nothing is ready before they are compared.
+    """Pair log and store whatever they say of each other; no process is ready until `sluice verify` compared them.
 
     Raises:
-        ConfigurationError: a part is there and unfit. Unavailable: a part is away.
+        ConfigurationError: an existing part is unfit. Unavailable: a part is away.
     """
     said: list[BothSides] = []
 
@@ -316,7 +316,7 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Gener
 
 
 async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing) -> None:
-    """Write on both sides, the store's first, what they don't say yet."""
+    """Write the pairing to the store, then to the log, unless they have it."""
     known, standing = seen.in_store, seen.in_store
     if known is None or _said(known, seen.address) != _said(wanted, seen.address):
         standing = await pairing.tell_store(store, wanted, known=known)
@@ -333,12 +333,12 @@ async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing
 
 
 def _said(known: pairing.Pairing, address: str) -> pairing.Pairing:
-    """Return what the log's copy has of a pairing."""
+    """Return the pairing as the log's copy has it."""
     return msgspec.structs.replace(known, ends={}, address=address)
 
 
 async def watch_gate(gate: RebuildGate) -> None:
-    """Look again and again whether the index is whole, so that nobody has to wait for the answer."""
+    """Keep the gate's view of the store fresh, so that requests needn't wait for it."""
     while True:
         with suppress(Unavailable):  # readiness says that the store is away
             await gate.look()
@@ -346,7 +346,7 @@ async def watch_gate(gate: RebuildGate) -> None:
 
 
 async def _together(*calls: Coroutine[Any, Any, None]) -> None:
-    """Do all of it at once; when one part fails, the others are not left running."""
+    """Run the calls concurrently; if one fails, cancel the others."""
     tasks = [asyncio.create_task(call) for call in calls]
     try:
         await asyncio.gather(*tasks)
@@ -357,9 +357,9 @@ async def _together(*calls: Coroutine[Any, Any, None]) -> None:
 
 
 async def store_troubles(store: Store, gate: RebuildGate | None = None) -> dict[str, str | None]:
-    """Return the checks of the store, and of what stands in it: None, or what is wrong.
+    """Return the checks of the store and the index: None, or what is wrong.
 
-    The index is wrong while it is rebuilt, and where the last `sluice verify` saw a difference.
+    The index is wrong while it is rebuilt, or if the last `sluice verify` found differences.
     """
     try:
         async with asyncio.timeout(PROBE_S):
@@ -373,12 +373,12 @@ async def store_troubles(store: Store, gate: RebuildGate | None = None) -> dict[
 
 
 async def log_troubles(broker: KafkaBroker) -> dict[str, str | None]:
-    """Return the check of the log: None, or that it is silent."""
+    """Return the check of the log: None, or that it doesn't answer."""
     return {"log": None if await broker.ping(PROBE_S) else f"the log gave no answer in {PROBE_S:g} s"}
 
 
 async def clock_details(log: Log) -> dict[str, str | None]:
-    """Return nothing, or a Detail: the newest record is more than an hour ahead of this machine's clock."""
+    """Return a Detail if the newest record is more than an hour ahead of this machine's clock, else nothing."""
     if not isinstance(log, Stamping):
         return {}
     try:
@@ -387,9 +387,7 @@ async def clock_details(log: Log) -> dict[str, str | None]:
         return {}
     if ahead_h <= 1:
         return {}
-    return {
-        "log_clock": Detail(f"the newest record is {ahead_h:.1f} h ahead of this clock: was it ahead, or is it behind?")
-    }
+    return {"log_clock": Detail(f"the newest record is {ahead_h:.1f} h ahead of this clock: check the machine's clock")}
 
 
 async def embedder_troubles(embedder: Embedder) -> dict[str, str | None]:

@@ -1,7 +1,7 @@
 """The index: heads and chunk points of one generation, and the only way to read them.
 
-A point belongs to one version of one document and never changes; a head says which version answers.
-A point counts when its version is its document's head (correctness.md, sections 3 and 4).
+A point belongs to one version of one document and never changes; a head names the version that answers.
+A point is current if its version is its document's head (correctness.md, sections 3 and 4).
 """
 
 import asyncio
@@ -59,15 +59,15 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.chunkOrder": "integer",
 }
 HASH_BATCH = 256
-_COUNTED = 32  # documents of one facet: its time grows with their square, to 0.3 s for 500
+_COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
-EMBEDDED = "embeddingText"  # in a payload: the text that the vector is of, where it isn't the one that is shown
+EMBEDDED = "embeddingText"  # payload field: the embedded text, if it differs from the one shown
 
 
 class Generation(Message, frozen=True):
-    """Everything that decides what the index holds. Equal ones can share points, others never do.
+    """Everything that determines the index's content. Only equal generations share points.
 
-    A later field has a plain default, which is what older generations had: it isn't written, so their ids stay.
+    A field added later defaults to what older generations had. Defaults aren't encoded, so their ids stay the same.
     """
 
     chunker: str  # version of the chunker's code
@@ -94,13 +94,13 @@ class Generation(Message, frozen=True):
 
 
 async def serving(store: Store, wanted: Generation, *, older_bm25: Collection[str] = ()) -> Generation:
-    """Return the generation that answers: the one registered, or `wanted` where there is none yet.
+    """Return the generation that answers: the registered one, or `wanted` if there is none yet.
 
-    A newer chunker goes on with what an older one began: nobody could set that back. What is sent
-    again gets new chunks. An index whose `bm25` is one of `older_bm25` goes on with it: all its points need the same.
+    An index of an older chunker stays in use, because operators can't choose the chunker; documents sent again get
+    new chunks. An index whose `bm25` is in `older_bm25` keeps it, because all its points need the same.
 
     Raises:
-        ConfigurationError: the index was built with other settings than `wanted`; the sentence names them.
+        ConfigurationError: the index was built with settings other than `wanted`; the sentence names them.
     """
     registered = await registered_generation(store)
     if registered is None:
@@ -122,18 +122,18 @@ async def serving(store: Store, wanted: Generation, *, older_bm25: Collection[st
 
 
 async def followed(store: Store, model: Model, bm25: Collection[str]) -> Generation:
-    """Return the generation that answers, for a process that can't begin one: it has no chunker.
+    """Return the generation that answers, for a process that can't create one because it has no chunker.
 
-    `bm25` are the tokenizers that the process has.
+    `bm25` lists the tokenizers that the process has.
 
     Raises:
-        Unavailable: there is none yet.
+        Unavailable: there is no generation yet.
         ConfigurationError: it was built with another model or other sparse vectors; the sentence names them.
     """
     registered = await registered_generation(store)
     if registered is None:
         raise Unavailable(
-            "the index has no generation yet; an ingest-worker makes it, or: sluice init", "no_generation"
+            "the index has no generation yet; start an ingest-worker, or run: sluice init", "no_generation"
         )
     own = registered.bm25 if registered.bm25 in bm25 else next(iter(bm25))
     wanted = msgspec.structs.replace(registered, model=model, bm25=own)
@@ -143,7 +143,7 @@ async def followed(store: Store, model: Model, bm25: Collection[str]) -> Generat
 
 
 async def registered_generation(store: Store) -> Generation | None:
-    """Return the generation that answers, None where the store knows none. Raises Unavailable when it is away."""
+    """Return the generation that answers, None if the store has none. Raises Unavailable when it is away."""
     try:
         found = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
     except Unavailable as error:
@@ -165,7 +165,7 @@ def _other(registered: Generation, wanted: Generation) -> ConfigurationError:
 
 
 class Head(Message, frozen=True):
-    """Which version of a document answers, and what lists show of it."""
+    """The version of a document that answers, with the fields that lists show."""
 
     document_id: str
     version: int
@@ -179,21 +179,21 @@ class Head(Message, frozen=True):
     tags: tuple[str, ...] = ()
     text_sha256: str | None = None  # the blob of the extracted text
     text_size: int = 0  # bytes
-    text_format: TextFormat | None = None  # None: an older head; `text_format_of` says what it meant
+    text_format: TextFormat | None = None  # None: an older head, see `text_format_of`
     updated_at: int = 0  # ms since 1970
-    withdrawn: int = 0  # a version above this one that was given up: no worker may switch to it
-    withdrawn_attempt: int = 0  # how often that version had been redriven then
+    withdrawn: int = 0  # a withdrawn version above this one: no worker may switch to it
+    withdrawn_attempt: int = 0  # number of redrives of the withdrawn version at that time
 
 
 class KnownVector(msgspec.Struct, frozen=True):
-    """A vector that some point of the same tenant and model holds."""
+    """A vector of a stored point of the same tenant and model."""
 
     text: str
     vector: Vector
 
 
 def vector_hash(vector: Vector) -> str:
-    """Return 32 hex digits, xxh3_128 of the little-endian float32 bytes: a damaged vector shows."""
+    """Return 32 hex digits, xxh3_128 of the little-endian float32 bytes, to detect damaged vectors."""
     return xxhash.xxh3_128_hexdigest(vector.astype("<f4", copy=False).tobytes())
 
 
@@ -205,7 +205,7 @@ def of_document(document_id: str, *more: Match | Range) -> Filter:
 class Index:
     """One generation's collections. Raises Unavailable when the store is away.
 
-    Where chunks are searched or shown, `gate` is asked whether the index was whole.
+    After chunks are read for a caller, `gate` checks that the index was complete.
     """
 
     def __init__(self, store: Store, generation: Generation, gate: Gate | None = None) -> None:
@@ -219,11 +219,11 @@ class Index:
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
 
     async def whole(self) -> None:
-        """Return where what was just read of the index can be believed. Raises Unavailable where it is rebuilt."""
+        """Check that the index was complete when the caller read it. Raises Unavailable while it is rebuilt."""
         await self._gate.points()
 
     async def create(self) -> None:
-        """Make the collections unless they are there, payload indexes included."""
+        """Create the collections and payload indexes that don't exist."""
         await self._store.create_collection(self._heads, size=None, sparse=False, indexes=HEAD_INDEXES)
         await self._store.create_collection(
             self._chunks, size=self.generation.model.dimension, sparse=True, indexes=CHUNK_INDEXES
@@ -232,12 +232,12 @@ class Index:
     # -- the extractor -------------------------------------------------------------------------------
 
     async def note_extractor(self, fingerprint: str) -> None:
-        """Note which code and libraries files are read with from now on."""
+        """Store the fingerprint of the code and libraries with which files are now read."""
         self.extractor_noted = fingerprint
         await self._store.upsert(GENERATIONS, [Point(id=_EXTRACTOR, payload={"extractor": fingerprint})])
 
     async def extractor(self) -> str | None:
-        """Return the fingerprint of what files are read with, None where no worker has said."""
+        """Return the stored fingerprint of the extractor, None if no worker has written one."""
         found = await self._store.retrieve(GENERATIONS, [_EXTRACTOR])
         return str(found[0].payload["extractor"]) if found else None
 
@@ -248,11 +248,11 @@ class Index:
         return await self._head_lookup.get(document_id)
 
     async def heads(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
-        """Return the heads of those documents that have one."""
+        """Return the heads of the documents that have one."""
         return await self._load_heads(document_ids)
 
     async def _load_heads(self, ids: Sequence[str]) -> Mapping[str, Head]:
-        # Where a version was given up before any answered, there is only that mark.
+        # Version 0 is only a mark: a version was withdrawn before any answered.
         return {id_: head for id_, head in (await self._stored_heads(ids)).items() if head.version}
 
     async def _stored_heads(self, ids: Sequence[str]) -> Mapping[str, Head]:
@@ -260,9 +260,9 @@ class Index:
         return {point.id: msgspec.convert(point.payload, Head) for point in points}
 
     async def switch(self, head: Head, attempt: int = 0) -> Head:
-        """Return the head that stands after `head` was offered: itself, a newer one, or an older one.
+        """Write `head` unless a newer one exists or its version was withdrawn; return the stored head.
 
-        An older one: the version was withdrawn, and this `attempt`, how often it was redriven, isn't a later one.
+        A withdrawn version can be switched to after a redrive: if `attempt`, its number of redrives, has grown since.
         """
         point = Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
         below = Range("version", lt=head.version)
@@ -276,9 +276,9 @@ class Index:
         return standing
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
-        """Return the head that stands after the version of `head` was given up: no switch to it from now on.
+        """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
 
-        Where that version answers already, or a newer one does, nothing is written.
+        If that version or a newer one answers already, nothing is written.
         """
         name, version = head.document_id, head.version
         mark: Payload = {"withdrawn": version, "withdrawnAttempt": attempt}
@@ -293,7 +293,7 @@ class Index:
         return (await self._stored_heads([name])).get(name, nothing)
 
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
-        """Return a piece of all heads in id order, and the cursor of the next."""
+        """Return a page of all heads in id order, and the cursor of the next page."""
         page = await self._store.scroll(self._heads, limit=limit, after=after)
         heads = [msgspec.convert(point.payload, Head) for point in page.points]
         return [head for head in heads if head.version], page.after
@@ -301,20 +301,20 @@ class Index:
     # -- points --------------------------------------------------------------------------------------
 
     async def put(self, points: Sequence[Point]) -> None:
-        """Write chunk points; writing them again changes nothing."""
+        """Write chunk points. Idempotent."""
         await self._store.upsert(self._chunks, points)
 
     async def present(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the chunk's hash of those ids that have a point."""
+        """Return the chunk hash of each id that has a point."""
         points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash",))
         return {point.id: str(point.payload["metadata"]["chunkHash"]) for point in points}
 
     async def points(self, document_id: str) -> int:
-        """Return how many points the document has, of every version; concurrent calls share one read."""
+        """Return how many points the document has in all versions; concurrent calls share one read."""
         return await self._count_lookup.get(document_id) or 0
 
     async def point_counts(self, ids: Sequence[str]) -> Mapping[str, int]:
-        """Return how many points those documents have that have any, of every version."""
+        """Return the number of points, in all versions, of each document that has any."""
         parts = [tuple(ids[start : start + _COUNTED]) for start in range(0, len(ids), _COUNTED)]
         counts = await asyncio.gather(*map(self._counts, parts))
         return {name: count for part in counts for name, count in part.items()}
@@ -324,31 +324,31 @@ class Index:
         return await self._store.facet(self._chunks, "metadata.documentId", where, limit=len(ids))
 
     async def version_points(self, document_id: str, version: int) -> int:
-        """Return how many points of one version are there."""
+        """Return how many points one version has."""
         return await self._store.count(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
 
     async def tenant_points(self, tenant: str) -> int:
-        """Return how many points the tenant has; while a version is replaced, those of both."""
+        """Return how many points the tenant has; while a version is replaced, both versions count."""
         count = await self._store.count(self._chunks, Filter(must=(Match("metadata.tenant", (tenant,)),)))
         await self.whole()
         return count
 
     async def answering(self, document_id: str, version: int) -> Head | None:
-        """Return the head of just this version where it stands, and all of its points do, else None."""
+        """Return the head if this version answers and has all its points, else None."""
         head = (await self._load_heads([document_id])).get(document_id)
         if head is None or head.version != version:
             return None
         return head if await self.version_points(document_id, version) == head.chunk_count else None
 
     async def delete_below(self, document_id: str, version: int) -> None:
-        """Delete the document's points of versions below `version`, never of another one."""
+        """Delete the document's points of versions below `version`, and no others."""
         await self._store.delete(self._chunks, of_document(document_id, Range("metadata.version", lt=version)))
 
     async def versions_below(self, document_id: str, version: int) -> set[int]:
-        """Return the versions below `version` that the document still has points of."""
+        """Return the versions below `version` of which the document still has points."""
         found: set[int] = set()
         while True:
-            # One point a version is enough: the next look leaves out what is known.
+            # One point per version is enough, so each query excludes the versions found.
             seen = (Match("metadata.version", tuple(sorted(found))),) if found else ()
             where = of_document(document_id, Range("metadata.version", lt=version))
             page = await self._store.scroll(
@@ -362,7 +362,7 @@ class Index:
             found |= {point.payload["metadata"]["version"] for point in page.points}
 
     async def delete_version(self, document_id: str, version: int) -> None:
-        """Delete the document's points of just this version."""
+        """Delete the document's points of this version only."""
         await self._store.delete(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
 
     async def delete_from(self, document_id: str, version: int, order: int) -> None:
@@ -373,13 +373,13 @@ class Index:
         )
 
     async def known(self, tenant: str, hashes: Sequence[str]) -> dict[str, KnownVector]:
-        """Return for each hash a vector that some point of the tenant holds for it; damaged ones don't count."""
+        """Return for each hash the text and vector of some point of the tenant; damaged vectors are skipped."""
         found: dict[str, KnownVector] = {}
         for start in range(0, len(hashes), HASH_BATCH):
             missing = set(hashes[start : start + HASH_BATCH])
             after: str | None = None
-            # A hash found leaves the filter, so text that stands in ten thousand documents costs one page. Pages are
-            # short, because most texts stand in few.
+            # Found hashes leave the filter, so a text in ten thousand documents costs one page. Pages are short,
+            # because most texts are in few documents.
             while missing:
                 page = await self._store.scroll(
                     self._chunks,
@@ -408,22 +408,22 @@ class Index:
         return found
 
     async def chunks_page(self, document_id: str, version: int, *, start: int, limit: int) -> list[Payload]:
-        """Return payloads of one version's points in reading order, from chunk `start` on."""
+        """Return the payloads of one version's points in reading order, from chunk `start` on."""
         where = of_document(document_id, Match("metadata.version", (version,)))
         points = await self._store.ordered(self._chunks, where, by="metadata.chunkOrder", start=start, limit=limit)
         return [point.payload for point in points]
 
     async def versions_page(self, *, after: str | None = None, limit: int = 512) -> PointPage:
-        """Return a piece of all points with nothing but documentId and version, in id order."""
+        """Return a page of all points in id order, with only documentId and version."""
         fields = ("metadata.documentId", "metadata.version")
         return await self._store.scroll(self._chunks, limit=limit, after=after, fields=fields)
 
     async def documents_page(
         self, tenant: str, where: Filter, *, after: str | None, limit: int
     ) -> tuple[list[str], str | None]:
-        """Return ids of the tenant's documents whose answering chunks match, and from where to ask for the next.
+        """Return ids of the tenant's documents whose current first chunk matches, and the cursor of the next page.
 
-        `where` must hold for a document's first chunk: fields that all its chunks have are meant.
+        So `where` should only use fields that are equal in all chunks of a document.
         """
         first = (Match("metadata.tenant", (tenant,)), Match("metadata.chunkOrder", (0,)))
         scoped = Filter(must=(*first, *where.must), must_not=where.must_not)
@@ -437,7 +437,7 @@ class Index:
         return [name for name, version in found if name in heads and heads[name].version == version], page.after
 
     async def stands_elsewhere(self, document_id: str, chunk_hash: str) -> bool:
-        """Return whether another document, of whatever tenant, has a chunk of the same hash."""
+        """Return whether another document, of any tenant, has a chunk with this hash."""
         same = (Match("metadata.chunkHash", (chunk_hash,)),)
         other = Filter(must=same, must_not=(Match("metadata.documentId", (document_id,)),))
         return await self._store.count(self._chunks, other) > 0
@@ -448,7 +448,7 @@ class Index:
         return bool((await self._store.scroll(self._chunks, where, limit=1, fields=())).points)
 
     async def rewrite(self) -> bool:
-        """Return whether the store's files hold nothing any more of what was deleted; False: it has its own ways."""
+        """Rewrite the store's files without deleted data; return False if the store can't (a server does so itself)."""
         if not isinstance(self._store, Rewritable):
             return False
         for name in await self._store.collections():
@@ -460,17 +460,17 @@ class Index:
         await self._store.delete(self._chunks, Filter(must=(Ids(tuple(ids)),)))
 
     async def search(self, tenant: str, legs: Sequence[Leg], where: Filter, *, limit: int) -> list[list[StoreHit]]:
-        """Return each leg's best current hits of this tenant: no query can be built without one."""
+        """Return each leg's best current hits of this tenant; a search without a tenant is impossible."""
         scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *where.must), must_not=where.must_not)
         hits = await self._store.search(self._chunks, legs, scoped, limit=limit, heads=Heads(self._heads))
         await self.whole()
         return hits
 
     async def warm(self) -> None:
-        """Return when the store has read whatever it reads once for all searches: nobody waits for an answer yet."""
+        """Run an empty search, so that the store loads what it needs before the first caller waits for it."""
         nothing = [Leg(sparse=Sparse([], []))]
         await self._store.search(self._chunks, nothing, Filter(), limit=1, heads=Heads(self._heads))
 
     async def flush(self) -> None:
-        """Return when all that was written survives a crash."""
+        """Return once all writes survive a crash."""
         await self._store.flush()

@@ -1,8 +1,8 @@
 """The ledger: one point per document, over all generations. correctness.md, sections 1, 3 and 5.
 
-Every change is read, decided by a pure transition, and written under the condition that nobody wrote
-in between; then read back, because a store gives no error for a refused write. Whoever lost decides
-again on what is there now, so transitions must be safe to repeat.
+A change reads the entry, applies a pure transition, and writes the result if nobody wrote in between. Then it
+reads the writer back, because a store raises no error for a refused write. A writer that lost applies its
+transition to the new entry, so transitions must be safe to repeat.
 """
 
 import itertools
@@ -40,19 +40,19 @@ INDEXES: dict[str, IndexKind] = {
 }
 MOST_SOURCES = 10_000
 _PROCESS = uuid4().hex
-_writes = itertools.count()  # a random name for each write would cost a system call each
-NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # earlier than every place
-REMEMBERED_MS = 600_000  # when another one comes, ends of submissions that came so long before it are forgotten
-MOST_ENDED = 8  # ends of earlier submissions that are kept
-MOST_WAITING = 64  # earlier submissions that have not ended
+_writes = itertools.count()  # numbers instead of random names, which would cost a system call per write
+NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # older than every position
+REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newest one are dropped
+MOST_ENDED = 8  # earlier submissions kept after their end
+MOST_WAITING = 64  # earlier submissions kept that haven't ended
 _WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
 class TextReading(Message, frozen=True):
-    """What a change of metadata needs of a version beside its text: what else was read, and how it was sent."""
+    """What a metadata change needs of a version besides its text: other extracted fields and submitted ones."""
 
-    said: dict[str, Any]  # the first stage's own
-    chunks: BlobRef | None = None  # ready-made ones, as JSON
+    said: dict[str, Any]  # extracted fields, as the ingest stage encodes them
+    chunks: BlobRef | None = None  # prepared chunks, as JSON
     filename: str | None = None
     media_type: str | None = None
     url: str | None = None
@@ -61,7 +61,7 @@ class TextReading(Message, frozen=True):
 
 
 class Accepted(Message, frozen=True):
-    """The newest version the first stage has taken; version 0 means none yet."""
+    """The newest version that the ingest stage accepted; version 0: none yet."""
 
     version: int = 0
     place: LogPosition = NOWHERE
@@ -71,35 +71,35 @@ class Accepted(Message, frozen=True):
     outcome: VersionOutcome = "created"
     validators: Validators | None = None
     text: BlobRef | None = (
-        None  # what was read of it, decided once (ADR 0055); None: by an earlier release, or a deletion
+        None  # the extracted text, decided once (ADR 0055); None: written by an earlier release, or a deletion
     )
 
-    reading: TextReading | None = None  # None: by an earlier release, or a deletion
-    given: Given | None = None  # as it was submitted, or kept from the version before; None: by an earlier release
+    reading: TextReading | None = None  # None: written by an earlier release, or a deletion
+    given: Given | None = None  # submitted, or kept from the version before; None: written by an earlier release
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:
-        """Return the blobs that a later change of metadata reads."""
+        """Return the blobs that a later metadata change reads."""
         chunks = None if self.reading is None else self.reading.chunks
         return tuple(ref for ref in (self.text, chunks) if ref is not None)
 
 
 class Replaced(Message, frozen=True):
-    """The version that a submission took the place of."""
+    """The version that a submission replaced."""
 
     version: int
     updated_at: int  # ms since 1970
 
 
 class MovedTo(Message, frozen=True):
-    """Under which name a submission was taken, where its own belongs to another document (`onConflict=new`)."""
+    """The document as which a submission was accepted because its own name was in use (`onConflict=new`)."""
 
     document_id: str
     place: LogPosition
 
 
 class Last(Message, frozen=True):
-    """How the newest submission stands; a failed one has a version here that was never accepted."""
+    """The status of a submission; if it failed, its version was never accepted."""
 
     version: int
     place: LogPosition
@@ -108,13 +108,13 @@ class Last(Message, frozen=True):
     error: str | None = None
     code: str | None = None
     chunk_count: int | None = None
-    replaced: Replaced | None = None  # what its version follows, where the document was there before
-    dropped: tuple[Kept, ...] = ()  # what the version before had, and this one no more
+    replaced: Replaced | None = None  # the version before, if the document existed
+    dropped: tuple[Kept, ...] = ()  # fields that the version before had and this one hasn't
     moved_to: MovedTo | None = None
 
     @property
     def entered_by_door(self) -> bool:
-        """Return whether only a door has said this: the first stage has taken nothing yet."""
+        """Return whether only the API wrote this: the ingest stage hasn't handled the submission yet."""
         return self.version == 0 and self.status == "accepted"
 
 
@@ -125,8 +125,8 @@ class Entry(Message, frozen=True):
     tenant: str
     source: str
     path: str
-    rev: int  # counts writes; the condition of the next one
-    writer: str  # names the write, so that its writer knows it again
+    rev: int  # number of writes; the next write is conditional on it
+    writer: str  # unique name of the last write, by which its writer recognises it
     accepted: Accepted
     last: Last
     created_at: int  # ms since 1970
@@ -134,21 +134,21 @@ class Entry(Message, frozen=True):
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
-    earlier: tuple[Last, ...] = ()  # how the submissions before the newest one stand; only the last minutes' (ADR 0054)
+    earlier: tuple[Last, ...] = ()  # recent submissions before the newest one (ADR 0054)
 
     @property
     def erased(self) -> bool:
-        """Return whether nothing of the document is left but its id and version."""
+        """Return whether the document was erased: only its id and version are left."""
         return self.accepted.raw_hash == ERASED
 
     def ended(self, place: LogPosition) -> bool:
-        """Return whether the submission at `place` has ended, by itself or by a newer one."""
+        """Return whether the submission at `place` has ended, itself or because a newer one has."""
         return self.end_of(place) is not None
 
     def end_of(self, place: LogPosition) -> Last | None:
-        """Return how the submission at `place` ended; None: it hasn't.
+        """Return how the submission at `place` ended, None if it hasn't.
 
-        It is `superseded` where a newer one has ended and this one's own end was never written, or is forgotten.
+        Its status is `superseded` if a newer submission has ended and its own end was never written, or was dropped.
         """
         own = self.submitted(place)
         if own is not None:
@@ -158,19 +158,19 @@ class Entry(Message, frozen=True):
         return msgspec.structs.replace(self.last, place=place, status="superseded", error=None, code=None)
 
     def submitted(self, place: LogPosition) -> Last | None:
-        """Return how the submission at `place` stands, None where the entry doesn't say."""
+        """Return the status of the submission at `place`, None if the entry doesn't have it."""
         return next((each for each in (self.last, *self.earlier) if each.place == place), None)
 
     def standing(self, version: int) -> Last | None:
-        """Return how the version stands, None where the entry doesn't say."""
+        """Return the version's status, None if the entry doesn't have it."""
         return next((each for each in (self.last, *self.earlier) if each.version == version), None)
 
 
 def older(a: LogPosition, b: LogPosition) -> bool:
-    """Return whether place `a` comes before place `b`.
+    """Return whether position `a` is before position `b`.
 
-    In one partition: when neither offset nor time is later, and one is earlier. (A topic that was made
-    anew starts at offset 0 again; its times go on.) Across partitions: by time, partition, offset.
+    In one partition: neither offset nor time is greater, and one is less. (A topic that was recreated starts
+    at offset 0 again, but its times continue.) Across partitions: by time, partition, offset.
     """
     if a.partition == b.partition:
         return a.offset <= b.offset and a.time <= b.time and (a.offset, a.time) != (b.offset, b.time)
@@ -178,14 +178,14 @@ def older(a: LogPosition, b: LogPosition) -> bool:
 
 
 def noted(entry: Entry, said: Last) -> Entry:
-    """Return the entry with how the submission at `said.place` stands; it is `last` where no newer one is known."""
+    """Return the entry with the status `said` of a submission; `said` becomes `last` unless a newer one is known."""
     newest = entry.last if older(said.place, entry.last.place) else said
     earlier = [each for each in (*entry.earlier, entry.last) if each.place != said.place and not each.entered_by_door]
     others = [each for each in (*earlier, said) if each.place != newest.place]
     waiting = [each for each in others if each.status == "accepted"]
-    # By the log's times: a process' clock may be wrong by days.
+    # The log's times, because a process' clock may be wrong by days.
     recent = newest.place.time - REMEMBERED_MS
-    known = entry.accepted.version  # whether it ended well decides on what comes next
+    known = entry.accepted.version  # its end is kept: later submissions are decided by it
     ended = [
         each
         for each in others
@@ -196,7 +196,7 @@ def noted(entry: Entry, said: Last) -> Entry:
 
 
 def _overtaken(entry: Entry, said: Last) -> Entry:
-    """Return the entry with those versions superseded that `said`, which answers, has overtaken."""
+    """Return the entry with older unfinished submissions superseded, if `said` is a successful end."""
     if said.status not in _WELL:
         return entry
 
@@ -219,15 +219,15 @@ def finished(
     code: str | None = None,
     described: DocumentVersion | None = None,
 ) -> Entry | None:
-    """Return the entry with the end of `version` for all its submissions, or None where that changes nothing.
+    """Return the entry with the end of `version` for all its submissions, or None if that changes nothing.
 
-    Where it is `described`, the entry tells of the document what that does: lists and filters fit as searches do.
+    If `described` is given, the entry takes title, url and tags from it, so that lists and filters agree with searches.
     """
     if entry is None or entry.standing(version) is None:
         return None
 
     def ends(each: Last) -> Last:
-        # Submissions of the same content may have joined: this is their end too.
+        # Submissions of the same content share a version, and so its end.
         if each.version != version:
             return each
         return msgspec.structs.replace(each, status=status, at=at, error=error, code=code, chunk_count=chunk_count)
@@ -246,7 +246,7 @@ Transition = Callable[[Entry | None], Entry | None]
 
 
 class _Write:
-    """A point to be written where the revision is still `rev`; 0: where there is none."""
+    """A point to write if the stored revision is still `rev`; 0: if there is no point."""
 
     def __init__(self, rev: int, point: Point) -> None:
         self.rev = rev
@@ -256,7 +256,7 @@ class _Write:
 class Ledger:
     """Reads and changes entries. Raises Unavailable when the store is away.
 
-    Where an entry is missing, or entries are listed, `gate` is asked whether the ledger was whole.
+    If an entry is missing, and for lists, `gate` checks that the ledger was complete.
     """
 
     def __init__(self, store: Store, gate: Gate | None = None) -> None:
@@ -267,12 +267,12 @@ class Ledger:
         self._writer: Batcher[str, str] = Batcher(self._writers)
 
     async def create(self) -> None:
-        """Make the collection unless it is there."""
+        """Create the collection unless it exists."""
         await self._store.create_collection(COLLECTION, size=None, sparse=False, indexes=INDEXES)
 
     @property
     def rebuilding(self) -> bool:
-        """Return whether the ledger isn't whole yet, as far as is known."""
+        """Return whether the ledger is known to be incomplete."""
         return self._gate.ledger_waits
 
     async def get(self, document_id: str) -> Entry | None:
@@ -283,7 +283,7 @@ class Ledger:
         return entry
 
     async def entries(self, ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return the entries of those documents that have one."""
+        """Return the entries of the documents that have one."""
         found = await self._found(ids)
         if len(found) < len(set(ids)):
             await self._gate.ledger()
@@ -300,18 +300,18 @@ class Ledger:
         return False
 
     async def _writers(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Return who has last written the entries: a tenth of what reading them whole costs."""
+        """Return the last writer of each entry; reading only this costs a tenth of reading the entries."""
         points = await self._store.retrieve(COLLECTION, ids, fields=("writer",))
         return {point.id: str(point.payload.get("writer", "")) for point in points}
 
     async def update(self, document_id: str, transition: Transition) -> Entry | None:
-        """Return the entry as it stands after `transition`; one that returns None changes nothing."""
+        """Return the entry after `transition`; if that returns None, nothing changes."""
         return await self.update_seen(document_id, await self.get(document_id), transition)
 
     async def update_seen(self, document_id: str, seen: Entry | None, transition: Transition) -> Entry | None:
-        """Do as `update`, for whoever has read the entry as `seen`: it is read again only where it has changed since.
+        """Do as `update`, starting from `seen`, an entry read before; read it again only if it has changed since.
 
-        `seen` may be old, so `transition` must return None only where a newer entry would give None as well.
+        `seen` may be outdated, so `transition` must return None only if it would for a newer entry, too.
         """
         while True:
             wanted = transition(seen)
@@ -326,10 +326,10 @@ class Ledger:
             seen = await self.get(document_id)
 
     async def _write(self, writes: Sequence["_Write"]) -> Mapping["_Write", None]:
-        """Write each point unless it has changed since: one call for all that were seen at the same revision."""
+        """Write each point unless its stored revision has changed; points of one revision share a call."""
         by_rev: dict[int, dict[str, Point]] = {}
         for write in writes:
-            # Of two writers of one document, who both saw it so, only one may come through.
+            # Of two writes of one document at the same revision only one may succeed.
             by_rev.setdefault(write.rev, {}).setdefault(write.point.id, write.point)
         for rev, points in by_rev.items():
             if rev == 0:
@@ -346,7 +346,7 @@ class Ledger:
         return count
 
     async def scan(self, where: Filter, *, after: str | None, limit: int) -> tuple[list[Entry], str | None]:
-        """Return a piece of the matching entries, in id order, and from where to ask for the next one."""
+        """Return a page of the matching entries in id order, and the cursor of the next page."""
         page = await self._store.scroll(COLLECTION, where, limit=limit, after=after)
         await self._gate.ledger()
         return [_entry(point.payload) for point in page.points], page.after
@@ -360,9 +360,9 @@ class Ledger:
         seen: Sequence[str] = (),
         descending: bool = True,
     ) -> list[Entry]:
-        """Return at most `limit` matching entries by their last change, the newest first, without `seen`.
+        """Return at most `limit` matching entries by their last change, newest first, without the ids in `seen`.
 
-        `start` is the time (ms) of the first one; not `descending`: the oldest first.
+        `start` is the time (ms since 1970) of the first one. If not `descending`, the oldest come first.
         """
         if seen:
             where = Filter(must=where.must, must_not=(*where.must_not, Ids(tuple(seen))))
@@ -373,7 +373,7 @@ class Ledger:
         return [_entry(point.payload) for point in points]
 
     async def sources(self, where: Filter) -> Mapping[str, int]:
-        """Return how many matching entries each source has, the largest MOST_SOURCES of them."""
+        """Return the number of matching entries of each source, for the MOST_SOURCES largest sources."""
         counts = await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)
         await self._gate.ledger()
         return counts

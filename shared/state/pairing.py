@@ -1,7 +1,7 @@
-"""Which log and which store belong together: each keeps the other's id. ADR 0050.
+"""The pairing of a log with its store: each keeps the other's id. ADR 0050.
 
-The log keeps its copy on a compacted topic of its own, the store in a collection of its own. The store is always
-written first, so the log's copy is never ahead of it: a store that is behind the log's copy is an older backup.
+The log's copy is on a compacted topic, the store's in a collection. The store is always written first, so its copy
+is never behind the log's: a store whose checkpoint is behind is an older backup.
 """
 
 from collections.abc import Mapping
@@ -22,31 +22,31 @@ from shared.topics import EXTRACTED, PAIRING
 
 _INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
 _KEY: Final = b"store"
-_PAIR_BY_HAND: Final = "If this log and this store are meant: sluice init --pair"
+_PAIR_BY_HAND: Final = "If this log and this store do belong together, run: sluice init --pair"
 
 
 class Pairing(Message, frozen=True):
-    """A log and the store that belongs to it, as either of them knows it."""
+    """A log and its store, as either of them has recorded it."""
 
     log_id: str
     store_id: str
     checkpoint: int = 0  # counts how often both copies were written
-    address: str = ""  # of the store; the log's copy has it
+    address: str = ""  # of the store; only in the log's copy
     ends: dict[str, int] = msgspec.field(
         default_factory=dict
     )  # of documents.extracted by partition, when the store's copy was written
 
 
 class BothSides(msgspec.Struct, frozen=True, kw_only=True):
-    """What a start finds on both sides."""
+    """What a start finds on the log and in the store."""
 
     on_log: Pairing | None
     in_store: Pairing | None
     address: str  # of the store, by the settings
     ends: Mapping[str, int]  # of documents.extracted by partition
     missing: tuple[str, ...]  # of the collections of ledger, heads and chunks
-    emptied: bool  # whether no such collection is there, or those that are there hold no document
-    beside: bool = False  # whether the store is in the same folder as the log, so that it can't be another's
+    emptied: bool  # whether none of these collections exists or has a document
+    beside: bool = False  # whether log and store are in the same folder, so that they belong together
 
     @property
     def documents(self) -> bool:
@@ -57,12 +57,12 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
 class PairingDecision(msgspec.Struct, frozen=True):
     """What to do at a start."""
 
-    pairing: Pairing  # what both sides have to say, where that is not what they say
-    lost: tuple[str, ...] = ()  # collections that have to be rebuilt from the log
+    pairing: Pairing  # to be recorded on both sides
+    lost: tuple[str, ...] = ()  # collections to rebuild from the log
 
 
 def decide(seen: BothSides) -> PairingDecision:
-    """Return which pairing holds, and what of the index was lost.
+    """Return the valid pairing and the lost collections of the index.
 
     Raises:
         ConfigurationError: log and store don't belong together, or one of them is an older backup.
@@ -91,7 +91,7 @@ def _unpaired(seen: BothSides) -> PairingDecision:
 
 
 def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
-    if in_store.checkpoint == 0:  # the first start ended before the log had its copy
+    if in_store.checkpoint == 0:  # the first start was interrupted before it wrote the log's copy
         return PairingDecision(_at(in_store, seen.address), seen.missing if seen.documents else ())
     state = "holds documents, and no id" if seen.documents else "is empty"
     raise _misfit(
@@ -137,7 +137,7 @@ def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecisio
 
 
 def by_hand(seen: BothSides) -> PairingDecision:
-    """Return the pairing of a log and a store that somebody has said belong together, whatever they say."""
+    """Return the pairing of a log and a store that an operator pairs, whatever their records say."""
     known = [each for each in (seen.on_log, seen.in_store) if each is not None]
     log_id = next((each.log_id for each in known), _id())
     store_id = seen.in_store.store_id if seen.in_store is not None else _id()
@@ -153,7 +153,7 @@ def _new(seen: BothSides) -> Pairing:
 
 
 def _next(on_log: Pairing, seen: BothSides) -> Pairing:
-    """Return the pairing of the log with a new store in the lost one's place."""
+    """Return the pairing of the log with a new store that replaces the lost one."""
     return Pairing(
         log_id=on_log.log_id, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
     )
@@ -200,7 +200,7 @@ async def on_log(log: Log) -> Pairing | None:
                     found.append(decode(record.value, Pairing))
                 except Rejected as error:
                     raise ConfigurationError(f"{PAIRING}@{record.offset} can't be read: {error}") from None
-    # Written side by side, an earlier one may stand behind a later one.
+    # Concurrent writers may write an earlier pairing after a later one.
     return max(reversed(found), key=lambda pairing: pairing.checkpoint, default=None)
 
 
@@ -213,7 +213,7 @@ async def tell_log(publish: Publish, pairing: Pairing) -> None:
 
 
 async def in_store(store: Store) -> Pairing | None:
-    """Return the store's copy, None where it has none. Raises Unavailable when the store is away."""
+    """Return the store's copy, None if it has none. Raises Unavailable when the store is away."""
     try:
         found = await store.retrieve(COLLECTION, [PAIRING_POINT])
     except Unavailable as error:
@@ -224,7 +224,7 @@ async def in_store(store: Store) -> Pairing | None:
 
 
 async def tell_store(store: Store, pairing: Pairing, *, known: Pairing | None) -> Pairing:
-    """Return the store's copy once `pairing` was offered in place of `known`: it stands, or another process' newer one.
+    """Write `pairing` if the store's copy is still `known`; return the store's copy: `pairing`, or a newer one.
 
     Raises Unavailable when the store is away, or has lost its collections.
     """
@@ -243,7 +243,7 @@ async def tell_store(store: Store, pairing: Pairing, *, known: Pairing | None) -
 
 
 async def create(store: Store) -> None:
-    """Make the collection unless it is there. Raises Unavailable when the store is away."""
+    """Create the collection unless it exists. Raises Unavailable when the store is away."""
     await store.create_collection(COLLECTION, size=None, sparse=False, indexes=_INDEXES)
 
 
@@ -253,7 +253,7 @@ async def extracted_ends(log: Log) -> dict[str, int]:
 
 
 async def keep_checkpoint(log: Log, store: Store, publish: Publish, address: str) -> None:
-    """Write on both sides how far the log is, unless that stands there already. Raises Unavailable when one is away."""
+    """Write a checkpoint with the log's ends to both sides, if they changed. Raises Unavailable when one is away."""
     known, ends = await in_store(store), await extracted_ends(log)
     if known is None or known.ends == ends:
         return

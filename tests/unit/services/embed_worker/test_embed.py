@@ -136,7 +136,7 @@ async def test_a_version_that_was_given_up_is_refused_to_whoever_comes_later_and
     await ledger.update(NAME, lambda _: an_entry(NAME, accepted=2))
     assert await apply.withdraw(version(2)) is None
     assert await stands() == (None, 0), "the mark is no head"
-    with pytest.raises(Rejected, match="version 2 was given up"):  # nobody has said so yet
+    with pytest.raises(Rejected, match="version 2 was withdrawn"):  # nobody has said so yet
         await apply(version(2), load)
     await statuses.end(version(2), "failed", error="no model takes it", code="model_refuses")
 
