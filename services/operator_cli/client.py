@@ -1,4 +1,4 @@
-"""A running Sluice, as the commands see it: replies, or one of two errors."""
+"""The HTTP client of the commands: a method returns the reply or raises one of two errors."""
 
 import mimetypes
 import os
@@ -24,23 +24,23 @@ _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - ad
 
 
 class CommandError(Exception):
-    """A command can't do what it was asked: one sentence for the terminal, and the exit code."""
+    """A command failed: one sentence for the terminal, and the exit code."""
 
     exit_code = 1
 
 
 class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
-    """One request failed; another may not. The sentence is the server's own where it gave one."""
+    """The server refused one request; others may succeed. The sentence is the server's, if it sent one."""
 
 
 class ServerAway(CommandError):  # noqa: N818 - reads as where the server is
-    """Nobody answered as a Sluice would."""
+    """No Sluice answered at the address."""
 
     exit_code = 2
 
 
 class Misuse(CommandError):  # noqa: N818 - as above
-    """The command was asked for what can't be meant."""
+    """The command's options contradict each other or are incomplete."""
 
     exit_code = 2
 
@@ -61,7 +61,9 @@ def address(url: str | None = None) -> str:
         return url.rstrip("/")
     settings = load_settings()
     if settings.port == 0:
-        raise ConfigurationError("SLUICE_PORT=0 is any free port; say which by SLUICE_URL=http://host:port")
+        raise ConfigurationError(
+            "SLUICE_PORT=0 means any free port: set SLUICE_URL=http://host:port to the server's address"
+        )
     host = _EVERY_ADDRESS.get(settings.host, settings.host)
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
@@ -164,7 +166,7 @@ class Client:
                 return {"items": items, "nextCursor": cursor}
 
     def document(self, document_id: str) -> dict[str, Any]:
-        """Return how the document stands."""
+        """Return the document's status and fields."""
         return self._object("GET", f"/rag/documents/{_segment(document_id)}")
 
     def text(self, document_id: str) -> str:
@@ -257,7 +259,7 @@ class Client:
         return _json(self._send(method, path, **options), self.url)
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send, again where the server says that it can't now: every request here is safe to repeat."""
+        """Send, and retry while the server says `Retry-After`: every request here is safe to repeat."""
         reply = self._once(method, path, **options)
         for _ in range(TRIES - 1):
             if reply.status_code not in _FOR_NOW or "retry-after" not in reply.headers:
@@ -275,9 +277,9 @@ class Client:
         try:
             return self._http.request(method, path, **options)
         except httpx.ConnectError:
-            raise ServerAway(f"no Sluice answers at {self.url}; start it by `make run` or `sluice serve`") from None
+            raise ServerAway(f"no Sluice answers at {self.url}; start it with `make run` or `sluice serve`") from None
         except httpx.TimeoutException:
-            raise ServerAway(f"the Sluice at {self.url} gave no answer in time") from None
+            raise ServerAway(f"the Sluice at {self.url} didn't answer in time") from None
         except httpx.HTTPError as error:
             raise RequestRefused(f"the Sluice at {self.url} broke off: {error}") from None
 
@@ -298,7 +300,7 @@ def _json(reply: httpx.Response, url: str) -> dict[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise ServerAway(f"what answers at {url} is no Sluice: {reply.status_code} without a JSON object")
+        raise ServerAway(f"the server at {url} is not Sluice: it replied {reply.status_code} without a JSON object")
     return body
 
 

@@ -30,7 +30,7 @@ from shared.version import VERSION
 
 app = typer.Typer(
     name="sluice",
-    help="Documents in, an index that is always right out.",
+    help="Ingest documents, search them, and ask questions about them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except ConfigurationError as error:
         fail(str(error), 2)
     except Unavailable as error:  # at start; later the workers wait
-        fail(f"{error.sentence}; start again when it is back", 2)
+        fail(f"{error.sentence}; run the command again when it is available", 2)
     except BrokenPipeError:
         # The reader has seen enough, as `head` does; nothing more can be said to it.
         sys.stderr.close()
@@ -97,5 +97,5 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Keep what all commands share."""
+    """Store the options that all commands share."""
     context.obj = url

@@ -1,4 +1,4 @@
-"""What a Sluice here needs, checked one by one, each with the fix."""
+"""The checks of `sluice doctor`, each with its fix."""
 
 import asyncio
 import errno
@@ -53,16 +53,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def examine() -> Iterator[Check]:
-    """Yield every check as it is made; one that can't be made says why."""
+    """Yield the checks one by one; a check that can't run says why."""
     yield python(sys.version_info[:2])
     try:
         settings = load_settings()
     except ConfigurationError as error:
-        yield Check(
-            name="settings", verdict="failed", found=str(error), fix="set the variable named to a value it takes"
-        )
+        yield Check(name="settings", verdict="failed", found=str(error), fix="correct the variable named above")
         return
-    yield Check(name="settings", verdict="ok", found="every SLUICE_ variable has a value it takes")
+    yield Check(name="settings", verdict="ok", found="every SLUICE_ variable has a valid value")
     yield folder(settings.data)
     yield space(settings.data)
     yield door(settings)
@@ -122,7 +120,7 @@ def door(settings: Settings) -> Check:
     except ConfigurationError:  # port 0: it will be a free one
         return Check(name="server", verdict="ok", found="none is looked for: SLUICE_PORT=0 takes any free port")
     if said.get("name") != "Sluice":
-        return _taken(settings, f"what answers at {client.url} is no Sluice")
+        return _taken(settings, f"the server at {client.url} is not Sluice")
     found = f"Sluice {said.get('version')} answers at {client.url}"
     troubles = [f"{name}: {trouble}" for name, trouble in ready.get("checks", {}).items() if trouble]
     if not troubles:
@@ -132,7 +130,7 @@ def door(settings: Settings) -> Check:
         name="server",
         verdict="failed",
         found=f"{found}, but is not ready: {'; '.join(troubles)}",
-        fix="mend the part named; the server goes on by itself",
+        fix="repair the part named; the server then continues by itself",
     )
 
 
@@ -150,14 +148,14 @@ def growth(settings: Settings) -> Iterator[Check]:
         return
     found = (
         f"{live:,.0f} points and {dead:,.0f} dead ones in {store / 1000**3:.1f} GB, "
-        f"a log of {log / 1000**3:.1f} GB; blobs: /metrics"
+        f"a log of {log / 1000**3:.1f} GB; /metrics has the size of the blobs"
     )
     free = shutil.disk_usage(_nearest(settings.data)).free
     if free < ROOM_TO_REWRITE * store:
         fix = f"free {(ROOM_TO_REWRITE * store - free) / 1000**3:.1f} GB more: the store needs room to drop dead points"
         yield Check(name="growth", verdict="warning", found=found, fix=fix)
     elif live > MANY_POINTS or log > LARGE_LOG:
-        fix = "move to Kafka and a Qdrant server before searches get slow: docs/sizes.md"
+        fix = "move to Kafka and a Qdrant server before searches become slow: docs/sizes.md"
         yield Check(name="growth", verdict="warning", found=found, fix=fix)
     else:
         yield Check(name="growth", verdict="ok", found=found)
@@ -244,7 +242,7 @@ def bucket(variable: str, setting: str) -> Check:
     except Rejected:
         return Check(name="blobs", verdict="ok", found=f"{variable}: the bucket can be read")
     except ConfigurationError as error:
-        return Check(name="blobs", verdict="failed", found=str(error), fix=f"set {variable} to a value it takes")
+        return Check(name="blobs", verdict="failed", found=str(error), fix=f"correct {variable}")
     except Unavailable as error:
         found = f"{variable}: {error.sentence}"
         return Check(name="blobs", verdict="failed", found=found, fix=f"start it, or set {variable} to where it is")

@@ -40,7 +40,7 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def piped(self) -> bool:
-        """Return whether something is piped in."""
+        """Return whether standard input is to be read."""
         return STDIN in self.what
 
     @property
@@ -55,25 +55,25 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files_source(self) -> str:
-        """Return the source that files stand under."""
+        """Return the source of the files."""
         return self.source or SOURCE
 
     def check(self) -> None:
         """Raise Misused where its parts don't go together."""
         if self.piped and len(self.what) > 1:
-            raise Misuse("- stands for what is piped in, and for nothing beside it")
+            raise Misuse("- reads standard input and can't be combined with files or URLs")
         if self.path is not None and not self.piped:
-            raise Misuse(f"--path {self.path} names what is piped in: give - to read it")
+            raise Misuse(f"--path {self.path} names a document from standard input: give - as well")
         if self.watch and (self.piped or self.urls or self.dry_run):
-            raise Misuse("--watch is for files and folders, and not for a --dry-run")
+            raise Misuse("--watch needs files or folders, and can't be combined with --dry-run")
         if not self.delete_missing:
             return
         if self.piped or self.urls or any(path.is_file() for path in self.paths):
-            raise Misuse("--delete-missing compares a source with folders: name nothing else")
+            raise Misuse("--delete-missing compares a source with folders: give folders only")
         if self.source is None:
-            raise Misuse("--delete-missing removes from a source what the folders haven't: name it by --source")
+            raise Misuse("--delete-missing deletes documents of a source that the folders don't have: give --source")
         if self.watch and not self.yes:
-            raise Misuse("confirm by --yes that --watch may remove documents without asking")
+            raise Misuse("add --yes to let --watch delete documents without asking")
 
 
 class IngestReport:
@@ -84,7 +84,7 @@ class IngestReport:
         self._wish = wish
 
     def __call__(self, ended: LoadOutcome) -> None:
-        """Take in one more."""
+        """Count one more."""
         self.counts[ended.status] += 1
         if self._wish.as_json:
             print_line(ended)
@@ -92,7 +92,9 @@ class IngestReport:
             console(stderr=True).print(f"{ended.path}: {ended.error}", markup=False)
         elif ended.dropped:
             named = ", ".join(ended.dropped)
-            console(stderr=True).print(f"{ended.path}: had {named}, and has none now; --keep keeps them", markup=False)
+            console(stderr=True).print(
+                f"{ended.path}: removed {named}, which this load omitted; --keep would keep them", markup=False
+            )
 
     def total(self) -> None:
         """Print the sum."""

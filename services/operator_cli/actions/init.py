@@ -1,4 +1,4 @@
-"""`sluice init`: what the pipeline stands on, looked at, made where it is missing, and never changed."""
+"""`sluice init`: check topics and collections, and create those that are missing. Existing ones are never changed."""
 
 import asyncio
 import tempfile
@@ -46,7 +46,7 @@ def initialise_here(*, dry_run: bool, pair: bool = False) -> tuple[InitStep, ...
 
 
 async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -> tuple[InitStep, ...]:
-    """Return every part; what was missing is made, unless a topic is unfit or it is a `dry_run`.
+    """Return every part; missing ones are created, unless a topic is unfit or it is a `dry_run`.
 
     With `pair`, log and store belong together from now on, whatever they said before.
 
@@ -99,7 +99,7 @@ async def _parts(settings: Settings, log: Log, store: Store, wanted: Generation)
 
 
 async def _generation(store: Store, collections: Sequence[str], wanted: Generation) -> tuple[State, Generation]:
-    """Return the generation that answers, or the one that the settings ask for where there is none."""
+    """Return the serving generation, or the one that the settings ask for if there is none."""
     answering = Filter(must=(Match("state", ("serving",)),))
     if GENERATIONS not in collections or not await store.count(GENERATIONS, answering):
         return "missing", wanted
@@ -114,7 +114,7 @@ def _topic(found: TopicInspection) -> InitStep:
 
 
 def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
-    """Yield what an operator reads: a line each, and below it how it differs and what to do."""
+    """Yield the lines to print: one for each part, then how it differs and what to do."""
     for part in parts:
         size = "" if part.partitions is None else f"  {part.partitions} partition{'s' * (part.partitions != 1)}"
         yield f"{part.state:9}{part.kind:12}{part.name}{size}"
@@ -124,7 +124,7 @@ def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
                 yield f"{'':9}mend: {each.mend}"
     missing = sum(part.state == "missing" for part in parts)
     if missing and any(part.state == "unfit" for part in parts):
-        yield f"{missing} missing, and not made before what is unfit is mended"
+        yield f"{missing} missing: they will be created once the unfit ones are fixed"
     elif missing and dry_run:
         yield f"{missing} missing; `sluice init` makes them"
 

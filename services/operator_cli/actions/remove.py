@@ -18,7 +18,7 @@ _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
 
 def metadata_filters(given: Sequence[str]) -> dict[str, Any]:
-    """Return `name=value` pairs as filters; a name that comes again takes any of its values.
+    """Return `name=value` pairs as filters; a repeated name matches any of its values.
 
     A value that is an integer, true or false is meant as such, unless it is quoted: year=2020, code="007".
 
@@ -29,7 +29,7 @@ def metadata_filters(given: Sequence[str]) -> dict[str, Any]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise Misuse(f"--filter {pair} must look like name=value")
+            raise Misuse(f"--filter {pair} must have the form name=value")
         filters.setdefault(name, []).append(_typed(value))
     return dict(filters)
 
@@ -43,7 +43,7 @@ def _typed(value: str) -> Any:
 
 
 def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool, as_json: bool) -> int:
-    """Delete the documents that fit and return the exit code: 1, where one was not deleted."""
+    """Delete the matching documents and return the exit code: 1 if one was not deleted."""
     from services.operator_cli.terminal import console, print_json, progress  # slow to import
 
     matched = client.count_doomed(chosen)
@@ -51,7 +51,7 @@ def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool
         if as_json:
             print_json({"dryRun": dry_run, "matched": matched, "counts": {}, "failed": []})
         else:
-            console().print(f"{_documents(matched)} would be removed" if dry_run else "no document fits")
+            console().print(f"{_documents(matched)} would be removed" if dry_run else "no document matches")
         return 0
     confirm("removed", "Remove", matched, yes=yes, as_json=as_json)
     counts, failed = Counter[str](), list[dict[str, Any]]()
@@ -72,11 +72,11 @@ def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool
 def erase(
     client: "Client", ids: Sequence[str], source: str | None, *, yes: bool, dry_run: bool, wait: bool, as_json: bool
 ) -> int:
-    """Erase documents and return the exit code: 1, where one was not erased, or something of one was found again."""
+    """Erase documents and return the exit code: 1 if one was not erased, or text of one was found again."""
     from services.operator_cli.terminal import console, print_json, progress  # slow to import
 
     if bool(ids) == bool(source):
-        raise Misuse("name document ids, or a --source, and not both")
+        raise Misuse("give either document ids or a --source")
     looked = [*client.erase(_pages(ids, source), dry_run=True)]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
@@ -85,7 +85,7 @@ def erase(
             print_json({"dryRun": dry_run, "matched": matched, "unknown": unknown})
         else:
             _complain(unknown, "outcome")
-            console().print(f"{_documents(matched)} would be erased" if dry_run else "no document fits")
+            console().print(f"{_documents(matched)} would be erased" if dry_run else "no document matches")
         return 1 if unknown else 0
     if matched:
         confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
@@ -118,14 +118,14 @@ def _pages(ids: Sequence[str], source: str | None, confirm: int | None = None) -
 
 def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: int) -> Iterator[str]:
     if before is None or after is None:
-        yield "the files forget later (docs/erasure.md says when); --wait has them do it now"
+        yield "the data files keep the text for a while (docs/erasure.md says how long); --wait rewrites them now"
         return
     yield from (f"{part['name']}: {part['sentence']}" for part in after["parts"])
     if not words:
-        yield "nothing of the text stood in these documents alone, so there was nothing to search for"
+        yield "all phrases of these documents also occur in others, so there was nothing to search for"
         return
     found, files = len(after["found"]), after["files"]
-    yield f"{words} of its phrases were in {len(before['found'])} files, and are in {found} of {files}"
+    yield f"{words} phrases were in {len(before['found'])} files before, and are in {found} of {files} now"
     for each in after["found"]:
         yield f"still there: {each['file']} ({each['canaries']})"
 
@@ -143,7 +143,7 @@ def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise Misuse(f"confirm by --yes that {count} should be {done}")
+        raise Misuse(f"add --yes to confirm that {count} will be {done}")
     typer.confirm(f"{question} {_documents(count)}?", abort=True)
 
 

@@ -1,4 +1,4 @@
-"""`sluice dlq`: what no stage could take, listed, shown, sent again, given up."""
+"""`sluice dlq`: list, show, redrive and drop dead letters."""
 
 import sys
 from collections import Counter
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-# Slow to import, so the commands import what they need, as in `main`.
+# Slow to import: each command imports what it needs, as in `main`.
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
@@ -17,14 +17,14 @@ BATCH: Final = 100  # ids of one request
 NOT_DONE: Final = frozenset({"refused", "unknown"})
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")]
-Stage = Annotated[str | None, typer.Option(help="Only of this stage: ingest, chunk or embed.")]
+Stage = Annotated[str | None, typer.Option(help="Only from this stage: ingest, chunk or embed.")]
 Code = Annotated[str | None, typer.Option(help="Only with this reason code, such as bug or timeout.")]
 Source = Annotated[str | None, typer.Option("--source", "-s", help="Only of documents of this source.")]
 Document = Annotated[str | None, typer.Option(help="Only of the document with this id.")]
-Since = Annotated[str | None, typer.Option(help="Only what failed at this time or later, such as 2026-11-20T18:00Z.")]
-Until = Annotated[str | None, typer.Option(help="Only what failed before this time.")]
+Since = Annotated[str | None, typer.Option(help="Only failures at or after this time, such as 2026-11-20T18:00Z.")]
+Until = Annotated[str | None, typer.Option(help="Only failures before this time.")]
 All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -38,10 +38,10 @@ def ls(
     document: Document = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = LISTED,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to list.")] = LISTED,
     as_json: Json = False,
 ) -> None:
-    """List dead letters, the newest failure first. In a pipe: tab-separated lines."""
+    """List dead letters, newest failure first. In a pipe, print tab-separated lines."""
     from services.operator_cli.terminal import console, print_json, print_rows
 
     filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
@@ -51,18 +51,18 @@ def ls(
         return
     print_rows(page["items"], ("id", "stage", "code", "lastSeen", "source", "path", "error"))
     if page["nextCursor"]:
-        console(stderr=True).print(f"there are {page['total']}, more than {limit}: raise --limit")
+        console(stderr=True).print(f"{limit} of {page['total']} dead letters are listed: raise --limit")
 
 
 @dlq.command("show")
 def show(
     context: typer.Context,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="The letter's id.")],
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
     *,
-    record: Annotated[bool, typer.Option("--record", help="Print the record's value instead, byte by byte.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Print only the record's value, as its bytes.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show why a record was set aside, and the record."""
+    """Show a dead letter: the reason and the record."""
     from services.operator_cli.terminal import print_json, print_rows
 
     client = _client(context)
@@ -75,7 +75,7 @@ def show(
         return
     whole = letter.pop("record")
     rows = [{"field": name, "value": value} for name, value in letter.items() if value not in (None, "")]
-    rows += [{"field": f"record {name}", "value": _told(value)} for name, value in whole.items() if value]
+    rows += [{"field": f"record {name}", "value": _shown(value)} for name, value in whole.items() if value]
     print_rows(rows, ("field", "value"))
 
 
@@ -94,7 +94,7 @@ def redrive(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Send records again, once what was wrong is mended. What something newer has overtaken is `superseded`."""
+    """Process records again after the cause is fixed. A record older than its document is `superseded`."""
     filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
     chosen = _chosen(ids, filters, everything=everything)
     _settle(_client(context), "redrive", chosen, dry_run=dry_run, as_json=as_json)
@@ -112,19 +112,19 @@ def drop(
     since: Since = None,
     until: Until = None,
     everything: All = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Drop without asking.")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Give records up: they will not be tried again."""
+    """Drop dead letters for good: their records will not be processed again."""
     filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
     chosen = _chosen(ids, filters, everything=everything)
     client = _client(context)
     if not (dry_run or yes):
         count = len(chosen[0]["ids"]) if ids else client.dead_letters(limit=1, **filters)["total"]
         if as_json or not sys.stdin.isatty():
-            raise _misused(f"confirm by --yes that {count} should be dropped")
-        typer.confirm(f"Drop {count}?", abort=True)
+            raise _misused(f"add --yes to drop {count} dead letters without being asked")
+        typer.confirm(f"Drop {count} dead letters?", abort=True)
     _settle(client, "drop", chosen, dry_run=dry_run, as_json=as_json)
 
 
@@ -133,9 +133,9 @@ def _filters(**given: str | None) -> dict[str, str]:
 
 
 def _chosen(ids: list[str] | None, filters: dict[str, str], *, everything: bool) -> list[dict[str, Any]]:
-    """Return the choices to ask for, one after the other."""
+    """Return the request bodies that select the letters, to be sent one after the other."""
     if [bool(ids), bool(filters), everything].count(True) != 1:
-        raise _misused("choose by ids, by filters, or --all; by one of them")
+        raise _misused("give either ids, or filters, or --all")
     if ids:
         distinct = list(dict.fromkeys(ids))
         return [{"ids": distinct[start : start + BATCH]} for start in range(0, len(distinct), BATCH)]
@@ -151,12 +151,12 @@ def _settle(client: "Client", how: str, chosen: list[dict[str, Any]], *, dry_run
         print_json({"dryRun": dry_run, "counts": counts, "items": items})
     else:
         print_rows(items, ("id", "outcome", "sentence"))
-        done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no dead letter is so"
+        done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no dead letter matches"
         console(stderr=True).print(f"{done}{' (dry run)' if dry_run else ''}", markup=False)
     raise typer.Exit(1 if NOT_DONE & counts.keys() else 0)
 
 
-def _told(value: Any) -> Any:
+def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return value.get("text") or value.get("base64") or value
     return value

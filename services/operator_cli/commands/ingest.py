@@ -17,16 +17,16 @@ def ingest(
         str | None, typer.Option("--source", "-s", help="Source to file the documents under. Default: files.")
     ] = None,
     path: Annotated[
-        str | None, typer.Option(help="Path of what is piped in. Default: a name made from its content.")
+        str | None, typer.Option(help="Path of the piped document. Default: a name made from its content.")
     ] = None,
     tags: Annotated[list[str] | None, typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = None,
     keep: Annotated[
         str | None,
-        typer.Option(help="Keep these of the version before: title, description, tags, metadata."),
+        typer.Option(help="Keep these fields of the accepted version: title, description, tags, metadata."),
     ] = None,
     on_conflict: Annotated[
         str | None,
-        typer.Option(help="When the name is taken by other content: replace (default), error or new."),
+        typer.Option(help="If the document exists with other content: replace (default), error or new."),
     ] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only files that match this glob, such as '*.md'.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Skip files that match this glob.")] = None,

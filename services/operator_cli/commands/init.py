@@ -11,7 +11,7 @@ def init(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be created.")] = False,
     pair: Annotated[
-        bool, typer.Option("--pair", help="Take this log and this store as belonging together, whatever they say.")
+        bool, typer.Option("--pair", help="Pair this log with this store, even if either was paired with another.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ from services.operator_cli.options import Host, Port
 def serve(
     host: Host = None,
     port: Port = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of what is kept; else SLUICE_DATA, else ./data.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder. Default: SLUICE_DATA, else ./data.")] = None,
 ) -> None:
     """Run all of Sluice in this process until Ctrl-C."""
     from services.operator_cli.actions.serve import serve_here

@@ -1,4 +1,4 @@
-"""`sluice verify`: opens what the settings name, looks, mends when asked to, and says what it found."""
+"""`sluice verify`: open the configured parts, compare index and log, repair if asked to, and report."""
 
 import asyncio
 import time
@@ -30,11 +30,11 @@ from shared.store import Store
 from shared.store.bm25 import bm25_of, known_bm25
 from shared.store.open import open_store
 
-_LOOK_S = 0.25  # how often is looked whether a rebuild has ended
+_LOOK_S = 0.25  # between two checks whether a rebuild has ended
 
 
 class VerifyOutcome(Message, frozen=True):
-    """What the command has to say."""
+    """The result of the command."""
 
     report: VerifyReport  # after the repair, where there was one
     found: VerifyReport | None = None  # before it
@@ -43,15 +43,15 @@ class VerifyOutcome(Message, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 where all is right, 1 where something differs, 2 where some couldn't be judged."""
+        """Return 0 if index and log agree, 1 if something differs, 2 if some documents couldn't be checked."""
         return {"right": 0, "wrong": 1, "unsettled": 2}[self.report.verdict]
 
 
 def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float) -> VerifyOutcome:
-    """Return what was found, and mended.
+    """Return what was found and repaired.
 
     Raises:
-        ConfigurationError: the settings can't work, or name nothing that could be looked at.
+        ConfigurationError: the settings can't work, or there is no log yet.
         Unavailable: a part is away.
     """
     settings = load_settings()
@@ -77,9 +77,9 @@ async def verify(
     patience_s: float,
     renew: bool = False,
 ) -> VerifyOutcome:
-    """Return what was found, and mended; the verdict stands where readiness reads it.
+    """Return what was found and repaired; the verdict is stored for the readiness probe.
 
-    With `renew`, what an older chunker cut counts as different.
+    With `renew`, documents that an older chunker split count as different.
 
     Raises:
         ConfigurationError: the log has nothing to repair from.
@@ -100,10 +100,10 @@ async def verify(
 
 
 async def _rebuilt(store: Store, patience_s: float) -> None:
-    """Return when no rebuild of the index is under way.
+    """Wait until no rebuild of the index is running.
 
     Raises:
-        Unavailable: it has still been when the patience ended.
+        Unavailable: it was still running after `patience_s`.
     """
     deadline = time.monotonic() + patience_s
     while (rebuild := await last_rebuild(store)) is not None and rebuild.phase != "done":
@@ -121,14 +121,14 @@ async def _keep(store: Store, report: VerifyReport) -> None:
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncGenerator[VerifierParts]:
-    """Give the parts, started; nothing is made that isn't there.
+    """Give the started parts; nothing that is missing is created.
 
     Raises:
         ConfigurationError: there is no log, or the index was built with other settings.
         Unavailable: a part is away.
     """
     if settings.log == "sqlite:" and not (settings.data / "log.sqlite").exists():
-        raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: nothing was ever taken in there")
+        raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: no document was ever sent to it")
     async with AsyncExitStack() as stack:
         log, embedder = open_log(settings.log, settings.data), open_embedder(settings.embedder)
         for part in (log, embedder):
@@ -150,7 +150,7 @@ async def opened(settings: Settings) -> AsyncGenerator[VerifierParts]:
 
 
 async def _store(settings: Settings, stack: AsyncExitStack) -> Store:
-    """Return the store: the one that a server runs, else, where it is embedded, our own for as long as we look."""
+    """Return the running server's store, or our own embedded one if no server runs."""
     store = open_store(settings, attach=True)
     try:
         await store.start()
@@ -193,12 +193,12 @@ class _Bar:
 
 
 def as_dict(outcome: VerifyOutcome) -> dict[str, Any]:
-    """Return what `--json` prints: the verdict, and all that led to it."""
+    """Return what `--json` prints: the verdict and the findings."""
     return {"verdict": outcome.report.verdict, **msgspec.to_builtins(outcome)}
 
 
 def lines(outcome: VerifyOutcome) -> Iterator[str]:
-    """Yield what a person reads."""
+    """Yield the lines to print without `--json`."""
     if outcome.found is not None and outcome.repaired is not None:
         yield from _report(outcome.found)
         yield ""
@@ -210,9 +210,9 @@ def lines(outcome: VerifyOutcome) -> Iterator[str]:
 
 
 def _report(report: VerifyReport) -> Iterator[str]:
-    yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded anew"
+    yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded again"
     if report.older_chunker:
-        yield f"{report.older_chunker} of them are cut as an older chunker did; --repair --renew cuts them anew"
+        yield f"{report.older_chunker} documents were split by an older chunker; --repair --renew splits them again"
     for name in INVARIANTS:
         count = report.counts.get(name, 0)
         verdict_ = f"{count} differ" if count else "–" if name in ("I6", "I7") else "ok"
@@ -222,10 +222,12 @@ def _report(report: VerifyReport) -> Iterator[str]:
         if count > len(report.first.get(name, ())):
             yield f"      and {count - len(report.first[name])} more"
     for topic, lag in report.lag.items():
-        yield f"not yet: {lag} records of {topic} are not finished"
+        yield f"unfinished: {lag} records of {topic}"
     if report.unsettled:
-        yield f"not yet: {len(report.unsettled)} documents kept changing, first {report.unsettled[0]}"
-    yield {"right": "all is right", "wrong": "not right", "unsettled": "not all could be judged"}[report.verdict]
+        yield f"not checked: {len(report.unsettled)} documents kept changing, such as {report.unsettled[0]}"
+    yield {"right": "index and log agree", "wrong": "index and log differ", "unsettled": "not all could be checked"}[
+        report.verdict
+    ]
 
 
 def _repaired(repaired: Repaired, *, dry_run: bool) -> str:
@@ -233,14 +235,14 @@ def _repaired(repaired: Repaired, *, dry_run: bool) -> str:
         (repaired.published, "versions published again"),
         (repaired.resubmitted, "submissions published again"),
         (repaired.points_deleted, "points deleted"),
-        (repaired.points_mended, "points set right around their vector"),
-        (repaired.heads, "heads set right or taken away"),
-        (repaired.entries, "ledger entries set right"),
-        (repaired.texts, "texts put back"),
-        (repaired.left, "documents left as they are"),
+        (repaired.points_mended, "points corrected, vectors kept"),
+        (repaired.heads, "heads corrected or deleted"),
+        (repaired.entries, "ledger entries corrected"),
+        (repaired.texts, "texts restored"),
+        (repaired.left, "documents not repaired"),
     )
     did = ", ".join(f"{count} {what}" for count, what in parts if count) or "nothing"
     if dry_run:
         return f"would repair: {did}"
-    waits = "" if repaired.applied else "; the workers have not done their part: is a Sluice running?"
+    waits = "" if repaired.applied else "; the workers have not finished: is Sluice running?"
     return f"repaired: {did}{waits}"

@@ -23,9 +23,9 @@ def index_judged(name: str, expected: Expected | None, head: Payload | None, poi
     findings = _Findings(name, expected)
     if expected is None:
         if head is not None:
-            findings.add("I2", f"a head of version {head.get('version')!r} of a document that the log doesn't know")
+            findings.add("I2", f"a head of version {head.get('version')!r} of a document that is not on the log")
         for point in points:
-            findings.add("I2", f"point {point.id} of a document that the log doesn't know")
+            findings.add("I2", f"point {point.id} of a document that is not on the log")
         drop = None if head is None else _only(name, "version", head)
         remedy = Remedy(delete_points=tuple(point.id for point in points), drop_head=drop)
         return JudgedDocument(tuple(findings.all), remedy)
@@ -74,11 +74,11 @@ def _judge_head(findings: _Findings, wanted: Head, payload: Payload | None) -> t
     if head == wanted:
         return None, None
     if head.tenant != wanted.tenant:
-        findings.add("I8", f"the head is {head.tenant}'s, the document {wanted.tenant}'s")
+        findings.add("I8", f"the head has the tenant {head.tenant}, its document {wanted.tenant}")
     if head.version == wanted.version:
         findings.add("I1", f"the head of version {head.version}: {_unequal(_fields(head), _fields(wanted))}")
         return None, wanted
-    findings.add("I1", f"the head says version {head.version}, the log {wanted.version}")
+    findings.add("I1", f"the head is at version {head.version}, the log at {wanted.version}")
     # A lower one is replaced by the workers. Before a raised one they would take the version for a late one.
     return drop if head.version > wanted.version else None, None
 
@@ -126,10 +126,10 @@ def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, s
         faults.append(("I1", f"the metadata: {_unequal(rest, others)}"))
     if not sound(point):
         faults.append(
-            ("I1", "the vector doesn't fit its vectorHash" if point.dense is not None else "it has no vector")
+            ("I1", "the vector doesn't match its vectorHash" if point.dense is not None else "it has no vector")
         )
     if not alike(point.sparse, wanted.sparse):
-        faults.append(("I1", "the sparse vector isn't its text's"))
+        faults.append(("I1", "the sparse vector doesn't match the text"))
     return faults
 
 
@@ -150,7 +150,7 @@ def _mended(point: Point, wanted: Point) -> Point | None:
 def _surplus(point: Point, version: int) -> str:
     found = _metadata(point).get("version")
     if not isinstance(found, int) or found == version:
-        return f"is none of version {version}'s"
+        return f"does not belong to version {version}"
     return f"of version {found} is {'stale' if found < version else 'ahead'}: version {version} answers"
 
 
@@ -227,7 +227,7 @@ def _judge_entry(
 ) -> None:
     accepted, last = entry.accepted, entry.last
     if entry.tenant != newest.tenant:
-        findings.add("I8", f"the ledger's entry is {entry.tenant}'s, the document {newest.tenant}'s")
+        findings.add("I8", f"the ledger entry has the tenant {entry.tenant}, its document {newest.tenant}")
     if not _named_alike(entry, newest):
         findings.add("I3", f"the ledger's entry is of {entry.source}/{entry.path}, not {newest.source}/{newest.path}")
     # Accepted, then set aside before its event: the ledger knows a version that the truth doesn't.
@@ -286,9 +286,9 @@ def _judge_end(
     elif last.status not in TERMINAL:
         findings.add("I3", f"version {last.version} has not ended: it is {last.status}")
     elif last.version < newest.version and last.status != "failed":  # an earlier one may be taken after it failed
-        findings.add("I3", f"the ledger last heard of version {last.version}, the log's newest is {newest.version}")
+        findings.add("I3", f"the ledger ends at version {last.version}, the log's newest is {newest.version}")
     elif last.status != "failed":
-        findings.add("I3", f"version {last.version} is {last.status}, and the log knows none after {newest.version}")
+        findings.add("I3", f"version {last.version} is {last.status}, but the log's newest version is {newest.version}")
     elif not lettered:
         findings.add("I4", f"the submission at {_at(last.place)} failed without a dead letter: {_short(last.error)}")
 
@@ -367,7 +367,7 @@ def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
 def outage(letter: LoggedLetter) -> str | None:
     """Return what is wrong with a dead letter that an outage caused, else None."""
     if letter.code in TRANSIENT:
-        return f"set aside in {letter.stage} for an outage, which ends: {letter.code}: {_short(letter.sentence)}"
+        return f"dead-lettered in {letter.stage} because of an outage: {letter.code}: {_short(letter.sentence)}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What was found wrong, in words, and what would mend it."""
+"""The differences between index and log, and the remedy of each."""
 
 from typing import Literal, get_args
 
@@ -13,19 +13,19 @@ Invariant = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"]
 INVARIANTS: tuple[Invariant, ...] = get_args(Invariant)
 MEANINGS: dict[Invariant, str] = {
     "I1": "the index holds what the log says",
-    "I2": "nothing twice, stale or of a deleted document",
+    "I2": "no duplicate, stale or deleted points",
     "I3": "every submission has ended",
-    "I4": "set aside with its reason, and for no outage",
-    "I5": "offsets stand within the log",
-    "I6": "a reader sees one whole version: seen only while it runs",
-    "I7": "no embedding too many: seen only while it runs",
-    "I8": "each point is its document's tenant's",
+    "I4": "dead letters have reasons, and none is from an outage",
+    "I5": "committed offsets are within the log",
+    "I6": "readers see one whole version (not checked here)",
+    "I7": "no needless embeddings (not checked here)",
+    "I8": "each point has its document's tenant",
 }
 _SHOWN = 10
 
 
 class IndexDifference(Message, frozen=True):
-    """One thing that is not as the log says."""
+    """One difference between the log and the stored state."""
 
     invariant: Invariant
     sentence: str
@@ -34,7 +34,7 @@ class IndexDifference(Message, frozen=True):
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """What mends a document, in this order; then the workers do the rest."""
+    """The repair of one document, in this order; the workers then apply what is published."""
 
     delete_points: tuple[str, ...] = ()
     drop_head: Filter | None = None  # the point as it was seen, of which nothing is left to keep
@@ -49,25 +49,25 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedDocument(msgspec.Struct, frozen=True):
-    """A document that was looked at."""
+    """The differences and the remedy of one document."""
 
     differences: tuple[IndexDifference, ...] = ()
     remedy: Remedy = Remedy()
 
 
 class VerifyReport(Message, frozen=True):
-    """What a verification has seen."""
+    """The result of a verification."""
 
-    documents: int  # that the log tells of
+    documents: int  # on the log
     points: int  # compared, each with its vectors
-    embedded: int  # of these, embedded anew and compared
+    embedded: int  # of these, embedded again and compared
     counts: dict[str, int]  # differences by invariant
     first: dict[str, tuple[IndexDifference, ...]]  # the first ten by invariant
     unsettled: tuple[str, ...]  # documents that were still changing when the patience ended
-    lag: dict[str, int]  # records by topic that its stage hasn't finished
+    lag: dict[str, int]  # unfinished records by topic
     wrong: tuple[str, ...] = ()  # documents that differ
     strays: tuple[str, ...] = ()  # points that name no document
-    older_chunker: int = 0  # documents that are right, and cut as an older chunker did
+    older_chunker: int = 0  # correct documents that an older chunker split
 
     @property
     def differences(self) -> int:
@@ -90,7 +90,7 @@ class Tally:
         self.strays: list[str] = []
 
     def add(self, difference: IndexDifference) -> None:
-        """Take in one more."""
+        """Count one more difference."""
         self.counts[difference.invariant] += 1
         if len(self.first[difference.invariant]) < _SHOWN:
             self.first[difference.invariant].append(difference)

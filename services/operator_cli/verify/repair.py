@@ -1,9 +1,9 @@
-"""Mends what differs: takes away what is wrong, and publishes the document's version again. The workers do the rest.
+"""Repairs differences: deletes wrong points and heads, then publishes the document's version again.
 
-A version is applied by the same code as ever, so vectors are copied where a sound point holds the text. A point that is
-there counts as right to the workers; so one that isn't right goes first, or, where its vector is sound, is written
-anew around it. A head above the truth goes first too: before it, the version would be taken for a late one, and its
-record struck from the truth.
+The workers apply that version with their usual code, so they copy vectors from sound points with the same text. They
+take every existing point as correct. A wrong point is therefore deleted first, or, if its vector is sound, rewritten
+around it. A head above the truth is deleted first, too: otherwise the workers would take the version for a late one
+and delete its record from the truth.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
 
-_LOOK_S = 0.1  # how often the workers' offsets are asked for
+_LOOK_S = 0.1  # between two reads of the workers' offsets
 
 
 class Repaired(Message, frozen=True):
-    """What was done, or, in a dry run, what would be."""
+    """What was repaired, or would be in a dry run."""
 
     published: int = 0  # versions
     resubmitted: int = 0  # submissions, which the first stage decides again
     points_deleted: int = 0
-    points_mended: int = 0  # written anew around their own vector
-    heads: int = 0  # taken away, or set right
+    points_mended: int = 0  # rewritten around their own vector
+    heads: int = 0  # deleted or corrected
     entries: int = 0  # of the ledger
-    texts: int = 0  # put again as blobs
-    left: int = 0  # documents that the log can't mend, or that are changing just now
-    applied: bool = True  # whether the workers have done their part
+    texts: int = 0  # written again as blobs
+    left: int = 0  # documents that the log can't repair, or that are being changed
+    applied: bool = True  # whether the workers have processed everything published
 
 
 class Repair:
@@ -98,7 +98,7 @@ class Repair:
         return doing.summary(applied=applied)
 
     async def _caught_up(self) -> bool:
-        """Return whether each stage came to where its topic ended; False when none moves any more."""
+        """Return whether each stage reached the end of its topic; False if a stage makes no progress."""
         for topic in self._verifier.topics:
             await self._verifier.read_on()
             target = {tp: end for tp, end in self._verifier.cut.ends.items() if tp.topic == topic}
@@ -127,7 +127,7 @@ class _Doing:
         return msgspec.structs.replace(self._done, left=self.left, applied=applied)
 
     async def prepare(self) -> None:
-        """Make the collections of an emptied store: without them, the workers wait for ever."""
+        """Create the collections of an emptied store: without them, the workers would wait for ever."""
         if self._dry_run:
             return
         generation = await serving(self._parts.store, self._parts.generation)
@@ -200,7 +200,7 @@ class _Doing:
             await self._publish(EXTRACTED, record.value, key=record.key, route=name.encode(), headers=_headers(record))
 
     async def resubmit(self) -> None:
-        """Publish submissions again, each with the place where it first entered the log."""
+        """Publish submissions again, each with the log position where it first entered the log."""
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for partition, offset in self._places:
             tp = TopicPartition(SUBMITTED, partition)
@@ -216,7 +216,7 @@ class _Doing:
                 if not self._dry_run:
                     headers = {**_headers(record), PLACE_HEADER: position_header(place)}
                     await self._publish(SUBMITTED, record.value, key=name.encode(), headers=headers)
-        self.left += len(self._places)  # retention has taken them
+        self.left += len(self._places)  # retention has deleted them
 
     def _count(self, **more: int) -> None:
         self._done = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Looks at everything: the log to a cut, the store, and again at what changed meanwhile."""
+"""Reads the log up to a cut and the whole store, compares them, and checks again what changed meanwhile."""
 
 import asyncio
 import time
@@ -40,20 +40,20 @@ _FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
 
 
 class VerifyProgress(Protocol):
-    """Sees how far the work is."""
+    """Receives the progress."""
 
     def begin(self, what: str, total: int) -> None:
-        """Say what comes now, and how much of it."""
+        """Begin a step of `total` items; 0 if the number is unknown."""
         ...
 
     def step(self, count: int) -> None:
-        """Say that so many more are done."""
+        """Report `count` more items as done."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifierParts:
-    """What is looked at, and with what; whoever started it ends it."""
+    """The parts to compare, started; the caller stops them."""
 
     log: Log
     store: Store
@@ -149,7 +149,7 @@ class Verifier:
             await asyncio.sleep(rest_s)
             rest_s = min(2 * rest_s, _LONGEST_REST_S)
             await self.read_on()
-            unsettled = await self._compare(unsettled, "looking again", tally)
+            unsettled = await self._compare(unsettled, "checking again", tally)
         self._judge_log(tally)
         return VerifyReport(
             documents=documents,
@@ -382,7 +382,7 @@ class Verifier:
         except Rejected as error:
             fault = IndexDifference(
                 invariant="I1",
-                sentence=f"what version {decided.answers} must hold can't be told: {error}",
+                sentence=f"the content of version {decided.answers} is unknown: {error}",
                 document_id=name,
             )
             return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
@@ -415,7 +415,7 @@ class Verifier:
                 faults.append(IndexDifference(invariant="I8", sentence=wrong, document_id=name))
             events[version] = event
         faults += [
-            IndexDifference(invariant="I1", sentence=f"the record of version {version} is gone", document_id=name)
+            IndexDifference(invariant="I1", sentence=f"the record of version {version} is missing", document_id=name)
             for version in subject.wanted
             if version not in subject.records
         ]
@@ -520,7 +520,7 @@ class Verifier:
             tuple(
                 IndexDifference(
                     invariant="I1",
-                    sentence=f"point {point}: the vector is not the model's for its text (cosine {cosine:.4f})",
+                    sentence=f"point {point}: the vector differs from the model's for its text (cosine {cosine:.4f})",
                     document_id=document.document_id,
                     tenant=document.tenant,
                 )

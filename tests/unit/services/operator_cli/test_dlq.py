@@ -58,7 +58,7 @@ def test_ls_prints_a_line_a_letter_over_as_many_pages_as_it_takes(sluice: Sluice
 
     assert code == 0
     assert sluice.out.splitlines() == ["00ff\tembed\tBUG\t2026-11-20T18:00:00.000Z\ts\ta.md\tKeyError: 'x'"] * 120
-    assert sluice.err == "there are 150, more than 120: raise --limit\n"
+    assert sluice.err == "120 of 150 dead letters are listed: raise --limit\n"
     assert [each.path for each in wire.seen] == [LIST, LIST]
 
 
@@ -130,7 +130,7 @@ def test_many_ids_are_sent_in_pieces_and_each_once(sluice: Sluice, wire: Wire) -
 @pytest.mark.parametrize("choice", [(), ("00ff", "--all"), ("00ff", "--code", "bug"), ("--all", "--code", "bug")])
 def test_a_choice_is_made_by_one_means(sluice: Sluice, wire: Wire, how: str, choice: tuple[str, ...]) -> None:
     assert sluice(how, *choice) == 2
-    assert sluice.err == "sluice: choose by ids, by filters, or --all; by one of them\n"
+    assert sluice.err == "sluice: give either ids, or filters, or --all\n"
     assert wire.seen == []
 
 
@@ -138,7 +138,7 @@ def test_drop_wants_to_be_confirmed(sluice: Sluice, wire: Wire) -> None:
     wire.answers("GET", LIST, {"items": [LETTER], "total": 41, "nextCursor": "3"})
 
     assert sluice("drop", "--code", "bug") == 2
-    assert sluice.err == "sluice: confirm by --yes that 41 should be dropped\n"
+    assert sluice.err == "sluice: add --yes to drop 41 dead letters without being asked\n"
     assert bodies(wire) == []
 
 
@@ -155,4 +155,4 @@ def test_nothing_to_do_is_told_and_fine(sluice: Sluice, wire: Wire) -> None:
     wire.answers("POST", f"{LIST}/redrive", settled())
 
     assert sluice("redrive", "--all") == 0
-    assert (sluice.out, sluice.err) == ("", "no dead letter is so\n")
+    assert (sluice.out, sluice.err) == ("", "no dead letter matches\n")

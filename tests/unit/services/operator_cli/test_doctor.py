@@ -108,7 +108,7 @@ def test_another_server_on_the_port_is_no_sluice(wire: Wire) -> None:
     wire.answers("GET", "/", {"hello": "world"})
     wire.answers("GET", "/readyz", {})
 
-    assert "is no Sluice" in doctor.door(Settings()).found
+    assert "is not Sluice" in doctor.door(Settings()).found
 
 
 def test_every_server_a_setting_names_is_tried() -> None:

@@ -170,7 +170,7 @@ def test_missing_documents_are_removed_only_when_that_is_confirmed(sluice: Sluic
 
     unconfirmed, confirmed = sluice(*command), sluice(*command, "--yes", "--json")
 
-    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1 should be removed\n")
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to confirm that 1 will be removed\n")
     assert confirmed.code == 0
     assert lines(confirmed.out) == [
         {"path": "a.md", "status": "unchanged"},
@@ -183,14 +183,14 @@ def test_missing_documents_are_removed_only_when_that_is_confirmed(sluice: Sluic
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("-", "more"), "- stands for what is piped in, and for nothing beside it"),
-        ((".", "--path", "x"), "--path x names what is piped in: give - to read it"),
-        (("-", "--watch"), "--watch is for files and folders, and not for a --dry-run"),
-        ((".", "--watch", "--dry-run"), "--watch is for files and folders, and not for a --dry-run"),
+        (("-", "more"), "- reads standard input and can't be combined with files or URLs"),
+        ((".", "--path", "x"), "--path x names a document from standard input: give - as well"),
+        (("-", "--watch"), "--watch needs files or folders, and can't be combined with --dry-run"),
+        ((".", "--watch", "--dry-run"), "--watch needs files or folders, and can't be combined with --dry-run"),
         (("http://a/b", "--source", "s", "--delete-missing"), "--delete-missing compares a source with folders"),
         ((__file__, "--source", "s", "--delete-missing"), "--delete-missing compares a source with folders"),
-        ((".", "--delete-missing"), "--delete-missing removes from a source what the folders haven't"),
-        ((".", "--source", "s", "--watch", "--delete-missing"), "confirm by --yes that --watch may remove documents"),
+        ((".", "--delete-missing"), "--delete-missing deletes documents of a source that the folders don't have"),
+        ((".", "--source", "s", "--watch", "--delete-missing"), "add --yes to let --watch delete documents"),
     ],
 )
 def test_what_can_not_be_meant_is_said(sluice: Sluice, wire: Wire, options: tuple[str, ...], sentence: str) -> None:

@@ -30,7 +30,7 @@ def test_no_server_is_one_line_that_says_how_to_start_one(sluice: Sluice, monkey
     assert ran.code == 2
     assert ran.out == ""
     assert (
-        ran.err == f"sluice: no Sluice answers at http://127.0.0.1:{port}; start it by `make run` or `sluice serve`\n"
+        ran.err == f"sluice: no Sluice answers at http://127.0.0.1:{port}; start it with `make run` or `sluice serve`\n"
     )
 
 
@@ -56,7 +56,7 @@ def test_an_error_page_of_something_else_is_told_as_such(sluice: Sluice, wire: W
 
     assert (refused.code, refused.err) == (1, "sluice: POST /rag/search was answered 502 Bad Gateway\n")
     assert strange.code == 2
-    assert "is no Sluice" in strange.err
+    assert "is not Sluice" in strange.err
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "UNAVAILABLE"), (429, "TOO_MANY_REQUESTS")])
@@ -173,7 +173,7 @@ def test_removing_removes_all_it_can_and_fails_where_one_fails(sluice: Sluice, w
     ("name", "value", "sentence"),
     [
         ("URL", "localhost:3000", "SLUICE_URL=localhost:3000 must be http://host:port or https://host"),
-        ("PORT", "0", "SLUICE_PORT=0 is any free port; say which by SLUICE_URL=http://host:port"),
+        ("PORT", "0", "SLUICE_PORT=0 means any free port: set SLUICE_URL=http://host:port to the server's address"),
         ("PORT", "many", "SLUICE_PORT=many: "),
     ],
 )

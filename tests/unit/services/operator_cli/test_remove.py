@@ -61,7 +61,7 @@ def test_all_are_removed_only_when_that_is_confirmed(sluice: Sluice, wire: Wire)
 
     unconfirmed, dry = sluice("documents", "rm", "--all"), sluice("documents", "rm", "--all", "--dry-run")
 
-    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1000 should be removed\n")
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to confirm that 1000 will be removed\n")
     assert (dry.code, dry.out) == (0, "1000 documents would be removed\n")
     assert bodies(wire) == [{"all": True}, {"all": True}]
 
@@ -70,8 +70,8 @@ def test_where_nothing_fits_there_is_nothing_to_confirm(sluice: Sluice, wire: Wi
     wire.answers("DELETE", DOCUMENTS, page(matched=0))
     wire.answers("POST", ERASE, page(matched=0))
 
-    assert sluice("documents", "rm", "--source", "s").out == "no document fits\n"
-    assert sluice("erase", "--source", "s").out == "no document fits\n"
+    assert sluice("documents", "rm", "--source", "s").out == "no document matches\n"
+    assert sluice("erase", "--source", "s").out == "no document matches\n"
 
 
 def test_a_count_that_changed_meanwhile_stops_it(sluice: Sluice, wire: Wire) -> None:
@@ -97,7 +97,7 @@ def test_a_filter_is_a_name_and_a_value_of_its_kind(given: list[str], filters: d
 
 @pytest.mark.parametrize("pair", ["year", "=2020"])
 def test_what_is_no_filter_is_refused(pair: str) -> None:
-    with pytest.raises(Misuse, match=f"--filter {pair} must look like name=value"):
+    with pytest.raises(Misuse, match=f"--filter {pair} must have the form name=value"):
         metadata_filters([pair])
 
 
@@ -124,7 +124,7 @@ def test_erasing_is_confirmed_and_tells_of_files_that_forget_later(sluice: Sluic
 
     unconfirmed, dry, ran = (sluice("erase", "d1", *more) for more in ((), ("--dry-run",), ("--yes",)))
 
-    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: confirm by --yes that 1 should be erased for good\n")
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to confirm that 1 will be erased for good\n")
     assert (dry.code, dry.out) == (0, "1 document would be erased\n")
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "1 of 1 erased"
@@ -169,7 +169,7 @@ def test_waiting_proves_it_by_words_that_were_there_before(sluice: Sluice, wire:
     assert ran.out.splitlines() == [
         "2 of 2 erased",
         "log: the log's file was written anew",
-        "2 of its phrases were in 2 files, and are in 0 of 30",
+        "2 phrases were in 2 files before, and are in 0 of 30 now",
     ]
     words = ["words of one", "words of two"]
     assert bodies(wire) == [
@@ -187,6 +187,6 @@ def test_a_word_that_is_found_again_fails_it_and_says_where(sluice: Sluice, wire
 
     assert ran.code == 1
     assert ran.out.splitlines()[-2:] == [
-        "2 of its phrases were in 2 files, and are in 1 of 30",
+        "2 phrases were in 2 files before, and are in 1 of 30 now",
         "still there: store/wal (1)",
     ]

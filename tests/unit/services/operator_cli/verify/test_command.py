@@ -43,15 +43,15 @@ def test_the_exit_code_tells_right_from_wrong_and_from_unknown(report: VerifyRep
 def test_each_invariant_is_told_with_its_count_and_its_first_ten() -> None:
     text = "\n".join(lines(VerifyOutcome(report=a_report(*(f"fault {n}" for n in range(12)), unsettled=("slow",)))))
 
-    assert "3 documents, 4 points compared, 2 of them embedded anew" in text
+    assert "3 documents, 4 points compared, 2 of them embedded again" in text
     assert "12 differ" in text
     assert "d  fault 9" in text
     assert "fault 10" not in text
     assert "and 2 more" in text
     assert all(f"I{number}  " in text for number in range(1, 9))
-    assert "not yet: 7 records of documents.submitted are not finished" in text
-    assert "not yet: 1 documents kept changing, first slow" in text
-    assert text.endswith("not right")
+    assert "unfinished: 7 records of documents.submitted" in text
+    assert "not checked: 1 documents kept changing, such as slow" in text
+    assert text.endswith("index and log differ")
 
 
 def test_a_repair_tells_what_was_wrong_what_was_done_and_how_it_stands() -> None:
@@ -62,8 +62,8 @@ def test_a_repair_tells_what_was_wrong_what_was_done_and_how_it_stands() -> None
     planned = "\n".join(lines(VerifyOutcome(report=found, found=found, repaired=Repaired(published=2), dry_run=True)))
 
     assert "d  lost" in healed
-    assert "repaired: 2 versions published again, 1 points deleted; the workers have not done their part" in healed
-    assert healed.endswith("all is right")
+    assert "repaired: 2 versions published again, 1 points deleted; the workers have not finished" in healed
+    assert healed.endswith("index and log agree")
     assert planned.endswith("would repair: 2 versions published again")
 
 

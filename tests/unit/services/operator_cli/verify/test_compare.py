@@ -110,7 +110,7 @@ def test_a_raised_head_goes_before_the_version_comes_again_and_a_lower_one_is_re
     judged = index_judged(NAME, WANTED, HEAD | {"version": version}, right_points(WANTED))
 
     dropped = Filter(must=(Ids((NAME,)), Match("version", (version,)))) if goes else None
-    assert sentences(judged) == f"I1 the head says version {version}, the log 5"
+    assert sentences(judged) == f"I1 the head is at version {version}, the log at 5"
     assert judged.remedy == Remedy(drop_head=dropped, publish=True)
 
 
@@ -176,7 +176,7 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
     ("payload", "more", "words"),
     [
         (None, {}, "I3 version 5 was accepted, and the ledger has no entry"),
-        (ENTRY | {"tenant": "thief"}, {}, "I8 the ledger's entry is thief's"),
+        (ENTRY | {"tenant": "thief"}, {}, "I8 the ledger entry has the tenant thief"),
         (ENTRY | {"path": "elsewhere"}, {}, "I3 the ledger's entry is of s/elsewhere"),
         (
             ENTRY | {"accepted": ENTRY["accepted"] | {"extractor": "x"}},
@@ -188,8 +188,8 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
         (entry("deleted"), {}, "I3 version 5 is deleted, and was accepted as created"),
         (entry("failed"), {}, "I4 version 5 failed without a dead letter"),
         (entry("failed", version=9), {"lettered": False}, "I4 the submission at 3@7 failed without a dead letter"),
-        (entry("created", version=9), {}, "I3 version 9 is created, and the log knows none after 5"),
-        (entry("created", version=4), {}, "I3 the ledger last heard of version 4"),
+        (entry("created", version=9), {}, "I3 version 9 is created, but the log's newest version is 5"),
+        (entry("created", version=4), {}, "I3 the ledger ends at version 4"),
         (ENTRY, {"submitted": LATER}, "I3 the submission at 3@9 has not ended"),
         (ENTRY | {"tags": ["green"]}, {}, "I3 the ledger's tags is ('green',), not ('red', 'blue')"),
         (entry("unchanged") | {"title": "Another"}, {}, "I3 the ledger's title is 'Another', not 'A title'"),
