@@ -1,8 +1,7 @@
-"""Whether retention will reach records before they are read.
+"""Detects whether retention may delete records before they are read.
 
-A cluster's records go because of their age, read or not; in the SQLite log unread ones stay, and pile up. Where the
-oldest unread one has used up half of its time, nothing more should be taken in, and somebody should be told
-(correctness.md, section 7).
+A Kafka cluster deletes records by age, read or not; the SQLite log keeps unread records. If the oldest unread record
+is older than half of the retention, new submissions are refused and readiness fails (correctness.md, section 7).
 """
 
 import asyncio
@@ -25,16 +24,16 @@ def _wall_clock_ms() -> int:
 
 
 class Backlog:
-    """Whether any of these readers, a group for each topic, is so late; as last seen, so that asking is free."""
+    """Whether any of these readers (topic to group) is late, as last measured; reading it does no I/O."""
 
     def __init__(self, log: Log, readers: Mapping[str, str], *, now: Callable[[], int] = _wall_clock_ms) -> None:
-        self.trouble: str | None = None  # what readiness and the door say
+        self.trouble: str | None = None  # shown by readiness and in refusals
         self._log = log
         self._readers = readers
         self._now = now
 
     async def measure(self) -> None:
-        """Look now. While the log is away, what was seen last stands."""
+        """Measure now. While the log is away, the last result is kept."""
         try:
             said = [await endangered(self._log, group, topic, self._now()) for topic, group in self._readers.items()]
         except Unavailable as error:
@@ -45,17 +44,16 @@ class Backlog:
             log.error("backlog_in_danger", reason=self.trouble)
 
     async def watch(self, every_s: float = 10.0) -> None:
-        """Look again and again."""
+        """Measure every `every_s` seconds."""
         while True:
             await self.measure()
             await asyncio.sleep(every_s)
 
 
 async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
-    """Return a sentence where the group's oldest unread record is older than half of the topic's retention.
+    """Return a sentence if the group's oldest unread record is older than half of the topic's retention, else None.
 
-    None where none is. `now` is in ms since 1970, by about the log's clock. A group that has read nothing yet has
-    all before it.
+    `now` is in ms since 1970, roughly by the log's clock. For a group without commits every record is unread.
 
     Raises:
         Unavailable: the log is away, or there is no such topic.
@@ -81,7 +79,7 @@ async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
 def overdue(
     committed: Mapping[TopicPartition, int | None], young: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return how many unread records of each partition lie below its first young one; partitions with none left out."""
+    """Return how many unread records of each partition are before its first young one; others are left out."""
     return {
         tp: young[tp] - offset
         for tp, offset in committed.items()
@@ -90,7 +88,7 @@ def overdue(
 
 
 def shown(ms: int) -> str:
-    """Return a time as people say it, in the largest unit that is whole."""
+    """Return a duration in the largest unit that divides it, such as "7 days"."""
     for unit, length in (("days", 24 * _HOUR_MS), ("hours", _HOUR_MS), ("minutes", 60_000), ("s", 1000)):
         if ms >= length and ms % length == 0:
             return f"{ms // length} {unit}"

@@ -12,7 +12,7 @@ _logger = logging.getLogger("sluice.log.broker")
 
 
 class Driver(Protocol):
-    """What stands behind a broker instead of aiokafka's clients."""
+    """Port: the clients that a broker uses instead of aiokafka's."""
 
     def producer(self) -> Any:
         """Return an unstarted producer with aiokafka's methods."""
@@ -23,12 +23,12 @@ class Driver(Protocol):
         ...
 
     async def describe_cluster(self) -> dict[str, Any]:
-        """Return anything, or raise: `broker.ping` asks."""
+        """Return any value, or raise if the log is away; called by `broker.ping`."""
         ...
 
 
 class _Admin:
-    """FastStream's admin service: here it only pings. Topics are made by `Log.ensure_topics`."""
+    """FastStream's admin client, only for pings: `Log.ensure_topics` creates topics."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver: Driver | None = driver

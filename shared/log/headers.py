@@ -1,11 +1,11 @@
-"""Where a record first entered the log, how often it was sent again, and its other headers."""
+"""Headers of records: their first log position, their redrives, and others."""
 
 from shared.contracts import LogPosition
 from shared.log import Record
 
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
-REDRIVE_HEADER = "sluice-redrive"  # how often the record was taken out of the dead letters
-SKEW_MS = 3_600_000  # between the clocks of two brokers
+REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
+SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
 def header(record: Record, name: str) -> str | None:
@@ -18,16 +18,16 @@ def header(record: Record, name: str) -> str | None:
 
 
 def position_of(record: Record) -> LogPosition:
-    """Return where the record first entered the log: as its header says, else where it is."""
+    """Return where the record first entered the log: by its header, else its own position."""
     first = position_from(header(record, PLACE_HEADER) or "")
-    # Where it first came in it came in earlier; one that claims the future would outlive all that comes later.
+    # The first position can't be newer than the record; one in the future would win over all later submissions.
     if first is not None and first.time <= record.timestamp + SKEW_MS:
         return first
     return LogPosition(partition=record.partition, offset=record.offset, time=record.timestamp)
 
 
 def position_from(text: str) -> LogPosition | None:
-    """Return the place that `position_header` wrote, None where the text is nothing of the kind."""
+    """Return the position that `position_header` wrote, None if the text isn't one."""
     parts = text.split("/")
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
         return None
@@ -41,12 +41,12 @@ def position_header(place: LogPosition) -> str:
 
 
 def redrives_of(record: Record) -> int:
-    """Return how often the record was taken out of the dead letters; a header that is no number is none."""
+    """Return the number of redrives of the record; 0 if the header is missing or not a number."""
     text = header(record, REDRIVE_HEADER) or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def redriven(record: Record) -> dict[str, str]:
-    """Return the headers by which what is made of a redriven record is known to be so."""
+    """Return the headers that pass the number of redrives on to records made from this one."""
     times = redrives_of(record)
     return {REDRIVE_HEADER: str(times)} if times else {}

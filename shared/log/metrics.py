@@ -1,4 +1,4 @@
-"""What consumptions tell Prometheus."""
+"""Prometheus metrics of the stages."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ class ConsumptionMetrics(Collector):
         registry.register(self)
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield each stage's counters, and where it stands."""
+        """Yield each stage's counters and gauges."""
         handled = CounterMetricFamily("sluice_records_handled", "Records done.", labels=["stage"])
         dead = CounterMetricFamily("sluice_records_dead", "Records set aside as dead letters.", labels=["stage"])
         retries = CounterMetricFamily("sluice_record_retries", "Attempts that were repeated.", labels=["stage"])

@@ -96,7 +96,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PointPage(msgspec.Struct, frozen=True):
-    """A piece of a scroll; `after` goes into the next call, None at the end."""
+    """A page of a scroll; `after` is the next call's cursor, None at the end."""
 
     points: list[Point]
     after: str | None
@@ -135,11 +135,11 @@ class Store(Protocol):
     """
 
     async def start(self) -> None:
-        """Reach the store, or start it."""
+        """Connect to the store, or start it."""
         ...
 
     async def close(self) -> None:
-        """Flush and let go."""
+        """Flush and close."""
         ...
 
     async def create_collection(
@@ -153,7 +153,7 @@ class Store(Protocol):
         ...
 
     async def drop_collection(self, name: str) -> None:
-        """Delete the collection and all in it, if it is there."""
+        """Delete the collection with its points, if it exists."""
         ...
 
     async def collections(self) -> list[str]:
@@ -167,7 +167,7 @@ class Store(Protocol):
         ...
 
     async def insert(self, name: str, points: Sequence[Point]) -> None:
-        """Write those points whose id isn't there; leave the others as they are."""
+        """Write the points whose id doesn't exist yet; existing points stay unchanged."""
         ...
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
@@ -237,7 +237,7 @@ class Store(Protocol):
 
 
 class CollectionSize(msgspec.Struct, frozen=True):
-    """What a collection's files hold."""
+    """The size of a collection."""
 
     name: str
     live: int  # points
@@ -247,7 +247,7 @@ class CollectionSize(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Measured(Protocol):
-    """A store whose files are ours, so that it can say what they hold."""
+    """A store that can measure its collections."""
 
     async def sizes(self) -> list[CollectionSize]:
         """Return the size of each collection, in the order of their names. Raises Unavailable."""
@@ -256,7 +256,7 @@ class Measured(Protocol):
 
 @runtime_checkable
 class Rewritable(Protocol):
-    """A store whose files are ours, so that they can be made anew without what was deleted."""
+    """A store whose files can be rewritten without deleted data."""
 
     async def rewrite(self, name: str) -> None:
         """Return when no file holds anything of the collection but the points it has.

@@ -1,4 +1,4 @@
-"""Which store the settings mean."""
+"""Opens the store that the settings name."""
 
 from shared.settings import Settings
 from shared.store import Store
@@ -9,7 +9,7 @@ from shared.store.qdrant.address import qdrant_address
 def open_store(settings: Settings, *, attach: bool = False) -> Store:
     """Return the store, not started: `edge:` in the data folder, or a server at `qdrant+http://host:6333`.
 
-    With `attach`, an embedded store is the one that another process runs.
+    With `attach`, an embedded store is opened through the process that owns it.
 
     Raises:
         ConfigurationError: SLUICE_STORE is neither, or an option of it is wrong.
@@ -18,6 +18,8 @@ def open_store(settings: Settings, *, attach: bool = False) -> Store:
     if setting == "edge:":
         return EdgeStore(settings.data / "store", attach=attach)
     address = qdrant_address(setting)
-    from shared.store.qdrant.store import QdrantStore  # half a second that the other size needn't spend
+    from shared.store.qdrant.store import (
+        QdrantStore,
+    )  # imported here: it takes half a second, which a standalone server saves
 
     return QdrantStore(address, settings.qdrant_api_key.get_secret_value() or None, settings.qdrant_prefix)

@@ -1,4 +1,4 @@
-"""Collections rewritten when their dead points outgrow the live ones: the engine itself never frees a deleted point.
+"""Rewrites collections with too many dead points: the engine itself never frees a deleted point.
 
 docs/adr/0046-dead-points-are-rewritten.md
 """
@@ -13,18 +13,18 @@ from typing import Final, Protocol
 from shared.store import CollectionSize
 from shared.store.engine import Broken, Copy, Engine, NoCollection, sync_tree
 
-SMALL: Final = 2000  # dead points that are never worth a rewrite
+SMALL: Final = 2000  # dead points that never justify a rewrite
 BURST: Final = 20.0  # points written a second: more than this is a burst
 PATIENCE_S: Final = 3600.0  # a rewrite that is due waits for a burst to end, but no longer than this
 ROOM: Final = 1.5  # free disk space that a rewrite needs, in sizes of the collection
 _SLICE: Final = 16  # points copied between two requests: about two milliseconds
-_CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which nobody may interrupt
+_CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
 _REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
 _LONGEST_CHASE: Final = 1000  # slices: where writers are faster for so long, the last step takes what is left
 
 
 class Tell(Protocol):
-    """Writes an event to the log of whoever runs the engine."""
+    """Logs an event in the process that runs the engine."""
 
     def __call__(self, event: str, **fields: object) -> None:
         """Write it."""
