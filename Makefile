@@ -32,50 +32,50 @@ help: ## list the targets
 run: $(BASE) ## set up, start Sluice, and load the sample library once
 	@exec $(PY) -m services.operator_cli serve
 
-extras: $(EXTRAS) ## add what reads old Word and PowerPoint and Outlook files, and images: 300 MB
+extras: $(EXTRAS) ## add support for legacy Word, PowerPoint and Outlook files and for images (300 MB)
 
 demo: $(BASE) ## load, search, ask, change, delete: the whole system on a temporary folder
 	@exec $(PY) -m services.operator_cli demo
 
-test: lint types ## the one check: lint, types, import contracts, all tests
+test: lint types ## run every check: lint, types, import contracts, all tests
 	@exec $(PY) -m pytest $(PYTEST)
 
-unit: $(DEV) ## the fast part of the tests
+unit: $(DEV) ## run the fast tests
 	@exec $(PY) -m pytest -m "not slow" tests/unit tests/property $(PYTEST)
 
-fmt: $(DEV) ## format the code and mend what ruff can mend
+fmt: $(DEV) ## format the code and apply ruff's fixes
 	@$(PY) -m ruff check --quiet --fix . ; $(PY) -m ruff format .
 
-docs: $(DEV) ## write the generated parts of the pages anew: settings, targets, decisions, what the commands print
+docs: $(DEV) ## regenerate parts of the pages: settings, targets, decisions, output of the commands
 	@exec $(PY) -m tests.docs.readme
 
-screenshots: $(DEV) ## take the pictures of the console anew (needs Chromium): make screenshots ALL=yes for every scheme
+screenshots: $(DEV) ## retake the pictures of the console (needs Chromium); ALL=yes takes every colour scheme
 	@exec $(PY) -m tests.screenshots
 
-lint: $(DEV) ## ruff and the import contracts
+lint: $(DEV) ## run ruff and check the import contracts
 	$(call quietly,ruff,$(PY) -m ruff check . && $(PY) -m ruff format --check .)
 	$(call quietly,import contracts,$(VENV)/bin/lint-imports)
 
-types: $(DEV) ## mypy, strict
+types: $(DEV) ## run mypy in strict mode
 	$(call quietly,mypy,$(PY) -m mypy)
 
 servers: $(DEV) ## build a real Kafka and Ollama for the tests, once (needs Maven, Java, Go)
 	@exec $(PY) -m tests.servers
 
-chaos: $(DEV) ## make faults: make chaos FAULT=kill N=20 SEED=1; alone, list them and what was tried
+chaos: $(DEV) ## inject faults: make chaos FAULT=kill N=20 SEED=1; without FAULT, list them and the past runs
 	@exec $(PY) -m tests.chaos $(FAULT) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
 
-mutants: $(DEV) ## break the code on purpose, and show which check notices
+mutants: $(DEV) ## break the code on purpose and show which check notices
 	@exec $(PY) -m tests.mutants
 
 bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, standalone or distributed
 	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY))
 
-eval: $(DEV) ## score retrieval, or what is read of files: make eval DATA=folder
+eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder
 	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }
 	@exec $(PY) -m tests.bench.eval "$(DATA)"
 
-lock: ## pin everything anew from pyproject.toml (the only target that needs uv)
+lock: ## pin all dependencies again from pyproject.toml (the only target that needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml -o requirements/base.txt
@@ -84,7 +84,7 @@ lock: ## pin everything anew from pyproject.toml (the only target that needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--all-extras --group dev -c requirements/extras.txt pyproject.toml -o requirements/dev.txt
 
-clean: ## remove what can be made again; SLUICE_DATA stays
+clean: ## remove everything that can be rebuilt; SLUICE_DATA stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find services shared tests deploy -name __pycache__ -type d -prune -exec rm -rf {} +
 
