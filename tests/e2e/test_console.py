@@ -169,7 +169,7 @@ def test_a_deletion_can_be_taken_back_and_is_sent_when_its_time_is_over(page: Pa
 
     row.get_by_role("button", name="Delete").click()
     expect(page.locator(".notice")).to_contain_text("will be deleted in 8 s")
-    page.get_by_role("button", name="Take it back").click()
+    page.get_by_role("button", name="Undo").click()
     page.clock.run_for(20_000)
     expect(row).to_be_visible()
     assert house.get(f"/rag/documents/{gone}").json()["state"] == "ready"
@@ -209,7 +209,7 @@ def test_title_and_tags_are_edited_in_place_unless_somebody_was_first(page: Page
     page.goto(f"/documents/{id_}")
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Title").fill("The bell")
-    page.get_by_label("Tags, a comma between").fill("sound, <i>old</i>")
+    page.get_by_label("Tags, separated by commas").fill("sound, <i>old</i>")
     page.get_by_role("button", name="Save").click()
 
     expect(page.locator("h1")).to_have_text("The bell")
@@ -285,7 +285,7 @@ def test_a_person_signs_in_and_sees_what_the_key_may(browser: Browser, server: S
     page.goto("/documents")
     page.get_by_label("API key").fill("not-a-key-at-all")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_have_text("That key is not known here.")
+    expect(page.get_by_role("alert")).to_have_text("This server doesn't know that key.")
     page.get_by_label("API key").fill("key-of-the-reader")
     page.get_by_role("button", name="Sign in").click()
 

@@ -174,7 +174,7 @@ async def test_several_files_each_get_their_own_answer(client: httpx.AsyncClient
     none = await client.post("/rag/ingest/upload", files=files[1:])
 
     good, bad, empty = reply.json()["items"]
-    assert (reply.status_code, reply.json()["message"]) == (200, "1 of 3 files taken")
+    assert (reply.status_code, reply.json()["message"]) == (200, "1 of 3 files accepted")
     assert (good["file"], good["status"], good["chunkCount"]) == ("good.txt", "created", 1)
     assert (bad["file"], bad["status"]) == ("bad.pdf", "failed")
     assert "bad.pdf" in bad["error"]

@@ -65,7 +65,7 @@ async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readines
         said = (await troubles())["backlog"]
         assert said is not None
         assert said.startswith("ingest has not read 1 of documents.submitted's records for longer than half of the 7")
-        with pytest.raises(Problem, match="nothing more is taken in: ingest has not read 1") as refused:
+        with pytest.raises(Problem, match="no documents are accepted at present: ingest has not read 1") as refused:
             await submissions.submit(DOCUMENT)
         assert (refused.value.status, "Retry-After" in refused.value.headers) == (503, True)
 

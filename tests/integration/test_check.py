@@ -134,5 +134,5 @@ async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipe
     assert [each["unchanged"] for each in verdicts] == [True, False] * (MOST_ITEMS // 2)
     assert (nothing.status_code, nothing.json()) == (200, {"items": []})
     assert len(refused) == 3
-    assert f"items: has {MOST_ITEMS + 1} items, at most {MOST_ITEMS} are possible at once" in refused
+    assert f"items: has {MOST_ITEMS + 1} items, but at most {MOST_ITEMS} are allowed at once" in refused
     assert {sentence.partition(":")[0] for sentence in refused} == {"items", "items[0].hash", "items[0].metadata"}

@@ -269,8 +269,8 @@ async def test_a_list_by_state(client: httpx.AsyncClient, listed: Any) -> None:
         ("path=", "path: must not be empty"),
         ("source=", "source: must not be empty"),
         ("q=" + "x" * 201, "q: has 201 characters"),
-        ("sort=path&cursor=xyz", "cursor: is none that this API gave"),
-        ("pathprefix=a", "pathprefix: there is no such query parameter here; did you mean pathPrefix?"),
+        ("sort=path&cursor=xyz", "cursor: is not one that this API issued"),
+        ("pathprefix=a", "pathprefix: this route has no such query parameter; did you mean pathPrefix?"),
         ("tag=x", "did you mean tags?"),
     ],
 )

@@ -58,7 +58,7 @@ async def test_a_batch_says_how_each_item_stands(client: httpx.AsyncClient, form
     waited = await client.post(prefix + BATCH, content=content, headers={**headers, "Prefer": "wait=200"})
 
     body = told.json()
-    assert (told.status_code, body["message"], body["taken"], body["failed"]) == (202, "3 of 4 items taken", 3, 1)
+    assert (told.status_code, body["message"], body["taken"], body["failed"]) == (202, "3 of 4 items accepted", 3, 1)
     assert [each["index"] for each in body["items"]] == [0, 1, 2, 3]
     assert [each["status"] for each in body["items"]] == ["accepted", "accepted", "failed", "accepted"]
     assert body["items"][2].items() >= {"error": "text: must not be empty", "code": "INVALID"}.items()
@@ -112,16 +112,16 @@ async def test_an_item_that_is_refused_says_why_and_stops_no_other(
 async def test_a_batch_of_nothing_but_failures_is_no_success(client: httpx.AsyncClient) -> None:
     reply = await client.post(BATCH, json=[item("a", text=""), 7])
 
-    assert problem(reply, 422) == "none of the 2 items could be taken"
+    assert problem(reply, 422) == "none of the 2 items was accepted"
     assert [each["index"] for each in reply.json()["details"]["items"]] == [0, 1]
-    assert (await client.post(BATCH, json=[])).json()["message"] == "0 of 0 items taken"
+    assert (await client.post(BATCH, json=[])).json()["message"] == "0 of 0 items accepted"
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (json.dumps([item("a"), item("b")])[:-1].encode(), "the array is not closed"),
-        (json.dumps([item("a")]).encode() + b"x", "the body goes on after its array"),
+        (json.dumps([item("a")]).encode() + b"x", "the body has more data after its array"),
     ],
 )
 async def test_a_body_that_breaks_off_tells_what_was_taken(
@@ -131,7 +131,7 @@ async def test_a_body_that_breaks_off_tells_what_was_taken(
 
     told = problem(reply, 400)
     assert told.startswith(said)
-    assert told.endswith("1 of the 1 items before were taken, sending all again is safe")
+    assert told.endswith("1 of the 1 items before it were accepted; sending the whole batch again is safe")
     assert [each["status"] for each in reply.json()["details"]["items"]] == ["accepted"]
 
 
@@ -188,7 +188,9 @@ async def test_a_log_that_goes_away_ends_the_batch_and_says_what_was_taken(
     async with a_client(an_app(parts, publish=failing), next(tenants)) as client:
         reply = await client.post(BATCH, content=lines([item(n) for n in range(500)]), headers=NDJSON)
 
-    assert "70 of the 128 items before were taken, sending all again is safe" in problem(reply, 503, "UNAVAILABLE")
+    assert "70 of the 128 items before it were accepted; sending the whole batch again is safe" in problem(
+        reply, 503, "UNAVAILABLE"
+    )
     assert int(reply.headers["retry-after"]) > 0
     statuses = [each["status"] for each in reply.json()["details"]["items"]]
     assert statuses == ["accepted"] * 70 + ["failed"] * 58

@@ -92,11 +92,11 @@ def test_items_that_are_none_cost_only_themselves(
         (b"", "the body is missing"),
         (b"[1, 2", "the array is not closed"),
         (b'["]', "the array is not closed"),
-        (b"[1] 2", "the body goes on after its array"),
-        (b"[1][2]", "the body goes on after its array"),
-        (b"[{]}, 2]", "the body goes on after its array"),
-        (b"{}", "the body is no array"),
-        (b"x[1]", "the body is no array"),
+        (b"[1] 2", "the body has more data after its array"),
+        (b"[1][2]", "the body has more data after its array"),
+        (b"[{]}, 2]", "the body has more data after its array"),
+        (b"{}", "the body is not a JSON array"),
+        (b"x[1]", "the body is not a JSON array"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 100])

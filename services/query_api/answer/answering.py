@@ -51,7 +51,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks. Without `retrieval` the model answers alone."""
+    """A question with its options. Without `retrieval`, the model answers without documents."""
 
     tenant: str
     turns: tuple[Turn, ...]  # the last one of the user is the question

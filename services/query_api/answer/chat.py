@@ -1,4 +1,4 @@
-"""`POST /chat`: a message, the passages that bear on it, an answer. The AgentX V3 contract."""
+"""`POST /chat`: answers a message from relevant passages. The AgentX V3 contract."""
 
 import time
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def chat(
     data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> Response[dict[str, Any]] | ServerSentEvent:
-    """Answer a message, from the indexed documents when `useRag` is true."""
+    """Answer a message; with `useRag`, from the indexed documents."""
     turns = _turns(data)
     question_of(turns[-1].content, "message")
     where = filters_of(data.rag_filters, "ragFilters")

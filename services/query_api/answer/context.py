@@ -1,4 +1,4 @@
-"""`/rag/context`: the passages for a question, as the prompt of an answer would have them."""
+"""`POST /rag/context`: the passages for a question, in the form of an answer's prompt."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from shared.answers.prompt import CONTEXT_END, CONTEXT_START, messages, shown
 
 
 class ContextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the context is for."""
+    """The question, and how its passages are chosen."""
 
     query: str
     top_k: TopK = 5
@@ -38,7 +38,7 @@ class ContextDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The context, null where no passage may be used."""
+    """The context; null if no passage is relevant enough."""
 
     context: str | None
     documents: list[ContextDocument]
@@ -48,7 +48,7 @@ class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
 async def rag_context(
     data: JSONBody[ContextBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> ContextReply:
-    """Return what a model would be shown with the question, for callers who ask a model of their own."""
+    """Return the passages that a model would get with the question, for callers that use their own model."""
     retrieval = Retrieval(top_k=data.top_k, where=filters_of(data.filters), min_score=data.min_score, gate=data.gate)
     question = question_of(data.query, "query")
     passages = tuple(shown(await answering.passages(request.user.tenant, question, retrieval)))

@@ -1,4 +1,4 @@
-"""`POST /rag/query`: a question to chosen documents, in the Tu2tor contract's shape."""
+"""`POST /rag/query`: a question about chosen documents. The Tu2tor contract."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ _COMPARES = re.compile(
 
 
 class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A question to chosen documents."""
+    """A question about chosen documents."""
 
     question: str
     document_ids: list[str] | str | None = None
@@ -107,7 +107,7 @@ def _ids(data: QueryBody) -> Sequence[str]:
             400, "documentIds: name at least one document", code="NO_DOCUMENTS", details={"field": "documentIds"}
         )
     if len(ids) > MOST_DOCUMENTS:
-        raise invalid("documentIds", f"names {len(ids)} documents, at most {MOST_DOCUMENTS} are possible")
+        raise invalid("documentIds", f"names {len(ids)} documents, but at most {MOST_DOCUMENTS} are allowed")
     return list(dict.fromkeys(ids))
 
 

@@ -39,7 +39,7 @@ async def events(
                     yield _event("done", done(step))
     except PipelineError as error:
         yield _event("error", body(problem(error), instance))
-    except Exception:  # the status line is long gone: the event is all there is to tell it by
+    except Exception:  # the status is already sent; only an event can report the error
         log.exception("answer_stream_failed")
         yield _event("error", body(Problem(500, "the answer broke off", code="BUG"), instance))
 

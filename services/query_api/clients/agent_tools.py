@@ -1,4 +1,4 @@
-"""What an agent can do here: find passages, read a document, ask a question. All of it only reads."""
+"""The tools for agents: find passages, read a document, ask a question. All are read-only."""
 
 from typing import Annotated, Any, Final
 
@@ -40,13 +40,15 @@ class FetchArguments(msgspec.Struct, frozen=True, kw_only=True):
     """What `fetch` takes."""
 
     id: Annotated[str, msgspec.Meta(description="A document's id, as search gives it.")]
-    offset: Annotated[int, msgspec.Meta(ge=0, description="Where to begin, in characters: `nextOffset` of before.")] = 0
+    offset: Annotated[
+        int, msgspec.Meta(ge=0, description="The character to start at: `nextOffset` of the previous reply.")
+    ] = 0
 
 
 class AskArguments(msgspec.Struct, frozen=True, kw_only=True):
     """What `ask` takes."""
 
-    question: Annotated[str, msgspec.Meta(description="A question in full, which needs no other message.")]
+    question: Annotated[str, msgspec.Meta(description="A complete question that makes sense without other messages.")]
     top_k: TopK = 5
     source: Source = None
     tags: Tags = None

@@ -59,7 +59,7 @@ class Asking:
         """
         asked = [turn for turn in turns if turn.role == "user"]
         if not asked:
-            raise invalid(field, "must have a message of the user's")
+            raise invalid(field, "must have a message with the role user")
         question = question_of(asked[-1].content, field)
         # A client's own chores: nothing in the documents bears on them, and quotations would be no answer.
         chore = question.lstrip().startswith(_HOUSEKEEPING)

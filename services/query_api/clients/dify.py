@@ -76,7 +76,7 @@ class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
 async def retrieval(
     data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> dict[str, Any]:
-    """Find passages for Dify; an unknown knowledge id finds none."""
+    """Find passages for Dify. An unknown knowledge id has no results."""
     setting = data.retrieval_setting
     found = await retriever.search(
         request.user.tenant,
@@ -123,7 +123,7 @@ def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[s
 def _impossible(field: str, operator: str) -> Problem:
     return Problem(
         422,
-        f"metadata_condition.{field}: {operator!r} isn't possible here; {', '.join(_OPERATORS)} and `and` are",
+        f"metadata_condition.{field}: {operator!r} is not supported; {', '.join(_OPERATORS)} and `and` are",
         code="UNKNOWN_OPERATOR",
         details={"field": f"metadata_condition.{field}", "operator": operator},
     )

@@ -30,14 +30,14 @@ class Embedding:
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, list) or not value:
-            raise invalid(field, "must be a text or a list of texts, at least one")
+            raise invalid(field, "must be text, or a list with at least one text")
         if _token_ids(value) or any(_token_ids(each) for each in value):
             raise invalid(field, _IDS_SENT)
         if len(value) > MOST_TEXTS:
-            raise invalid(field, f"has {len(value)} texts, at most {MOST_TEXTS} are possible")
+            raise invalid(field, f"has {len(value)} texts, but at most {MOST_TEXTS} are allowed")
         for number, text in enumerate(value):
             if not isinstance(text, str) or not text.strip():
-                raise invalid(f"{field}[{number}]", "must be a text that isn't empty")
+                raise invalid(f"{field}[{number}]", "must be text that is not empty")
         return value
 
     def check_dimension(self, wanted: int | None) -> None:

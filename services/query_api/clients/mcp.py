@@ -40,7 +40,7 @@ class McpEndpoint:
             Problem: 405, it is no POST; 501, the extra isn't installed.
         """
         if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here
-            raise Problem(405, "MCP is asked by POST; nothing is kept between requests", headers={"Allow": "POST"})
+            raise Problem(405, "send MCP requests by POST; this server keeps no sessions", headers={"Allow": "POST"})
         if find_spec("mcp") is None:
             raise Problem(501, MISSING, code="NOT_INSTALLED")
         if self._loading is None:

@@ -100,7 +100,7 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
 
 @get("/version", operation_id="ollama_version", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
 async def version() -> dict[str, str]:
-    """Say which Ollama this speaks as."""
+    """Return the version of Ollama's API that this server implements."""
     return {"version": API_VERSION}
 
 
@@ -112,7 +112,7 @@ async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
 
 @get("/ps", operation_id="ollama_ps", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
 async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
-    """List the models that are loaded: all of them, as far as a client can tell."""
+    """List the loaded models. All models are always reported as loaded."""
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # as Ollama says never
     return {"models": [{**_listed(name), **loaded} for name in models.listed()]}
 
@@ -185,7 +185,7 @@ async def api_chat(
     models: NamedDependency[Models],
     links: NamedDependency[Links],
 ) -> Response[dict[str, Any]] | Stream | ServerSentEvent:
-    """Answer a chat in the contract that its body is written in."""
+    """Answer a chat, in AgentX's or in Ollama's format, according to the fields of the body."""
     if not speaks_ollama(data):
         agentx: Response[dict[str, Any]] | ServerSentEvent = await chat.fn(
             body_of(data, ChatBody), request, asking.answering
@@ -341,7 +341,7 @@ async def _lines(reply: _ChatReply, answering: Answering, prepared: Prepared) ->
                 elif isinstance(step, Answer):
                     for line in reply.lines(step):
                         yield _encoded(line)
-    except Exception as error:  # noqa: BLE001 - the status is sent: a line is all there is to tell it by
+    except Exception as error:  # noqa: BLE001 - the status is already sent; only a line can report the error
         yield _encoded({"error": broken(error).sentence})
 
 
@@ -386,7 +386,7 @@ async def embed(
 async def embeddings(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
 ) -> dict[str, Any]:
-    """Embed one text, as older clients ask."""
+    """Embed one text. Older clients use this route."""
     models.check_embedding(data.model)
     [vector] = await embedding.vectors(embedding.texts(data.prompt, "prompt")[:1])
     return {"embedding": vector.tolist()}

@@ -81,7 +81,7 @@ async def web_search(
     include_in_schema=False,
 )
 async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:
-    """Read a file and keep nothing: Open WebUI's external document loader."""
+    """Extract the text of a file without storing it: Open WebUI's external document loader."""
     body = await request.body()
     if not body:
         raise Problem(400, "the body is missing", details={"field": "body"})
@@ -97,7 +97,7 @@ async def no_reader(body: bytes, *, name: str | None, media_type: str | None) ->
 
 @get("/tools/openapi.json", include_in_schema=False, opt={OPEN: True})
 async def tools(request: ApiRequest) -> dict[str, Any]:
-    """Describe the routes that an assistant may use as tools: those that only read."""
+    """Return the OpenAPI description of the read-only routes, which an assistant may use as tools."""
     schema = request.app.openapi_schema.to_schema()
     paths = {
         path: {method: operation for method, operation in item.items() if operation.get("operationId") in TOOLS}

@@ -121,7 +121,7 @@ async def chat_completions(
 ) -> Response[dict[str, Any]] | Stream:
     """Answer a conversation, whole or as a stream."""
     if data.n is not None and data.n != 1:
-        raise invalid("n", f"is {data.n}; there is one answer to a question")
+        raise invalid("n", f"is {data.n}; this server gives one answer to a question")
     choice = models.choice(data.model)
     if data.use_rag is not None:
         choice = msgspec.structs.replace(choice, rag=data.use_rag)
@@ -190,7 +190,7 @@ class _Completion:
                             yield event
                         if with_usage:
                             yield self._event({"choices": [], "usage": self._usage(step)})
-        except Exception as error:  # noqa: BLE001 - the status is sent: an event is all there is to tell it by
+        except Exception as error:  # noqa: BLE001 - the status is already sent; only an event can report the error
             yield _event(openai_error(broken(error)))
         yield b"data: [DONE]\n\n"
 

@@ -177,7 +177,7 @@ class _Made:
                     elif isinstance(step, Answer):
                         for event in self._end(step):
                             yield event
-        except Exception as error:  # noqa: BLE001 - the status is sent: an event is all there is to tell it by
+        except Exception as error:  # noqa: BLE001 - the status is already sent; only an event can report the error
             problem = broken(error)
             yield self._event("error", code=problem.code.lower(), message=problem.sentence, param=None)
 

@@ -48,7 +48,7 @@ class VectorStore:
         self._ledger = ledger
 
     async def card(self, tenant: str) -> dict[str, Any]:
-        """Return what is told of the store."""
+        """Return the description of the store."""
         mine = Match("tenant", (tenant,))
         total = await self._ledger.count(Filter(must=(mine,), must_not=(Match("last.status", ("deleted",)),)))
         done = await self._ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
@@ -109,7 +109,7 @@ def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions)
     if kind not in _COMPARISONS:
         raise Problem(
             422,
-            f"{field}.type: {kind!r} isn't possible here; {', '.join(sorted(_COMPARISONS))} and `and` are",
+            f"{field}.type: {kind!r} is not supported; {', '.join(sorted(_COMPARISONS))} and `and` are",
             code="UNKNOWN_OPERATOR",
             details={"field": f"{field}.type", "operator": kind},
         )

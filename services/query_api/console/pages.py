@@ -108,7 +108,7 @@ class Console:
         """Return a file, or raise the 404."""
         asset = self._assets.get(name)
         if asset is None or stamp != self._stamp:
-            raise Problem(404, "there is no such file of the console")
+            raise Problem(404, "the console has no such file")
         headers = {**GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
         return Response(asset.body, media_type=asset.media_type, headers=headers)
 
@@ -128,7 +128,7 @@ class Console:
         if not from_same_origin(request.headers):
             raise Problem(403, "sign in on this server's own page")
         if not self._keyring.needed:
-            raise Problem(409, "no keys are set here: everybody is signed in")
+            raise Problem(409, "this server has no API keys, so nobody needs to sign in")
         value = self._keyring.session(key.strip())
         session = _session(self._keyring.signed_in(value), keys=True)
         return Response(session, cookies=[_cookie(request, value, SESSION_S)], headers={"Cache-Control": "no-store"})
@@ -155,7 +155,7 @@ def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
 
 @route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True, PAGE: True}, status_code=200)
 async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[Any]:
-    """Show the console to a browser, and the index of routes to everyone else: as text where only that is asked for."""
+    """Return the console to a browser, and the index of routes to other clients, as JSON or text."""
     wanted = request.accept.best_match(["application/json", "text/html", "text/plain"])
     if "text/html" in request.headers.get("accept", "") and wanted == "text/html":
         return console.page(request)
@@ -178,13 +178,13 @@ async def console_page(request: AnyRequest, console: NamedDependency[Console]) -
 async def console_asset(
     stamp: FromPath[str], name: FromPath[str], console: NamedDependency[Console]
 ) -> Response[bytes]:
-    """Give a script, a style or a picture of the console."""
+    """Return a script, style sheet or image of the console."""
     return console.asset(stamp, name)
 
 
 @get("/console/session", include_in_schema=False, opt={OPEN: True})
 async def console_session(request: AnyRequest, console: NamedDependency[Console]) -> Response[Session]:
-    """Say who is signed in."""
+    """Return who is signed in."""
     return Response(console.session(request), headers={"Cache-Control": "no-store"})
 
 

@@ -1,4 +1,4 @@
-"""Many documents deleted at once: counted first, then confirmed by that count."""
+"""Deletes many documents by filter: the first request counts them, the next ones confirm that count."""
 
 import asyncio
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ from shared.submission import deletion
 
 
 class DeleteSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which documents to delete: those that fit `filters`, as a search takes them, or `all`."""
+    """Which documents to delete: those that match `filters`, in the form of a search's filters, or `all`."""
 
     filters: dict[str, Any] = {}
     all: bool = False
-    confirm: int | None = None  # the count that the caller was told
+    confirm: int | None = None  # the count that the caller saw
     cursor: str | None = None
 
     def chosen(self, tenant: str) -> Selection:
@@ -37,12 +37,12 @@ class DeleteSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
             Problem: 400 or 422, nothing is chosen, or a filter can't be.
         """
         if self.all == bool(self.filters):
-            raise invalid("all", "must be true where no filters are given, and only there")
+            raise invalid("all", "must be true when no filters are given, and left out otherwise")
         return selection(tenant, self.filters)
 
 
 class DeletedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one document stands: `deleted`, `accepted` where that takes longer, or `failed`."""
+    """The outcome for one document: `deleted`, `failed`, or `accepted` if the deletion is still in progress."""
 
     document_id: str
     status: str
@@ -50,7 +50,7 @@ class DeletedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class DeletedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many documents fit, and what became of those of this page."""
+    """How many documents match, and the outcome for those of this page."""
 
     matched: int
     items: list[DeletedDocument]
@@ -87,10 +87,10 @@ class BulkDeleteOperation(Operation):
 async def rag_documents_delete(
     request: ApiRequest, selector: NamedDependency[DocumentSelector], submissions: NamedDependency[Submissions]
 ) -> DeletedPage:
-    """Delete documents by filter, in the body or as `source`, `tags`, `all` in the query.
+    """Delete documents by filter: in the body, or as `source`, `tags` or `all` in the query.
 
-    Without `confirm` it only counts; with that count as `confirm` it deletes, a page a request. 409: the count has
-    changed since.
+    Without `confirm`, the documents are only counted. With that count as `confirm`, each request deletes one page. The
+    reply is 409 when the count has changed since.
     """
     selection = await _asked(request)
     chosen = selection.chosen(request.user.tenant)
@@ -103,7 +103,7 @@ async def rag_documents_delete(
     entries, after = await selector.page(chosen, cursor_of(selection.cursor))
     wait_s, _ = wait_of(request)
     items = await asyncio.gather(*(_removed(submissions, entry, wait_s) for entry in entries))
-    said = f"{len(items)} documents taken"
+    said = f"{len(items)} deletions accepted"
     return DeletedPage(matched=selection.confirm, items=items, next_cursor=after, message=said)
 
 
@@ -119,7 +119,7 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
         filters["tags"] = tags
     fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
     if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
-        raise invalid(unknown[0], "is none of source, tags, all, confirm, cursor; send other filters in the body")
+        raise invalid(unknown[0], "is not one of source, tags, all, confirm, cursor; send other filters in the body")
     try:
         return msgspec.convert({"filters": filters, **fields}, DeleteSelection, strict=False)
     except msgspec.ValidationError as error:
@@ -144,7 +144,7 @@ def confirmed(confirm: int, matched: int) -> None:
     if confirm != matched:
         raise Problem(
             409,
-            f"confirm={confirm}, but {matched} documents fit now; nothing was done",
+            f"confirm={confirm}, but {matched} documents match now; nothing was done",
             code="COUNT_CHANGED",
             details={"matched": matched},
         )
@@ -157,5 +157,5 @@ def cursor_of(cursor: str | None) -> str | None:
     except ValueError:
         known = False
     if not known:
-        raise invalid("cursor", "is none that this API gave")
+        raise invalid("cursor", "is not one that this API issued")
     return cursor

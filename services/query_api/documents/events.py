@@ -134,15 +134,15 @@ async def rag_document_events(
     tracker: NamedDependency[ProgressTracker],
     since: FromQuery[str | None] = None,
 ) -> ServerSentEvent | Response[None]:
-    """Watch a document come along: `received`, `extracted`, `embedding`, then `searchable`, `deleted` or `failed`.
+    """Stream a document's progress: `received`, `extracted`, `embedding`, then `searchable`, `deleted` or `failed`.
 
-    A 202's `Link` has `since`, the place of its submission; without it, the newest one that is known is watched. The
-    stream ends by itself, and a client that comes back after the end gets 204, which keeps it from coming again.
+    `since` names a submission, as the `Link` of a 202 has it; without it, the newest known submission is watched. The
+    stream ends after the last step. A client that reconnects then gets 204, so that it stops reconnecting.
     """
     given, _, seen = request.headers.get("last-event-id", "").partition(" ")
     at = position_from(given) or (NOWHERE if since is None else position_from(since))
     if at is None:
-        raise invalid("since", "is none that this API gave")
+        raise invalid("since", "is not one that this API issued")
     now = await tracker.progress(request.user.tenant, document_id, at)
     if now.step in LAST and now.mark == seen:
         return Response(None, status_code=204)

@@ -1,4 +1,4 @@
-"""Which documents an operation takes: those of a tenant that fit filters, or all of them."""
+"""Selects the documents of a tenant that match filters, or all of them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

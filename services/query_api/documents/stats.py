@@ -1,4 +1,4 @@
-"""What is there in numbers: documents by status and source, chunks, how fast they come, and how far the stages are."""
+"""Statistics: documents by status and source, chunks, the rate of submissions, and the backlog of each stage."""
 
 import asyncio
 import os
@@ -77,7 +77,7 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """How the installation stands; only those who administer it are shown this."""
+    """The state of the installation; only admins see it."""
 
     stages: list[StageLag]
     disk: Disk | None
@@ -217,5 +217,5 @@ def _disk(folder: Path) -> Disk:
     opt=in_lane("ask", "count documents by state and source, chunks, and how fast they arrive"),
 )
 async def rag_stats(request: ApiRequest, census: NamedDependency[Census]) -> Stats:
-    """Count documents by status and source, and how many came lately; for admins, how far the stages are."""
+    """Count documents by status and source, and recent submissions. Admins also see the backlog of each stage."""
     return await census.of(request.user.tenant, pipeline=request.user.may("admin"))

@@ -1,4 +1,4 @@
-"""Documents as their owner sees them: lists, states, passages, text."""
+"""Routes that list documents, show their state, passages and text, and change or delete one."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -35,11 +35,11 @@ from shared.times import iso
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of a document's newest submission
 LOOKED_AT = 1000  # entries read at a time where each has to be looked at
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
-Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the page before.")]
+Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the previous page.")]
 
 
 class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A document: how its newest submission stands, or the one that was asked for, and what answers meanwhile."""
+    """A document: the status of its newest submission, or of the requested one, and the version that answers."""
 
     document_id: str
     source: str
@@ -47,8 +47,8 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     title: str | None
     status: Status
     version: int
-    state: State  # what answers: `accepted` and `failed` say that nothing does yet
-    state_version: int  # the version that answers or took the document away, else the one under way or failed
+    state: State  # `ready` or `deleted`; `accepted` and `failed` mean that no version answers yet
+    state_version: int  # the version that answers or deleted the document, else the one in progress or failed
     chunk_count: int
     tags: tuple[str, ...]
     created_at: str
@@ -84,7 +84,7 @@ class ChunkPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ListCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list goes on: from this time down, without those already shown of that time."""
+    """Where a list continues: at this update time, without the documents of that time that were already shown."""
 
     updated_at: int
     seen: tuple[str, ...]
@@ -102,7 +102,7 @@ K = TypeVar("K", ListCursor, SortCursor, ChunkCursor)
 
 
 class DocumentViews:
-    """Reads documents. Another tenant's are as unknown as those that never were."""
+    """Reads documents of one tenant. Those of other tenants are reported as unknown."""
 
     def __init__(self, ledger: Ledger, index: Index, blobs: Blobs) -> None:
         self._ledger = ledger
@@ -202,7 +202,7 @@ class DocumentViews:
         start, generation = cursor.start if cursor else 0, self._index.generation.id
         head, payloads = await self._answering(tenant, document_id, start=start, limit=limit)
         if cursor and (head is None or (cursor.generation, cursor.version) != (generation, head.version)):
-            raise Problem(409, "the document has changed since this cursor was given; start again without it")
+            raise Problem(409, "the document has changed since this cursor was issued; start again without a cursor")
         if head is None:
             return ChunkPage(items=[], next_cursor=None)
         end = start + len(payloads)
@@ -258,7 +258,7 @@ async def rag_documents(
     source: FromQuery[str | None] = None,
     path: FromQuery[str | None] = None,
     path_prefix: Annotated[str | None, QueryParameter(name="pathPrefix")] = None,
-    q: Annotated[str | None, QueryParameter(description="Words that the title or the path must hold.")] = None,
+    q: Annotated[str | None, QueryParameter(description="Words that must all appear in the title or the path.")] = None,
     in_state: Annotated[str | None, QueryParameter(name="state", description=f"One of {', '.join(STATES)}.")] = None,
     status: FromQuery[list[str] | None] = None,
     tags: FromQuery[list[str] | None] = None,
@@ -266,17 +266,17 @@ async def rag_documents(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> DocumentPage:
-    """List documents, last changed first; deleted ones only when asked for by state or status."""
+    """List documents, last changed first. Deleted documents appear only when `state` or `status` names them."""
     tenant = request.user.tenant
     for name, value in (("source", source), ("path", path)):
         if value == "":
-            raise invalid(name, "must not be empty; leave it out to list documents of any")
+            raise invalid(name, "must not be empty; leave it out to list all documents")
     _known("state", in_state, STATES)
     for each in status or ():
         _known("status", each, STATUSES)
     _known("sort", sort, SORTS)
     if q is not None and len(q) > LONGEST_SEARCH:
-        raise invalid("q", f"has {len(q)} characters, at most {LONGEST_SEARCH} are possible")
+        raise invalid("q", f"has {len(q)} characters, but at most {LONGEST_SEARCH} are allowed")
     tags_wanted = [*(tags or []), *request.query_params.getall("tags[]", [])]
     named: tuple[Condition, ...] = () if source is None else (Match("source", (source,)),)
     if path is not None:
@@ -308,19 +308,19 @@ async def rag_document(
     library: NamedDependency[DocumentViews],
     submission: FromQuery[str | None] = None,
 ) -> Response[DocumentView]:
-    """Show how a document stands: what answers, and its newest submission.
+    """Show a document: the version that answers searches, and the status of its newest submission.
 
-    With `submission`, as a 202's `Location` has it, `status`, `version`, `error` and `code` are that submission's own.
+    With `submission`, from the `Location` of a 202, `status`, `version`, `error` and `code` describe that submission.
     """
     place = None if submission is None else position_from(submission)
     if submission is not None and place is None:
-        raise invalid("submission", "is none that this API gave")
+        raise invalid("submission", "is not one that this API issued")
     shown = await library.view(request.user.tenant, document_id, place)
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})
 
 
 class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What is to change; what is absent stays, null and empty take it away."""
+    """The fields to change. An absent field keeps its value; null or an empty value removes it."""
 
     title: str | msgspec.UnsetType | None = UNSET
     description: str | msgspec.UnsetType | None = UNSET
@@ -342,14 +342,16 @@ async def rag_document_patch(
     library: NamedDependency[DocumentViews],
     submissions: NamedDependency[Submissions],
 ) -> Response[IngestReply]:
-    """Change title, description, tags or metadata alone: nothing is read or embedded again.
+    """Change the title, description, tags or metadata; the document is not read or embedded again.
 
-    What the body leaves out stays; metadata are replaced whole. `If-Match` with a document's ETag: 412, where another
-    version was accepted since.
+    Fields that the body leaves out keep their value; `metadata` is replaced as a whole. With a document's ETag as
+    `If-Match`, the reply is 412 when another version has been accepted since.
     """
     given: dict[str, Any] = {name: value for name, value in msgspec.structs.asdict(data).items() if value is not UNSET}
     if not given:
-        raise invalid("title", "or description, tags or metadata must be there: nothing is to change")
+        raise Problem(
+            400, "the body changes nothing: send title, description, tags or metadata", details={"field": "title"}
+        )
     entry = await library.entry(request.user.tenant, document_id)
     names: tuple[Kept, ...] = get_args(Kept)
     document = DocumentSubmitted(
@@ -377,7 +379,7 @@ def version_of(if_match: str | None) -> int | None:
         return None
     digits = tag.removeprefix("W/").strip('"')
     if not (digits.isascii() and digits.isdigit() and len(digits) < 17):
-        raise invalid("If-Match", f"{tag} is no ETag that this API gave")
+        raise invalid("If-Match", f"{tag} is not an ETag that this API issued")
     return int(digits)
 
 
@@ -394,7 +396,7 @@ async def rag_document_delete(
     library: NamedDependency[DocumentViews],
     submissions: NamedDependency[Submissions],
 ) -> Response[IngestReply]:
-    """Delete a document and all that was made from it."""
+    """Delete a document with all its chunks."""
     entry = await library.entry(request.user.tenant, document_id)
     return await taken(request, submissions, deletion(entry))
 
@@ -412,7 +414,7 @@ async def rag_document_chunks(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> ChunkPage:
-    """Show the passages of a document's answering version in reading order."""
+    """List the passages of the version that answers searches, in reading order."""
     parsed = parsed_cursor(cursor, ChunkCursor)
     return await library.chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
 
@@ -426,7 +428,7 @@ async def rag_document_chunks(
 async def rag_document_text(
     document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]
 ) -> Response[str]:
-    """Show the extracted text: Markdown, or plain by `Accept: text/plain`."""
+    """Return the extracted text, which is Markdown or plain; `Accept: text/plain` removes the markup."""
     text, text_format = await library.text(request.user.tenant, document_id)
     if text_format != "markdown":
         return Response(text, media_type="text/plain")
@@ -483,7 +485,7 @@ def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
         return "accepted", max(waiting)
     if entry.last.status == "deleted":
         return "deleted", entry.last.version
-    # An index that was lost: the document ended well, and is on its way back.
+    # The index was lost, and the document is being rebuilt.
     return ("failed" if entry.last.status == "failed" else "accepted"), entry.last.version
 
 
@@ -521,4 +523,4 @@ def parsed_cursor(cursor: str | None, kind: type[K]) -> K | None:
     try:
         return msgspec.msgpack.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
     except (ValueError, msgspec.DecodeError):
-        raise invalid("cursor", "is none that this API gave") from None
+        raise invalid("cursor", "is not one that this API issued") from None

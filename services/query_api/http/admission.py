@@ -1,7 +1,7 @@
-"""How much at once: requests in flight, bodies in memory, and how long a body may take to come.
+"""Limits on requests in flight, on bodies in memory, and on the time that a body may take to arrive.
 
-A sender who is slow costs the others nothing: what counts as in flight is a request whose body has come, and of those
-that are still coming only so many may take longer than a moment.
+A slow sender doesn't slow down others. A request counts as in flight once its body is complete. Of the bodies that are
+still arriving, only a limited number may take longer than `MOMENT_S`.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
 HOLDS: Final = "holds"  # a route's opt: how many bytes of a body it has in memory at most; without it, all of them
-MOMENT_S: Final = 5.0  # a body that takes longer is a slow one
-SLOWEST: Final = 10_000  # bytes a second, once the patience is over
+MOMENT_S: Final = 5.0  # a body that takes longer counts as slow
+SLOWEST: Final = 10_000  # bytes a second, the least rate after `SLUICE_BODY_TIMEOUT`
 BODIES: Final = 8  # of the largest size that may be in memory at once
 COME_AGAIN_S: Final = 2
 LINGER_S: Final = 2.0
@@ -27,12 +27,12 @@ LINGER_BYTES: Final = 64 << 20
 
 
 def _refused(sentence: str) -> Problem:
-    again = f"{sentence}; nothing of this request was taken, send it again in {COME_AGAIN_S} s"
+    again = f"{sentence}; this request was not accepted, send it again in {COME_AGAIN_S} s"
     return Problem(429, again, headers={"Retry-After": str(COME_AGAIN_S)})
 
 
 class RequestLane:
-    """Places for what may be there at once, of whatever size."""
+    """A counter with a limit, for requests or bytes."""
 
     def __init__(self, limit: int, what: str, setting: str) -> None:
         self._limit = limit
@@ -40,17 +40,17 @@ class RequestLane:
         self.taken = 0
 
     def take(self, size: int = 1) -> None:
-        """Take so many places.
+        """Count `size` more.
 
         Raises:
-            Problem: 429, there are none; none was taken.
+            Problem: 429, the limit would be exceeded; nothing was counted.
         """
         if self.taken + size > self._limit:
             raise _refused(self._said)
         self.taken += size
 
     def give(self, size: int = 1) -> None:
-        """Give them back."""
+        """Count `size` less."""
         self.taken -= size
 
 
@@ -59,11 +59,13 @@ class AdmissionLimits:
 
     def __init__(self, settings: Settings) -> None:
         most = settings.max_requests
-        self.bring = RequestLane(most, "documents are being brought", "SLUICE_MAX_REQUESTS")
+        self.bring = RequestLane(most, "documents are being sent", "SLUICE_MAX_REQUESTS")
         self.ask = RequestLane(most, "requests are being answered", "SLUICE_MAX_REQUESTS")
         self.watch = RequestLane(most, "documents are being watched", "SLUICE_MAX_REQUESTS")
-        self.slow = RequestLane(settings.max_slow, "senders are slow", "SLUICE_MAX_SLOW")
-        self.bodies = RequestLane(BODIES * settings.max_body, "bytes of requests are in memory", "SLUICE_MAX_BODY")
+        self.slow = RequestLane(settings.max_slow, "slow request bodies are arriving", "SLUICE_MAX_SLOW")
+        self.bodies = RequestLane(
+            BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY"
+        )
         self.patience_s = settings.body_timeout
 
     def lane(self, declared: Lane) -> RequestLane:
@@ -73,7 +75,7 @@ class AdmissionLimits:
 
 
 class Admission:
-    """Middleware that keeps to the limits; the probes are always answered."""
+    """Middleware that enforces the limits, except for the probes."""
 
     def __init__(self, app: ASGIApp, limits: AdmissionLimits) -> None:
         self._app = app
@@ -96,7 +98,7 @@ class Admission:
 
 
 class _Visit:
-    """One request on its way through."""
+    """One request and what it counts against the limits."""
 
     def __init__(self, scope: HTTPScope, receive: Receive, send: Send, limits: AdmissionLimits) -> None:
         headers = Headers.from_scope(scope)
@@ -109,7 +111,7 @@ class _Visit:
         self._waited_s = 0.0
 
     def enter(self) -> None:
-        """Let the request in: with its body it takes its place when all of it is here.
+        """Admit the request. One with a body counts in its lane only when the body is complete.
 
         Raises:
             Problem: 429, its lane is full; the body isn't read.
@@ -144,7 +146,7 @@ class _Visit:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass the answer on; where the body is still coming, take it in for a moment before the connection ends.
+        """Pass the answer on. If the body is still arriving, read on for `LINGER_S` before the connection closes.
 
         Otherwise the sender of a refused body would see a broken connection instead of the reason.
         """
@@ -162,7 +164,7 @@ class _Visit:
             await self._send(message)
 
     def leave(self) -> None:
-        """Give back all that was taken."""
+        """Release everything that this request counts against the limits."""
         self._hurried()
         self._limits.bodies.give(self._held)
         self._held = 0
@@ -198,7 +200,7 @@ class _Visit:
             with suppress(TimeoutError):
                 async with asyncio.timeout(in_all_s - self._waited_s):
                     return await self._message()
-            async with asyncio.timeout(0):  # it was this loop that was late, if something has come by now
+            async with asyncio.timeout(0):  # a message that is there now was in time: the event loop was late
                 return await self._message()
         finally:
             self._waited_s += loop.time() - began

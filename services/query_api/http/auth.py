@@ -1,4 +1,4 @@
-"""Who calls: an API key names its tenant and roles, and nothing else in a request does.
+"""Authentication: only the API key of a request determines its tenant and roles.
 
 A browser that has signed in sends a session cookie instead of the key. See `Keyring.session`.
 """
@@ -28,11 +28,11 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Whose documents a request may touch, and how."""
+    """The tenant whose documents a request may use, and the roles that it has."""
 
     tenant: str
     roles: frozenset[Role]
-    key: str = ""  # a digest that tells keys apart, empty where there are none
+    key: str = ""  # a digest that identifies the key; empty if no keys are configured
 
     def may(self, role: Role) -> bool:
         """Return whether the caller has the role; admin has them all."""
@@ -82,7 +82,7 @@ class Keyring:
         if caller is None:
             raise _unauthenticated("the session has ended: sign in again")
         if connection.scope["method"] not in _SAFE_METHODS and not from_same_origin(connection.headers):  # type: ignore[typeddict-item]  # there are no sockets here
-            raise Problem(403, "a browser session may change something only from this server's own pages")
+            raise Problem(403, "a browser session can change data only from this server's own pages")
         return caller
 
     def session(self, key: str) -> str:
@@ -103,14 +103,14 @@ class Keyring:
         if not (issued.isascii() and issued.isdigit() and len(issued) < 20 and signature.isascii()):
             return None
         found: Caller | None = None
-        for known, caller in self._callers:  # all of them, so that time tells nothing
+        for known, caller in self._callers:  # compare with every key, so that the time reveals nothing
             if hmac.compare_digest(_signature(known, issued), signature):
                 found = caller
         return found if 0 <= self._now() - int(issued) + 60 < SESSION_S else None  # clocks may differ by a minute
 
     def _known(self, digest: bytes) -> tuple[bytes, Caller]:
         found: tuple[bytes, Caller] | None = None
-        for known, caller in self._callers:  # all of them, so that time tells nothing
+        for known, caller in self._callers:  # compare with every key, so that the time reveals nothing
             if hmac.compare_digest(known, digest):
                 found = known, caller
         if found is None:

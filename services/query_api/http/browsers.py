@@ -1,4 +1,4 @@
-"""What a web page of somebody else may do with this API: nothing, unless a setting lists its origin.
+"""Refuses requests from web pages of other sites, unless a setting lists their origin.
 
 A browser sends requests wherever a page tells it to. Without API keys that would let any page write, erase and, by
 DNS rebinding, read. Headers that a page can't forge tell such requests apart: `Host` is the name that the page believes
@@ -65,13 +65,13 @@ class BrowserGuard:
         if self._hosts is not None and host and not self._known(host):
             raise Problem(
                 403,
-                f"the host {_shown(host)} is not one of this server's names; SLUICE_ALLOWED_HOSTS adds names",
+                f"the host {_shown(host)} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
                 code="HOST_NOT_ALLOWED",
             )
         if self._foreign(headers, host) and not _visit(scope, headers):
             raise Problem(
                 403,
-                "a page of another site sent this request; SLUICE_CORS_ORIGINS lists the sites that may",
+                "a page of another site sent this request; add its origin to SLUICE_CORS_ORIGINS to allow it",
                 code="ORIGIN_NOT_ALLOWED",
             )
         if _is_operation(scope["path"]) and not _json_or_empty(headers):

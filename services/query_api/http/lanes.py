@@ -1,4 +1,4 @@
-"""What a route declares where it is defined: the lane that its requests share, and its line on the index page."""
+"""The `opt` of a route: the lane whose limit its requests share, and its line on the index page."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Literal

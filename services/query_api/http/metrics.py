@@ -1,4 +1,4 @@
-"""What the API counts for Prometheus."""
+"""The API's Prometheus metrics."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -20,5 +20,5 @@ class Metrics:
         )
         self.empty_searches = Counter("sluice_empty_searches", "Searches without a hit", registry=registry)
         self.ingests = Counter(
-            "sluice_ingests", "Submissions by how they stood when they were answered", ["status"], registry=registry
+            "sluice_ingests", "Submissions by their status in the reply", ["status"], registry=registry
         )

@@ -24,7 +24,7 @@ class KnownQuery:
         self._declared: dict[tuple[str, str], frozenset[str]] = {}  # by path template and method
 
     async def __call__(self, connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise the 400 of a parameter that the route doesn't take; it names the nearest one that it does.
+        """Raise the 400 for a parameter that the route doesn't know; it names the nearest known one.
 
         A handler with an operation class of its own reads the query itself.
         """
@@ -53,9 +53,9 @@ def _declared(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
 def _unknown(name: str, known: list[str]) -> Problem:
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     if near:
-        said = f"{name}: there is no such query parameter here; did you mean {near[0]}?"
+        said = f"{name}: this route has no such query parameter; did you mean {near[0]}?"
     elif known:
-        said = f"{name}: there is no such query parameter here; possible are {', '.join(known)}"
+        said = f"{name}: this route has no such query parameter; it takes {', '.join(known)}"
     else:
         said = f"{name}: this route takes no query parameters"
     return Problem(400, said, details={"field": name, "nearest": near[0] if near else None})

@@ -1,4 +1,4 @@
-"""How a request's body is read: JSON or a form, under a limit, with an error that says what is wrong."""
+"""Reads request bodies, JSON or forms, and checks fields that several routes share."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -105,7 +105,7 @@ def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ..
         value = parsed
     tags = tuple(dict.fromkeys(tag.strip() for tag in value or () if tag.strip()))
     if len(tags) > MOST_TAGS or any(len(tag) > 200 for tag in tags):
-        raise invalid(field, f"at most {MOST_TAGS} tags of at most 200 characters are possible")
+        raise invalid(field, f"at most {MOST_TAGS} tags of at most 200 characters each are allowed")
     return tags
 
 
@@ -126,7 +126,7 @@ def name_of(value: str, field: str, longest: int) -> str:
     if not value.strip():
         raise invalid(field, "must not be empty")
     if len(value) > longest:
-        raise invalid(field, f"has {len(value)} characters, at most {longest} are possible")
+        raise invalid(field, f"has {len(value)} characters, but at most {longest} are allowed")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The door for many documents at once: a JSON array, or NDJSON, taken in as it arrives."""
+"""`POST /rag/ingest/batch`: many documents as a JSON array or NDJSON, submitted while the body arrives."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -41,14 +41,14 @@ class BatchLimits:
 
 
 class BatchItem(IngestReply, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one item stands; `index` counts from 0."""
+    """The status of one item; `index` counts from 0."""
 
     index: int
-    superseded_by: int | None = None  # the index of a later item of the same document, which has taken its place
+    superseded_by: int | None = None  # the index of a later item of the same document, which replaced this one
 
 
 class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How each item stands, in their order."""
+    """The status of each item, in the order of the request."""
 
     message: str
     taken: int
@@ -84,8 +84,8 @@ async def rag_ingest_batch(
 ) -> Response[BatchReply]:
     """Add documents: a JSON array, or one JSON object a line, each as /rag/ingest takes it.
 
-    Items are taken in as they arrive; one that is refused says why and stops no other. Unless `Prefer: wait` asks for
-    more, the reply doesn't wait for their end.
+    Items are submitted as they arrive. A refused item has its error and doesn't stop the others. The reply waits
+    for the end of processing only when `Prefer: wait` asks for it.
     """
     wait_s, headers = wait_of(request, otherwise=0.0)
     batch = _Batch(submissions, request.user.tenant)
@@ -99,10 +99,10 @@ async def rag_ingest_batch(
     replies = await batch.replies(wait_s)
     failed = sum(item.status == "failed" for item in replies)
     if replies and failed == len(replies):
-        # A caller that looks at the status alone must not take this for success.
-        raise Problem(422, f"none of the {failed} items could be taken", details={"items": replies}, headers=headers)
+        # A caller that checks only the status code must see that this failed.
+        raise Problem(422, f"none of the {failed} items was accepted", details={"items": replies}, headers=headers)
     taken = len(replies) - failed
-    reply = BatchReply(message=f"{taken} of {len(replies)} items taken", taken=taken, failed=failed, items=replies)
+    reply = BatchReply(message=f"{taken} of {len(replies)} items accepted", taken=taken, failed=failed, items=replies)
     status = 202 if any(item.status == "accepted" for item in replies) else 200
     return Response(reply, status_code=status, headers=headers)
 
@@ -178,7 +178,8 @@ class _Batch:
         taken = sum(item.status != "failed" for item in replies)
         return Problem(
             problem.status,
-            f"{problem.sentence}; {taken} of the {len(replies)} items before were taken, sending all again is safe",
+            f"{problem.sentence}; {taken} of the {len(replies)} items before it were accepted; "
+            "sending the whole batch again is safe",
             code=problem.code,
             details={**problem.details, "taken": taken, "items": replies},
             headers=problem.headers,

@@ -9,7 +9,7 @@ _QUOTED: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
 class Framing(Protocol):
-    """Cuts a body into its items, which it doesn't read; None stands for one that is longer than allowed."""
+    """Splits a body into items without parsing them. None replaces an item that is longer than allowed."""
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """Yield the items that end in `data`, which follows what was fed before.
@@ -125,7 +125,7 @@ class Elements:
 
     @property
     def _outside(self) -> str:
-        return "the body goes on after its array" if self._begun else "the body is no array"
+        return "the body has more data after its array" if self._begun else "the body is not a JSON array"
 
     def _unquoted(self, data: bytes, at: int) -> int:
         """Return where the string goes on, or what follows it."""

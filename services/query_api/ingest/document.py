@@ -1,4 +1,4 @@
-"""The doors for one document as JSON, and what all doors answer."""
+"""`POST /rag/ingest` and `/rag/ingest/text`: one document as JSON. Also the replies that all ingest routes share."""
 
 import hashlib
 import time
@@ -29,26 +29,28 @@ LOOK_BACK_S = 1  # when to ask again about a document that isn't done
 
 
 class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A document. `source` and `path` name it: the same ones again replace it."""
+    """A document. `source` and `path` name it; sending the same pair again replaces it."""
 
     source: str
     path: str
     text: str | None = None
-    chunks: list[Any] | str | None = None  # ready-made, instead of a text
-    url: str | None = None  # instead of a text: where the worker fetches it
+    chunks: list[Any] | str | None = None  # already split, instead of `text`
+    url: str | None = None  # where the worker fetches the document, instead of `text`
     title: str | None = None
     description: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | str | None = None
     chunk_size: int | None = None  # characters, 100 to 2000
     chunk_overlap: int | None = None  # characters, up to half of the size
-    keep: list[str] | str | None = None  # title, description, tags, metadata: stays where this body leaves it out
-    on_conflict: str | None = None  # replace, error or new, where the document is there with other content
+    keep: list[str] | str | None = (
+        None  # title, description, tags, metadata: keep the old value where this body has none
+    )
+    on_conflict: str | None = None  # replace, error or new: what to do if the document exists with other content
     hash: str | None = None
 
 
 class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A text that needs no name; its title, else its content, becomes one."""
+    """A text without a path. The path comes from its title, or from its content if it has none."""
 
     text: str
     title: str | None = None
@@ -59,14 +61,14 @@ class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReplacedVersion(msgspec.Struct, frozen=True, rename="camel"):
-    """The version that was there before."""
+    """The previous version."""
 
     version: int
     updated_at: str
 
 
 class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the submission stands: accepted, created, updated, unchanged, deleted, failed, superseded."""
+    """The submission's status: accepted, created, updated, unchanged, deleted, failed or superseded."""
 
     status: str
     document_id: str | None = None
@@ -94,7 +96,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 async def rag_ingest(
     data: JSONBody[IngestBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:
-    """Add a document, or replace the one of the same source and path."""
+    """Add a document, or replace the document with the same source and path."""
     document, skipped = document_of(request.user.tenant, data)
     reply = await taken(request, submissions, document)
     return Response(
@@ -112,7 +114,7 @@ async def rag_ingest(
 async def rag_ingest_text(
     data: JSONBody[TextBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:
-    """Add a text under its title."""
+    """Add a text; its title, or its content if it has none, becomes its path."""
     text, title = _text_of(data.text), title_of(data.title)
     document = DocumentSubmitted(
         tenant=request.user.tenant,
@@ -156,10 +158,10 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
 async def taken(
     request: ApiRequest, submissions: Submissions, document: DocumentSubmitted, *, wordy: bool = False
 ) -> Response[IngestReply]:
-    """Submit the document and return how it stands when it is done, or when the caller's patience ends.
+    """Submit the document, and return its status when it is processed or the caller's wait is over.
 
     Raises:
-        Problem: 422, the document can't be processed; 503, it couldn't be taken.
+        Problem: 422, the document can't be processed; 503, it couldn't be accepted.
     """
     return await replied(request, submissions, await submissions.submit(document), wordy=wordy)
 
@@ -167,7 +169,7 @@ async def taken(
 async def replied(
     request: ApiRequest, submissions: Submissions, receipt: SubmissionReceipt, *, wordy: bool
 ) -> Response[IngestReply]:
-    """Return how the submission stands when it is done, or when the caller's patience ends.
+    """Return the submission's status when it is processed or the caller's wait is over.
 
     Raises:
         Problem: 422, the document can't be processed.
@@ -201,12 +203,12 @@ async def end_of(
 
 
 def accepted(request: ApiRequest, receipt: SubmissionReceipt, headers: Mapping[str, str]) -> Response[IngestReply]:
-    """Return the 202 that says where to look for the end, and where to watch it come (RFC 5989)."""
+    """Return the 202, with links to the submission's status and to its event stream (RFC 5989)."""
     return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
 
 
 def under_way(receipt: SubmissionReceipt) -> IngestReply:
-    """Return what is said of a submission that has not ended in time."""
+    """Return the reply for a submission that is still in progress."""
     return IngestReply(status="accepted", document_id=receipt.document_id, submission=position_header(receipt.place))
 
 
@@ -251,7 +253,7 @@ def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]
         raise invalid(given[-1], f"exactly one of text, chunks and url is needed, not {len(given)}")
     if data.chunks is not None:
         if (data.chunk_size, data.chunk_overlap) != (None, None):
-            raise invalid("chunkSize", "is for a text; these chunks are made already")
+            raise invalid("chunkSize", "applies to text only; these chunks are already split")
         content, skipped = _chunks_of(data.chunks)
         return {"content": content}, skipped
     try:
@@ -270,12 +272,12 @@ def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]
     if isinstance(chunks, str):
         chunks = parse_json(chunks, "chunks")
     if not isinstance(chunks, list) or not chunks:
-        raise invalid("chunks", "must be a list that isn't empty")
+        raise invalid("chunks", "must be a list with at least one chunk")
     found = ready_chunks.prepared_chunks(chunks)
     if not found.chunks:
         raise Problem(
             400,
-            f"chunks: none can be taken: {found.note}",
+            f"chunks: none can be used: {found.note}",
             details={"field": "chunks", "skipped": msgspec.to_builtins(found.skipped)},
         )
     return ready_chunks.body_of(chunks), found.skipped

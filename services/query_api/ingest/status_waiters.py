@@ -1,4 +1,4 @@
-"""Wakes the requests that wait for a document's end. correctness.md, section 5.
+"""Wakes requests that wait until a document is processed. correctness.md, section 5.
 
 A notice only wakes: the state is the ledger point, which the waiter reads. Should a notice be missed,
 the waiter looks again on its own.
@@ -37,7 +37,7 @@ class StatusWaiters:
             await consumer.position(partition)
 
     def wake(self, document_id: str) -> None:
-        """Let everybody who waits for the document look at its state."""
+        """Wake all requests that wait for the document."""
         for event in self._waiting.get(document_id, ()):
             event.set()
 

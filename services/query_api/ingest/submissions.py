@@ -1,6 +1,6 @@
-"""The way in: a submission is put on the log, entered in the ledger, and its end is waited for.
+"""Submits documents: appends them to the log, enters them in the ledger, and waits for their end.
 
-No stage is called from here. A caller is told of success only after the log has the record on disk.
+No stage is called from here. Success is reported only after the log has the record on disk.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class SubmissionEnd(msgspec.Struct, frozen=True):
 
 
 class Submissions:
-    """Takes submissions in."""
+    """Submits documents and waits for their end."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Submissions:
         backlog: Backlog,
         at_once: int = 64,
     ) -> None:
-        """Take the parts, and how many documents may be put on the log at once."""
+        """Take the parts, and how many documents may be appended to the log at once."""
         self.room = MemoryBudget()  # for the bodies that are in memory on their way
         self._publish = publish
         self._ledger = ledger
@@ -81,7 +81,7 @@ class Submissions:
             Rejected: the record is too large even without its body.
         """
         if self._backlog.trouble is not None:
-            raise unavailable(f"nothing more is taken in: {self._backlog.trouble}", code="BACKLOG")
+            raise unavailable(f"no documents are accepted at present: {self._backlog.trouble}", code="BACKLOG")
         id_ = document.document_id
         try:
             async with self._turn:

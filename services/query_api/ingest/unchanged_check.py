@@ -1,7 +1,7 @@
-"""Which documents needn't be sent: for loaders that have the hash of each, and come again.
+"""`POST /rag/ingest/check`: which documents a loader needn't send again, by the hash of each body.
 
-The index must hold just this, and nothing may be on its way that would change it: what the log had when the question
-came has been read before it is answered. So the answer is what a submission would have ended with.
+A document is unchanged if the index holds exactly this content and no unread record could change it. So everything
+that was on the log when the request came is read before the reply, which is what a submission would have ended with.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _LOOK_AGAIN_S = 0.02  # commits are grouped for longer than this
 
 
 class HeldDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A document as the caller has it, and would send it."""
+    """A document that the caller has and could send."""
 
     source: str
     path: str
@@ -52,7 +52,7 @@ class CheckBody(msgspec.Struct, frozen=True):
 
 
 class CheckedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Whether sending the document would change nothing."""
+    """Whether the index already holds this document unchanged."""
 
     document_id: str
     unchanged: bool
@@ -129,9 +129,9 @@ class UnchangedChecker:
 async def rag_ingest_check(
     data: JSONBody[CheckBody], request: ApiRequest, checker: NamedDependency[UnchangedChecker]
 ) -> CheckReply:
-    """Say which documents needn't be sent, because the index holds just what the caller has. Nothing is written."""
+    """Report which documents are unchanged in the index and needn't be sent again. Nothing is written."""
     if len(data.items) > MOST_ITEMS:
-        raise invalid("items", f"has {len(data.items)} items, at most {MOST_ITEMS} are possible at once")
+        raise invalid("items", f"has {len(data.items)} items, but at most {MOST_ITEMS} are allowed at once")
     tenant = request.user.tenant
     return CheckReply(await checker.check([(_document(tenant, item), item.hash) for item in data.items]))
 

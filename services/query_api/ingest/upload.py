@@ -1,4 +1,4 @@
-"""The doors for files: multipart under any field name, or a raw body. What is large waits on the disk."""
+"""Routes that take files, as multipart under any field name or as a raw body. Large files are spooled to disk."""
 
 import asyncio
 from collections import Counter
@@ -45,14 +45,14 @@ IN_MEMORY: Final = 1 << 20  # bytes of a file that don't go to the disk; as the 
 
 
 class UploadReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How each file of one request stands."""
+    """The status of each file of one request."""
 
     message: str
     items: list[IngestReply]
 
 
 class Processing(msgspec.Struct, frozen=True):
-    """How far a document is."""
+    """The progress of a document."""
 
     progress: int  # percent
 
@@ -74,7 +74,7 @@ class KnowledgeReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 @dataclass(frozen=True)
 class File:
-    """A file as it was sent."""
+    """A file of the request."""
 
     name: str | None
     media_type: str | None
@@ -106,7 +106,7 @@ class Upload:
         if twice:
             raise invalid(
                 "path" if paths else "file",
-                f"several files would be one document: {', '.join(twice)}; none was taken, send a path for each file",
+                f"several files would be one document: {', '.join(twice)}; none was accepted, send a path for each",
             )
         return Upload(files, {name: values for name, values in self.fields.items() if name != "path"})
 
@@ -117,13 +117,13 @@ class Upload:
             Problem: 400, there are several.
         """
         if len(self.files) > 1:
-            raise invalid("file", f"{len(self.files)} files were sent, one is possible here")
+            raise invalid("file", f"{len(self.files)} files were sent, but this route takes one")
         return self.files[0]
 
 
 @dataclass
 class UploadOperation(Operation):
-    """Describes the one body that no type annotation can."""
+    """Describes the request body for OpenAPI; no type annotation can express it."""
 
     def __post_init__(self) -> None:
         """Fill in the request's content types."""
@@ -132,10 +132,16 @@ class UploadOperation(Operation):
             type=OpenAPIType.OBJECT,
             properties={
                 "file": Schema(
-                    type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="Any field name will do."
+                    type=OpenAPIType.STRING,
+                    format=OpenAPIFormat.BINARY,
+                    description="The file. Any field name is accepted.",
                 ),
                 **dict.fromkeys(("source", "title", "description", "metadata"), text),
-                "path": Schema(type=OpenAPIType.ARRAY, items=text, description="One for each file, or none."),
+                "path": Schema(
+                    type=OpenAPIType.ARRAY,
+                    items=text,
+                    description="One path for each file, in their order, or none at all.",
+                ),
                 "tags": Schema(type=OpenAPIType.ARRAY, items=text),
                 "keep": Schema(type=OpenAPIType.ARRAY, items=Schema(type=OpenAPIType.STRING, enum=[*get_args(Kept)])),
                 "onConflict": Schema(type=OpenAPIType.STRING, enum=["replace", "error", "new"]),
@@ -177,7 +183,7 @@ async def rag_ingest_upload(
     opt={**in_lane("bring"), HOLDS: IN_MEMORY},
 )
 async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submissions]) -> Response[KnowledgeReply]:
-    """Add a file, as an upload does, without waiting for its end unless `Prefer: wait` asks for it."""
+    """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         receipt, document = await _submitted(request, submissions, upload.alone(), upload.fields)
@@ -212,7 +218,7 @@ async def _submitted(
 
 
 async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Upload) -> Response[UploadReply]:
-    """Submit every file; one that is refused or fails says so in its item and doesn't stop the others."""
+    """Submit every file. A file that is refused or fails has the error in its item and doesn't stop the others."""
     wait_s, headers = wait_of(request)
 
     async def one(file: File) -> IngestReply:
@@ -228,9 +234,9 @@ async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Uplo
     items = await asyncio.gather(*(one(file) for file in upload.files))
     failed = sum(item.status == "failed" for item in items)
     if failed == len(items):
-        # A caller that looks at the status alone must not take this for success.
+        # A caller that checks only the status code must see that this failed.
         raise Problem(422, f"none of the {failed} files could be processed", details={"items": items}, headers=headers)
-    message = f"{len(items) - failed} of {len(items)} files taken"
+    message = f"{len(items) - failed} of {len(items)} files accepted"
     status = 202 if any(item.status == "accepted" for item in items) else 200
     return Response(UploadReply(message=message, items=list(items)), status_code=status, headers=headers)
 
@@ -260,10 +266,10 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
 
 @asynccontextmanager
 async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
-    """Give what the request brings while the block runs; its files are gone afterwards.
+    """Yield the files and fields of the request; the files are deleted when the block ends.
 
     Raises:
-        Problem: 400, it brings no file, or can't be read.
+        Problem: 400, there is no file, or the body can't be read.
     """
     kind = content_type(request)
     if kind == "multipart/form-data":
@@ -297,7 +303,7 @@ async def _multipart(request: ApiRequest) -> Upload:
     fields: dict[str, list[str]] = {}
     for name, value in form.items():  # in their order, unlike `multi_items`
         if isinstance(value, UploadFile):
-            # The framework calls a part without a type text/plain; its headers know better.
+            # The framework reports text/plain for a part without a type; the part's headers have the truth.
             declared = {key.lower(): each for key, each in value.headers.items()}.get("content-type")
             files.append(
                 File(name=_named(value.filename), media_type=declared, body=value.file, size=_rewound(value.file))
@@ -307,7 +313,7 @@ async def _multipart(request: ApiRequest) -> Upload:
     if not files:
         raise invalid("file", "no file was sent; a multipart part needs a filename")
     if len(files) > MOST_FILES:
-        raise invalid("file", f"{len(files)} files were sent, at most {MOST_FILES} are possible at once")
+        raise invalid("file", f"{len(files)} files were sent, but at most {MOST_FILES} are allowed at once")
     return Upload(files, fields)
 
 

@@ -1,4 +1,4 @@
-"""The door for pages: an address is taken in, the ingest worker fetches it."""
+"""`POST /rag/ingest/url`: submits the address of a page, which the ingest worker fetches."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from services.query_api.ingest.document import IngestReply, keep_of, now_ms, on_
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import Crawl, DocumentSubmitted
 
-MOST_DEPTH = 10  # the worker's own bound is lower, as a rule
+MOST_DEPTH = 10  # the worker's own limit is usually lower
 
 
 class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A page to be fetched; its address is its name. With `depth` or `sitemap` also what it leads to on its host."""
+    """A page to fetch; its address is its path. `depth` and `sitemap` also fetch linked pages of the same host."""
 
     url: str
     source: str = "url"
@@ -28,8 +28,8 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] | str | None = None
     keep: list[str] | str | None = None
     on_conflict: str | None = None
-    depth: int = 0  # how often links are followed
-    sitemap: bool = False  # whether the pages that the site lists come, too
+    depth: int = 0  # how many links away from the page to go
+    sitemap: bool = False  # whether to fetch the pages of the site's sitemap
 
 
 @post(
@@ -42,9 +42,9 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def rag_ingest_url(
     data: JSONBody[UrlBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:
-    """Add a page under its address, or bring it up to date; pages that it leads to are documents of their own."""
+    """Add or update a web page under its address. Each linked page becomes a document of its own."""
     if not 0 <= data.depth <= MOST_DEPTH:
-        raise invalid("depth", f"is {data.depth}, from 0 to {MOST_DEPTH} is possible")
+        raise invalid("depth", f"is {data.depth}, but must be from 0 to {MOST_DEPTH}")
     url = url_of(data.url)
     document = DocumentSubmitted(
         tenant=request.user.tenant,

@@ -1,4 +1,4 @@
-"""What no stage could take: seen, sent again, or given up. A caller sees its own tenant's."""
+"""Routes that list, redrive and drop the dead letters of the caller's tenant."""
 
 import base64
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +25,7 @@ Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
 
 
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A record that a stage could not take, and why."""
+    """A record that a stage could not process, and why."""
 
     id: str
     stage: str
@@ -47,7 +47,7 @@ class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Dead letters, the newest first, and how many fit the filters."""
+    """Dead letters, the newest first, and how many match the filters."""
 
     items: list[DeadLetterView]
     total: int
@@ -78,7 +78,7 @@ class DeadLetterWhole(DeadLetterView, frozen=True, kw_only=True, rename="camel",
 
 
 class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which letters: those named, or those that fit; `all` where nothing else is given."""
+    """Which letters to settle: those named by id, or those that match the filters; `all` when neither is given."""
 
     ids: Ids | None = None
     stage: str | None = None
@@ -99,7 +99,7 @@ class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         """
         filters = (self.ids, self.stage, self.code, self.source, self.document_id, self.since, self.until)
         if self.all != (filters == (None,) * len(filters)):
-            raise invalid("all", "must be true where no ids and no filters are given, and only there")
+            raise invalid("all", "must be true when neither ids nor filters are given, and left out otherwise")
         return LetterFilter(
             tenant=tenant,
             ids=None if self.ids is None else frozenset(self.ids),
@@ -113,7 +113,7 @@ class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How each letter was settled, oldest first; with `dryRun`, how each would be."""
+    """How each letter was settled, oldest first. With `dryRun`, how each would be settled."""
 
     items: list[SettledLetter]
     dry_run: bool
@@ -139,7 +139,7 @@ async def ops_dead_letters(
     limit: Limit = 50,
     cursor: FromQuery[str | None] = None,
 ) -> DeadLetterPage:
-    """List what no stage could take, the newest failure first; `since` and `until` are ISO 8601 times."""
+    """List dead letters, the newest failure first; `since` and `until` are ISO 8601 times."""
     wanted = LetterFilter(
         tenant=request.user.tenant,
         stage=stage,
@@ -178,10 +178,10 @@ async def ops_dead_letter_record(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
 ) -> Response[bytes]:
-    """Give the value of the letter's record, byte by byte."""
+    """Download the value of the dead letter's record, unchanged."""
     each = await _one(service, request.user.tenant, letter_id)
     value = await service.body(each.letter) or b""
-    # Whatever it is, it's not for a browser to run.
+    # The value may be anything; a browser must not run it.
     headers = {"Content-Disposition": f'attachment; filename="{each.id}"', "X-Content-Type-Options": "nosniff"}
     return Response(value, media_type="application/octet-stream", headers=headers)
 
@@ -198,7 +198,7 @@ async def ops_dead_letters_redrive(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
 ) -> SettledPage:
-    """Send records again, the oldest first; what something newer has overtaken is `superseded` and not sent."""
+    """Redrive dead letters, the oldest first. One that a newer version has replaced is `superseded` and not sent."""
     return await _settled(data, request, service, service.redrive)
 
 
@@ -214,7 +214,7 @@ async def ops_dead_letters_drop(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
 ) -> SettledPage:
-    """Give records up for good."""
+    """Drop dead letters: their records will never be processed."""
     return await _settled(data, request, service, service.drop)
 
 
@@ -230,7 +230,7 @@ async def _settled(
     known = {each.id for each in items}
     unknown = [id_ for id_ in dict.fromkeys(chosen.ids or ()) if id_ not in known]
     items += [SettledLetter(id=id_, outcome="unknown", sentence=f"there is no dead letter {id_}") for id_ in unknown]
-    # What fails again meanwhile isn't taken in the same run, or a run might never end.
+    # Letters that fail again during the run are left out, or the run might never end.
     cursor = None if found.after is None else f"{found.after}-{found.end if upto is None else upto}"
     return SettledPage(items=items, dry_run=chosen.dry_run, next_cursor=cursor)
 
@@ -285,7 +285,7 @@ def _bytes(value: bytes) -> RecordBytes:
 def _offsets(cursor: str, count: int) -> Sequence[int]:
     parts = cursor.split("-")
     if len(parts) != count or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise invalid("cursor", "is none that this API gave")
+        raise invalid("cursor", "is not one that this API issued")
     return [int(part) for part in parts]
 
 
@@ -295,5 +295,5 @@ def _ms(text: str | None, field: str) -> int | None:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise invalid(field, f"{text!r} is no time such as 2026-11-20T18:00:00Z") from None
+        raise invalid(field, f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""The routes of erasure, for admins: documents of their own tenant."""
+"""Routes with which admins erase documents of their own tenant."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,17 +38,17 @@ class DataLocation:
 
 
 class Erase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which documents to erase: by id, or all of a source, deleted ones too."""
+    """Which documents to erase: by id, or all of a source including deleted ones."""
 
     document_ids: Ids | None = None
     source: str | None = None
-    confirm: int | None = None  # with `source`: the count that the caller was told
+    confirm: int | None = None  # with `source`: the count that the caller saw
     dry_run: bool = False  # only count, and choose canaries
     cursor: str | None = None
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one document stands: `erased`, `unknown`, `failed`; in a dry run `standing`."""
+    """The outcome for one document: `erased`, `unknown` or `failed`; in a dry run `standing`."""
 
     document_id: str
     outcome: str
@@ -57,7 +57,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What became of each document of this page."""
+    """The outcome for each document of this page."""
 
     matched: int  # how many there were before this page
     items: list[Erased]
@@ -65,14 +65,14 @@ class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Words of erased documents to look for; with `dryRun` nothing is made anew before."""
+    """Words of erased documents to look for. With `dryRun`, no file is rewritten first."""
 
     canaries: Words = ()
     dry_run: bool = False
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made anew, and in which files the words still are."""
+    """What was rewritten, and which files still contain the words."""
 
     parts: list[KeptPart]
     files: int  # that were searched
@@ -93,12 +93,12 @@ async def ops_erase(
     selector: NamedDependency[DocumentSelector],
     eraser: NamedDependency[Eraser],
 ) -> ErasedPage:
-    """Erase documents: index, blobs, dead letters and truth keep an id and a version. A page a request.
+    """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page a request.
 
-    By `source` it only counts without `confirm`, and refuses (409) where the count has changed.
+    With `source` but without `confirm`, the documents are only counted. The reply is 409 when the count has changed.
     """
     if (data.document_ids is None) == (data.source is None):
-        raise invalid("documentIds", "either these or a source must be given")
+        raise invalid("documentIds", "send either these or a source")
     tenant = request.user.tenant
     unknown: list[Erased] = []
     after: str | None = None
@@ -138,7 +138,7 @@ async def ops_erase(
 
 @post("/ops/forget", operation_id="ops_forget", guards=[needs("admin")], opt=in_lane("ask"), status_code=200)
 async def ops_forget(data: JSONBody[Forget], place: NamedDependency[DataLocation]) -> Forgotten:
-    """Make log and store anew without what was deleted, and say which files still hold one of the words."""
+    """Rewrite the log's and the store's files without deleted data, and list files that still contain the words."""
     parts = [] if data.dry_run else await forgotten(place.log, place.index)
     count, found = (0, []) if place.data is None else await seen(place.data, data.canaries)
     return Forgotten(parts=parts, files=count, found=found)

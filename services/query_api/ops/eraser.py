@@ -129,13 +129,13 @@ class Eraser:
             return error.sentence
         ended = await self._submissions.end(receipt, wait_s)
         if ended is None:
-            return f"the log has it, but the workers haven't come to it within {wait_s:g} s: erase it again"
+            return f"the erasure is on the log, but no worker has processed it within {wait_s:g} s: erase it again"
         if ended.last.status == "failed":
             return ended.last.error or "it failed"
         # Sent again meanwhile, or before by a foreign producer to a partition whose clock is ahead. Nothing is cleaned
         # then: what stands may be a version that came earlier and was only asked for again.
         if not ended.entry.erased:
-            return "a submission with a later place stands: erase it again"
+            return "a later submission was accepted: erase it again"
         # What was sent again is entered in the ledger before a worker puts a blob of it.
         return _Fence(entry.tenant, ended.entry.accepted.place, ended.seen)
 

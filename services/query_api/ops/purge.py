@@ -1,4 +1,4 @@
-"""Files made anew without what was erased, and searched for words of it."""
+"""Rewrites data files without erased data, and searches them for words of erased documents."""
 
 import asyncio
 import re
@@ -68,7 +68,7 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
     """
     if isinstance(log, ErasableLog):
         await log.forget()
-        parts = [KeptPart("log", forgotten=True, sentence="the log's file was written anew")]
+        parts = [KeptPart("log", forgotten=True, sentence="the log's file was rewritten")]
     else:
         kept = await log.retention_ms(SUBMITTED)
         days = "no retention: for ever" if kept is None else f"{kept / 86_400_000:g} days, and a segment's age"
@@ -76,9 +76,9 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
             KeptPart("log", forgotten=False, sentence=f"the cluster forgets by compaction and retention ({days})"),
         ]
     if await index.rewrite():
-        parts.append(KeptPart("store", forgotten=True, sentence="the store's files were written anew"))
+        parts.append(KeptPart("store", forgotten=True, sentence="the store's files were rewritten"))
     else:
-        said = "the Qdrant server forgets when its optimizer rewrites a segment, or its collection is made anew"
+        said = "the Qdrant server forgets when its optimizer rewrites a segment, or when its collection is rebuilt"
         parts.append(KeptPart("store", forgotten=False, sentence=said))
     return parts
 

@@ -1,4 +1,4 @@
-"""Dead letters sent again, once what was wrong is mended. correctness.md, section 7.
+"""Redrives dead letters after their cause is fixed. correctness.md, section 7.
 
 A submission goes back to the first stage with its place. A version of a later stage goes back as its record of
 documents.extracted, the truth: whatever has been made of it since, the fences decide. Nothing is sent that something
@@ -35,7 +35,7 @@ Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
 
 
 class NothingToRedrive(msgspec.Struct, frozen=True):
-    """Something newer was accepted, or the document is gone: nothing is to be sent."""
+    """A newer version was accepted, or the document is gone; there is nothing to send."""
 
     sentence: str
 
@@ -78,7 +78,7 @@ def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
     if name is None:
         if letter.topic == EXTRACTED:  # unreadable, key and all: whatever it was, it goes where it was
             return ResendRecord(EXTRACTED, letter.key or b"", letter.key or b"")
-        return NothingToRedrive("nothing in the record tells which document it was made of")
+        return NothingToRedrive("the record doesn't say which document it belongs to")
     if entry is None:
         return NothingToRedrive(f"document {name} is gone")
     version = letter.version if letter.version is not None else entry.accepted.version

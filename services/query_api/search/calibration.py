@@ -18,7 +18,7 @@ WORDS: Final = "words"  # the calibration that knows no vectors
 
 
 class Scorer(Protocol):
-    """Makes a score of what was compared."""
+    """Turns features into a score."""
 
     def score(self, features: Features) -> float:
         """Return the score, 0..1."""

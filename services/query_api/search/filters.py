@@ -1,4 +1,4 @@
-"""What a search may be restricted to, turned into the store's conditions. Pure; docs/search.md describes it.
+"""Translates the filters of a search into conditions of the store. Pure. See docs/search.md.
 
 A missing field restricts nothing, an empty list matches nothing. A value or a list of values is compared for equality,
 by type. An object holds operators: `gt`, `gte`, `lt`, `lte` for numbers and times, `prefix` for texts.
@@ -36,7 +36,7 @@ def filter_of(filters: Mapping[str, Any] | None, name: str = "filters") -> Filte
     if not filters:
         return Filter()
     if len(filters) > MOST_FIELDS:
-        raise invalid(name, f"has {len(filters)} fields, at most {MOST_FIELDS} are possible")
+        raise invalid(name, f"has {len(filters)} fields, but at most {MOST_FIELDS} are allowed")
     must: list[Condition] = []
     must_not: tuple[Condition, ...] = ()
     for key, value in filters.items():
@@ -52,7 +52,7 @@ def _excluded(field: str, value: Any) -> tuple[Condition, ...]:
     if not isinstance(value, dict):
         raise invalid(field, "must be an object of filters")
     if inner := sorted(value.keys() & {"not", "tagsAll"}):
-        raise invalid(f"{field}.{inner[0]}", "can't stand within not")
+        raise invalid(f"{field}.{inner[0]}", "is not allowed within not")
     return filter_of(value, field).must
 
 
@@ -104,22 +104,20 @@ def _time(field: str, value: str) -> str:
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
-        raise invalid(field, f"{value[:80]!r} is no time; write 2026-05-01 or 2026-05-01T10:00:00Z") from None
+        raise invalid(field, f"{value[:80]!r} is not a time; write 2026-05-01 or 2026-05-01T10:00:00Z") from None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
 
 
 def _number(field: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _EXACT_INTEGER:
-        raise invalid(
-            field, f"{_shown(value)} is no bound; all bounds must be numbers up to 2^53, or all of them times"
-        )
+        raise invalid(field, f"{_shown(value)} is not a bound; bounds must be all numbers up to 2^53, or all times")
     return value
 
 
 def _values(field: str, value: Any) -> tuple[Scalar, ...]:
     given = value if isinstance(value, list) else [value]
     if len(given) > MOST_VALUES:
-        raise invalid(field, f"has {len(given)} values, at most {MOST_VALUES} are possible")
+        raise invalid(field, f"has {len(given)} values, but at most {MOST_VALUES} are allowed")
     values = tuple(_scalar(field, each) for each in given)
     if len({type(each) for each in values}) > 1:
         raise invalid(field, "its values must all be strings, all integers, or all booleans")
@@ -148,5 +146,5 @@ def _shown(value: Any) -> str:
 
 def _path(field: str, key: str) -> str:
     if len(key) > LONGEST_FIELD or not all(key.split(".")) or _NO_NAME.search(key):
-        raise invalid(field, "is no field name")
+        raise invalid(field, "is not a field name")
     return f"metadata.{key}"

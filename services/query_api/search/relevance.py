@@ -1,7 +1,7 @@
-"""What is compared of a query and a passage: the score of a hit is made of it. Pure.
+"""The features of a query and a passage from which a hit's score is computed. Pure.
 
-It depends on the query and the passage alone. What compares hits of one search (ranks, fused scores) and what knows the
-rest of the index (BM25's rarity of terms) has no part in it, so that a threshold means the same everywhere
+The features depend only on the query and the passage: not on the other hits of the search (ranks, fused scores) and not
+on the rest of the index (BM25's term rarity). So a threshold means the same everywhere
 (docs/adr/0061-a-score-that-compares.md).
 """
 
@@ -27,7 +27,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def question(text: str) -> Question:
-    """Return the query's stems and how much each one tells."""
+    """Return the query's stems with their weights."""
     told = [(stem(word), weight(word)) for word in words(text)]
     weights = {found: value for found, value in told if value}
     pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(told) if x and y)
@@ -35,7 +35,7 @@ def question(text: str) -> Question:
 
 
 class Features(msgspec.Struct, frozen=True):
-    """What is compared of a query and a passage."""
+    """The features of one query and one passage."""
 
     cosine: float  # of their vectors, -1..1; 0 where words alone count
     coverage: float  # share of the query's weight that the passage, its title or its section has, 0..1

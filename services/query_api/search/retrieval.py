@@ -46,7 +46,7 @@ class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a hit came to its score and its place."""
+    """The figures behind a hit's score and rank."""
 
     cosine: float | None = None  # of query and passage; None where words alone were asked
     bm25: float | None = None  # with the terms' rarity in this index; None where the words' leg didn't find it
@@ -73,7 +73,7 @@ class Expanded(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, best first, what the caller should know of it, and where its time went."""
+    """The hits of a search, best first, with warnings and timings."""
 
     hits: list[Found]
     warnings: list[str] = []
@@ -83,7 +83,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chunk's metadata without what is only of use to the pipeline."""
+    """Return a chunk's metadata without the fields that only the pipeline uses."""
     return {name: value for name, value in metadata.items() if name not in PRIVATE}
 
 

@@ -30,27 +30,27 @@ WIDER = 5  # times as many hits are looked at as are asked for, where only some 
 
 
 class EarlierMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the conversation before; other fields are ignored."""
+    """An earlier message of the conversation; other fields are ignored."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What to search for, and where."""
+    """A search: the query, its filters and how results are chosen."""
 
     query: str
     top_k: TopK = 5
-    offset: Annotated[int, msgspec.Meta(ge=0, lt=MOST, description="How many results to pass over.")] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=MOST, description="How many results to skip.")] = 0
     filters: dict[str, Any] | str | None = None
-    conversation_history: list[EarlierMessage] = []  # completes a follow-up, as answers do
+    conversation_history: list[EarlierMessage] = []  # completes a follow-up question, as for answers
     mode: Mode = "hybrid"
     min_score: Score = 0.0  # the relevance gate: without it every hit is shown
     gate: GateMode = "each"
     per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # results of one document, at most
     group_by: Literal["document"] | None = None  # then topK and offset count documents
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # how much likeness to better results counts
-    expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbours on each side that are read along
+    expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
     explain: bool = False
 
 
@@ -84,7 +84,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The results, best first; `groups` instead where they were asked for by document."""
+    """The results, best first. With `groupBy`, `groups` holds them by document instead."""
 
     results: list[SearchHit]
     groups: list[SearchGroup] | None = None
@@ -139,7 +139,7 @@ async def rag_search(
 async def rag_search_batch(
     data: JSONBody[SearchBatchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> SearchBatchReply:
-    """Search several times at once; all of the queries are checked before the first one is searched."""
+    """Run several searches in one request. If any query is invalid, none is run."""
     searches = []
     for number, item in enumerate(data.queries):
         body = body_of(item, SearchBody, f"queries[{number}]")
@@ -181,7 +181,7 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
             hits = diverse(hits[: 2 * DEPTH], body.diversity, end)
         hits = hits[body.offset : end]
     if body.expand and len(hits) > MOST_EXPANDED:
-        raise invalid("expand", f"is possible for {MOST_EXPANDED} results at most, not for {len(hits)}")
+        raise invalid("expand", f"is allowed for at most {MOST_EXPANDED} results, not for {len(hits)}")
     expanded = await retriever.expanded(hits, body.expand) if body.expand else [None] * len(hits)
     shown = [
         SearchHit(

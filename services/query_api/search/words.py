@@ -1,4 +1,4 @@
-"""Words of queries and passages, and how much each one tells. Pure, but for one table read at the first use.
+"""Words of queries and passages, and their weights. Pure, except for one table that is read at the first use.
 
 A word's weight must not depend on what is indexed, or the same pair would score differently in another index. So the
 table is fixed: the vocabulary of BERT's tokenizer, which lists words by their frequency in English text.
@@ -49,7 +49,7 @@ def _ranks() -> dict[str, int]:
 
 @functools.lru_cache(_KEPT)
 def weight(word: str) -> float:
-    """Return how much the lower-case word tells: 0 for a stop word, else 0.5 to 30.
+    """Return the weight of the lower-case word: 0 for a stop word, else 0.5 to 30.
 
     By Zipf's law a word's frequency falls with its rank, so the logarithm of the rank stands in for IDF. A word that
     the vocabulary has in pieces only is rarer than all it has whole, the more so the rarer the pieces. The constants

@@ -372,7 +372,7 @@ async def test_embeddings_are_the_index_s_own_in_both_encodings(quoter: openai.A
         ({"input": [1, 2, 3]}, "check_embedding_ctx_length=False"),
         ({"input": [[1, 2], [3]]}, "check_embedding_ctx_length=False"),
         ({"input": []}, "at least one"),
-        ({"input": ["x", " "]}, r"input\[1\]: must be a text that isn't empty"),
+        ({"input": ["x", " "]}, r"input\[1\]: must be text that is not empty"),
         ({"input": "x", "dimensions": 5}, "dimensions: is 5; .* makes vectors of 384"),
         ({"input": "word " * 4000}, "tokens"),
     ],

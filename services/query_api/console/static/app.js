@@ -110,7 +110,7 @@ function signIn(problem) {
       if (session.signedIn) show(true);
       else signIn("The browser did not keep the session. Open the page by https://.");
     } catch (error) {
-      signIn(error.status === 401 ? "That key is not known here." : error.sentence);
+      signIn(error.status === 401 ? "This server doesn't know that key." : error.sentence);
     }
   });
   document.title = "Sign in · Sluice";

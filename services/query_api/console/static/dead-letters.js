@@ -3,11 +3,11 @@
 import { get, post } from "./api.js";
 import { bytes, empty, failure, fill, h, icon, plural, when } from "./dom.js";
 
-const OUTCOMES = { redriven: "Sent again", dropped: "Dropped", superseded: "Overtaken by something newer", unknown: "It was settled already" };
+const OUTCOMES = { redriven: "Sent again", dropped: "Dropped", superseded: "Overtaken by something newer", unknown: "Already settled" };
 
 export default function deadLetters(main, app) {
   const list = h("div", { class: "list" });
-  const told = h("p", { class: "muted lead" }, "A record that a stage can't take is set aside with its reason, and everything behind it goes on.");
+  const told = h("p", { class: "muted lead" }, "A record that a stage can't process becomes a dead letter with its reason. The records behind it are processed.");
   const stage = h("select", { "aria-label": "Stage", onchange: () => change() }, h("option", { value: "" }, "All stages"));
   const all = h("div", { class: "row" });
   let shown = [];
@@ -29,7 +29,7 @@ export default function deadLetters(main, app) {
       fill(all, shown.length > 1 ? h("button", { type: "button", onclick: () => every(page.total) }, icon("redo"), `Send all ${page.total} again`) : null);
       fill(
         list,
-        shown.length ? h("ul", { class: "letters" }, shown.map((each) => letter(each, app, () => load()))) : empty("Nothing is set aside.", "Every record was taken by every stage."),
+        shown.length ? h("ul", { class: "letters" }, shown.map((each) => letter(each, app, () => load()))) : empty("There are no dead letters.", "Every stage could process every record."),
         cursor ? h("button", { type: "button", class: "more", onclick: () => load(true) }, "Show more") : null,
       );
     } catch (error) {
@@ -106,7 +106,7 @@ async function open(box, each) {
     fill(
       box,
       h("dl", { class: "pairs" }, h("div", {}, h("dt", {}, "Time"), h("dd", {}, when(record.time))), record.key ? h("div", {}, h("dt", {}, "Key"), h("dd", {}, h("code", {}, shown(record.key)))) : null, record.headers.map(([name, part]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("code", {}, shown(part)))))),
-      value ? h("pre", { tabindex: "0" }, h("code", {}, value.length > 20_000 ? `${value.slice(0, 20_000)}…` : value)) : h("p", { class: "muted" }, "It has no value: it deletes."),
+      value ? h("pre", { tabindex: "0" }, h("code", {}, value.length > 20_000 ? `${value.slice(0, 20_000)}…` : value)) : h("p", { class: "muted" }, "The record has no value: it is a deletion."),
       h("p", {}, h("a", { href: `/ops/dead-letters/${encodeURIComponent(each.id)}/record`, download: "" }, "Download the value")),
     );
   } catch (error) {

@@ -25,7 +25,7 @@ export default async function document_(main, app) {
   } catch (error) {
     if (app.signal.aborted) return;
     const gone = error.status === 404;
-    fill(main, back(), gone ? empty("There is no such document.", "It may have been erased, or belong to somebody else.") : failure(error, () => document_(main, app)));
+    fill(main, back(), gone ? empty("There is no such document.", "It may have been erased, or it belongs to another tenant.") : failure(error, () => document_(main, app)));
   }
 }
 
@@ -138,7 +138,7 @@ async function read(box, app, found, first) {
   try {
     const page = await get(`/rag/documents/${id}/chunks`, { limit: PAGE });
     if (!page.items.length) {
-      const why = standing(found) === "processing" ? "It is on its way; its text appears here when it can be searched." : "Nothing of it can be searched.";
+      const why = standing(found) === "processing" ? "It is being processed. Its text appears here as soon as it can be searched." : "Nothing of it can be searched.";
       return fill(box, empty("There is no text yet.", why));
     }
     first(page.items[0].metadata);

@@ -84,7 +84,7 @@ export default function documents(main, app) {
     h("div", { class: "row apart" }, h("h1", {}, "Documents"), app.may("ingest") ? adding(view, app, () => load({ quiet: true })) : null),
     app.may("query") ? [h("div", { class: "toolbar" }, h("div", { class: "find small" }, icon("search"), find), sources, sort), states] : null,
     uploads?.element,
-    app.may("query") ? list : empty("Your key may add documents, and see none.", "Drop files or a folder anywhere on this page."),
+    app.may("query") ? list : empty("Your key may add documents but not see any.", "Drop files or a folder anywhere on this page."),
   );
   fill(main, view);
   app.signal.addEventListener("abort", () => clearTimeout(timer));

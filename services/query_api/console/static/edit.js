@@ -24,7 +24,7 @@ function open(box, app, found, again) {
     {},
     h("label", { for: "edit-title" }, "Title"),
     title,
-    h("label", { for: "edit-tags" }, "Tags, a comma between"),
+    h("label", { for: "edit-tags" }, "Tags, separated by commas"),
     tags,
     said,
     h("div", { class: "row end" }, h("button", { type: "button", onclick: () => closed(box, app, found, again) }, "Cancel"), save),
@@ -40,7 +40,7 @@ function open(box, app, found, again) {
       return again();
     } catch (error) {
       save.disabled = false;
-      const overtaken = "Somebody has changed the document meanwhile. Open it again and repeat the change.";
+      const overtaken = "Somebody else has changed the document. Open it again and repeat your change.";
       return fill(said, error.status === 412 ? overtaken : (error.sentence ?? String(error)));
     }
   });

@@ -5,7 +5,7 @@ import { count, failure, fill, h, standingCount } from "./dom.js";
 
 export default async function generations(main, app) {
   const box = h("div", { "aria-busy": "true" });
-  fill(main, h("section", {}, h("h1", {}, "Generations"), h("p", { class: "muted lead" }, "A generation is one build of the index: a model, and a way to cut documents into chunks. Each has vectors of its own, so another model never mixes with the one that answers."), box));
+  fill(main, h("section", {}, h("h1", {}, "Generations"), h("p", { class: "muted lead" }, "A generation is one build of the index: a model and a way to split documents into chunks. Each has vectors of its own, so another model never mixes with the one that answers."), box));
   try {
     const { generation, chunks, documents } = await get("/rag/stats");
     if (app.signal.aborted) return;

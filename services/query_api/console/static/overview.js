@@ -82,7 +82,7 @@ function lag({ stages }, seen) {
   const most = Math.max(1, ...seen);
   const [wide, height] = [240, 40];
   const points = seen.map((value, number) => `${((SAMPLES - seen.length + number) * wide) / (SAMPLES - 1)},${height - 1 - ((height - 2) * value) / most}`).join(" ");
-  const about = now ? `${plural(now, "record")} still to be worked on` : "Everything that came is worked on";
+  const about = now ? `${plural(now, "record")} still to be processed` : "Every record is processed";
   return card(
     "Waiting",
     h("p", { class: "muted" }, about),
@@ -98,7 +98,7 @@ function parts(ready) {
     const well = !trouble || trouble === "ok";
     return h("li", { class: well ? "well" : "ill" }, well ? icon("check") : icon("close"), h("span", { class: "grow" }, part(name), well ? null : h("span", { class: "error" }, ` ${trouble}`)), h("span", { class: "muted" }, well ? "works" : "trouble"));
   };
-  const said = ready.status === "ready" && healthy ? "Everything works" : "Something needs a look";
+  const said = ready.status === "ready" && healthy ? "Everything works" : "Something needs attention";
   return card("Parts", h("p", { class: "muted" }, said), h("ul", { class: "health" }, checks.map(line)));
 }
 

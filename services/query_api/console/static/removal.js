@@ -1,4 +1,4 @@
-// Takes documents away, after 8 seconds in which it can be taken back. Nothing looks deleted before the server says so.
+// Takes documents away, after 8 seconds in which the user can undo it. Nothing looks deleted before the server says so.
 
 import { request } from "./api.js";
 import { h } from "./dom.js";
@@ -16,7 +16,7 @@ export function remove(app, { documentId: id, title, path }, changed) {
   if (waiting.has(id)) return;
   const name = title || path;
   const left = h("span", { class: "figure" }, String(GRACE_MS / 1000));
-  const back = h("button", { type: "button", class: "strong" }, "Take it back");
+  const back = h("button", { type: "button", class: "strong" }, "Undo");
   const away = app.say(h("span", { class: "cut" }, "“", name, "”"), h("span", { class: "fixed" }, " will be deleted in ", left, " s. "), back, { stay: true });
   const began = Date.now();
   const tick = setInterval(() => (left.textContent = String(Math.max(0, Math.ceil((GRACE_MS - (Date.now() - began)) / 1000)))), 250);

@@ -127,7 +127,7 @@ function hit(found, words, add) {
 /** Return the figures that the score is made of. */
 function why(found) {
   const { cosine, bm25, coverage, ranks = {} } = found.explain;
-  const place = (leg) => (ranks[leg] ? `place ${ranks[leg]} of its ranking` : "not among its best");
+  const place = (leg) => (ranks[leg] ? `rank ${ranks[leg]} in this ranking` : "not among the best of this ranking");
   const line = (name, figures, leg) => h("li", {}, h("strong", {}, name), `: ${[place(leg), ...figures].filter(Boolean).join(", ")}`);
   const figure = (label, value) => (typeof value === "number" ? `${label} ${value.toFixed(2)}` : null);
   return h(
@@ -135,6 +135,6 @@ function why(found) {
     { class: "why" },
     h("summary", {}, "Why this passage?"),
     h("ul", {}, line("Meaning", [figure("cosine", cosine)], "dense"), line("Words", [figure("BM25", bm25), typeof coverage === "number" ? `${Math.round(100 * coverage)} % of the query's words` : null], "sparse")),
-    h("p", { class: "muted" }, `The score ${found.score.toFixed(2)} rests on the query and this passage alone: it can be compared with the scores of other searches.`),
+    h("p", { class: "muted" }, `The score ${found.score.toFixed(2)} depends only on the query and this passage, so you can compare it with scores of other searches.`),
   );
 }

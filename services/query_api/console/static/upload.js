@@ -57,7 +57,7 @@ class Upload {
       this.show(STEPS.received, 45);
       const last = await watch(events, (told) => this.step(told));
       if (last.step === "failed") throw new Problem(422, { detail: last.error ?? "the document could not be read" });
-      this.show(`Searchable after ${span(performance.now() - began)}${last.status === "unchanged" ? ": it was there already" : ""}`, 100);
+      this.show(`Searchable after ${span(performance.now() - began)}${last.status === "unchanged" ? ": it was already indexed" : ""}`, 100);
       this.element.classList.add("good");
     } catch (error) {
       this.element.classList.add("bad");

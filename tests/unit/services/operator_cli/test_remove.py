@@ -10,7 +10,7 @@ from services.operator_cli.client import Misuse
 from tests.unit.services.operator_cli.conftest import Ran, Sluice, Wire
 
 DOCUMENTS, ERASE, FORGET = "/rag/documents", "/ops/erase", "/ops/forget"
-PARTS = [{"name": "log", "forgotten": True, "sentence": "the log's file was written anew"}]
+PARTS = [{"name": "log", "forgotten": True, "sentence": "the log's file was rewritten"}]
 
 
 def page(*items: dict[str, Any], matched: int, cursor: str | None = None) -> dict[str, Any]:
@@ -76,11 +76,11 @@ def test_where_nothing_fits_there_is_nothing_to_confirm(sluice: Sluice, wire: Wi
 
 def test_a_count_that_changed_meanwhile_stops_it(sluice: Sluice, wire: Wire) -> None:
     wire.answers("DELETE", DOCUMENTS, page(matched=2))
-    wire.refuses("DELETE", DOCUMENTS, 409, "confirm=2, but 3 documents fit now; nothing was done", "COUNT_CHANGED")
+    wire.refuses("DELETE", DOCUMENTS, 409, "confirm=2, but 3 documents match now; nothing was done", "COUNT_CHANGED")
 
     ran = sluice("documents", "rm", "--source", "s", "--yes")
 
-    assert (ran.code, ran.err) == (1, "sluice: confirm=2, but 3 documents fit now; nothing was done\n")
+    assert (ran.code, ran.err) == (1, "sluice: confirm=2, but 3 documents match now; nothing was done\n")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_waiting_proves_it_by_words_that_were_there_before(sluice: Sluice, wire:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
         "2 of 2 erased",
-        "log: the log's file was written anew",
+        "log: the log's file was rewritten",
         "2 phrases were in 2 files before, and are in 0 of 30 now",
     ]
     words = ["words of one", "words of two"]

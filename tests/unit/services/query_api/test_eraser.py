@@ -107,5 +107,5 @@ async def test_given_a_submission_that_stands_at_a_later_place_when_erased_then_
 
     said = await selector.erase(Stands({FIRST: entry(FIRST, standing, "a hash")}, {FIRST: behind}))
 
-    assert said == {FIRST: "a submission with a later place stands: erase it again"}
+    assert said == {FIRST: "a later submission was accepted: erase it again"}
     assert selector.blobs.documents() == {FIRST}
