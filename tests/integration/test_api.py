@@ -231,7 +231,7 @@ async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: ht
 async def test_a_bad_document_is_a_400_that_names_the_field(client: httpx.AsyncClient, body: Any, field: str) -> None:
     reply = await client.post("/rag/ingest", content=json.dumps(body), headers={"Content-Type": "application/json"})
 
-    assert problem(reply, 400, "INVALID").startswith(f"{field}:")
+    assert problem(reply, 400, "INVALID").startswith("the body must be" if field == "the body" else f"{field}:")
 
 
 @pytest.mark.parametrize("path", ["/rag/ingest", "/rag/ingest/text", "/rag/search", "/rag/query", "/chat"])

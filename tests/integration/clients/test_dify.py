@@ -48,4 +48,4 @@ async def test_what_cannot_be_compared_is_named(quoting: Site) -> None:
     problem(await quoting.http.post("/retrieval", json=an_order(metadata_condition=either)), 422, "UNKNOWN_OPERATOR")
     problem(await quoting.http.post("/retrieval", json=an_order(), headers={"Authorization": "Bearer x"}), 401)
 
-    assert "'contains' isn't possible here" in said
+    assert "'contains' is not supported" in said

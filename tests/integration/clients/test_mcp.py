@@ -120,7 +120,7 @@ async def test_who_may_not_ask_is_told_by_http(quoting: Site) -> None:
 
     problem(stranger, 401)
     problem(writer, 403)
-    assert "asked by POST" in problem(listening, 405)
+    assert "by POST" in problem(listening, 405)
     assert listening.headers["allow"] == "POST"
 
 

@@ -408,7 +408,7 @@ async def test_a_vector_store_refuses_what_it_has_not(quoter: openai.AsyncOpenAI
 
     with pytest.raises(openai.NotFoundError, match="there is 'documents'"):
         await quoter.vector_stores.retrieve("vs_1")
-    with pytest.raises(openai.UnprocessableEntityError, match="'or' isn't possible here"):
+    with pytest.raises(openai.UnprocessableEntityError, match="'or' is not supported"):
         await quoter.vector_stores.search("documents", query="x", filters=either)
     with pytest.raises(openai.BadRequestError, match="max_num_results"):
         await quoter.vector_stores.search("documents", query="x", max_num_results=51)

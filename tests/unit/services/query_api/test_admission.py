@@ -210,7 +210,7 @@ async def test_bodies_in_memory_have_one_limit_together() -> None:
     passed = await streamed.answer()
     api.held.set()
 
-    assert (refused[0], "bytes of requests" in refused[2]["detail"]) == (429, True)
+    assert (refused[0], "bytes of request bodies" in refused[2]["detail"]) == (429, True)
     assert (passed[0], passed[2]) == (200, 1024)
     assert [(await call.answer())[0] for call in inside] == [200] * 8
     assert api.taken == [0] * 5

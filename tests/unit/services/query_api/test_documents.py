@@ -94,7 +94,7 @@ async def test_given_a_deletion_between_head_and_points_when_read_then_nothing_i
 async def test_given_an_edit_between_head_and_points_when_read_on_then_the_cursor_is_refused(selector: Shelf) -> None:
     selector.store.meanwhile.append(lambda: selector.apply(2, NEW))
 
-    with pytest.raises(Problem, match="the document has changed since this cursor was given"):
+    with pytest.raises(Problem, match="the document has changed since this cursor was issued"):
         await selector.texts(1, ChunkCursor(selector.index.generation.id, 1, 1))
 
 
