@@ -35,7 +35,8 @@ class ApiRequest(Request[Caller, None, State]):
         if kind == FORM and not data.lstrip().startswith(b"{"):
             return form_object(data)
         if kind in ("", FORM, "application/json") or kind.endswith("+json"):
-            return given(parse_json(data))
+            value = parse_json(data)
+            return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
         raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
 
 
