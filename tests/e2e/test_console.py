@@ -139,7 +139,7 @@ def test_a_search_marks_words_explains_and_filters_by_a_click(page: Page) -> Non
     first = page.locator(".passage").first
     expect(first.locator("mark")).to_have_text(["Herons", "willow"])
     first.get_by_text("Why this passage?").click()
-    expect(first.locator(".why")).to_contain_text(re.compile(r"Words: place 1 of its ranking, BM25 \d"))
+    expect(first.locator(".why")).to_contain_text(re.compile(r"Words: rank 1 in this ranking, BM25 \d"))
     first.get_by_role("button", name="nature").click()
     expect(page).to_have_url(re.compile(r"q=willow.herons&source=nature"))
     expect(page.locator(".passage")).to_have_count(1)
@@ -220,7 +220,7 @@ def test_title_and_tags_are_edited_in_place_unless_somebody_was_first(page: Page
     page.get_by_label("Title").fill("Too late")
     house.patch(f"/rag/documents/{id_}", json={"title": "First"})
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody has changed the document meanwhile.")
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed the document.")
 
 
 def test_characters_beyond_the_basic_plane_move_no_chunk(page: Page, house: httpx.Client) -> None:

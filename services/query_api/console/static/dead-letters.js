@@ -7,7 +7,7 @@ const OUTCOMES = { redriven: "Sent again", dropped: "Dropped", superseded: "Over
 
 export default function deadLetters(main, app) {
   const list = h("div", { class: "list" });
-  const told = h("p", { class: "muted lead" }, "A record that a stage can't process becomes a dead letter with its reason. The records behind it are processed.");
+  const told = h("p", { class: "muted lead" }, "A record that a stage can't process becomes a dead letter with its reason, and processing goes on.");
   const stage = h("select", { "aria-label": "Stage", onchange: () => change() }, h("option", { value: "" }, "All stages"));
   const all = h("div", { class: "row" });
   let shown = [];
