@@ -135,7 +135,9 @@ async def rag_search(
     return await _replied(retriever, request.user.tenant, data, filters_of(data.filters))
 
 
-@post("/rag/search/batch", operation_id="rag_search_batch", guards=[needs("query")], status_code=200)
+@post(
+    "/rag/search/batch", operation_id="rag_search_batch", guards=[needs("query")], opt=in_lane("ask"), status_code=200
+)
 async def rag_search_batch(
     data: JSONBody[SearchBatchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> SearchBatchReply:
