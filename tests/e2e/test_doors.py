@@ -119,7 +119,7 @@ def test_what_was_confirmed_before_a_kill_is_on_the_log_once(tmp_path: Path) -> 
 async def slow_upload(server: Server) -> str:
     """Return the status line after sending a byte now and then of a file that never ends."""
     reader, writer = await asyncio.open_connection(*server.url.removeprefix("http://").split(":"))
-    writer.write(b"POST /rag/ingest/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+    writer.write(b"POST /rag/ingest/upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n")
     answer = asyncio.create_task(reader.readline())
     while not (await asyncio.wait({answer}, timeout=0.5))[0]:
         writer.write(b"x")

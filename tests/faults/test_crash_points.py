@@ -62,7 +62,7 @@ READS = {
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Aging", "Announce", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "Gate",
+    "Aging", "Announce", "Asked", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "Gate",
     "HasLogPosition",
     "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
     "TokenCounter", "Uploads", "VerifyProgress", "Weighed",

@@ -32,7 +32,7 @@ LATER = "    added_later: tuple[int, ...] = msgspec.field(default_factory=lambda
 # All that travels, and the ledger's entry. Not a generation, which a field more makes another one.
 CHANGED = {
     "shared/contracts.py": (
-        "Place",
+        "LogPosition",
         "BlobRef",
         "DocumentSubmitted",
         "DocumentVersion",

@@ -400,7 +400,7 @@ async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) 
         ("POST", "/redrive", reader | {"json": {"all": True}}, 403, "admin"),
         ("POST", "/drop", reader | {"json": {"all": True}}, 403, "admin"),
         ("GET", "", {"headers": {}}, 401, "API key"),
-        ("GET", "?since=yesterday", {}, 400, "since: 'yesterday' is no time"),
+        ("GET", "?since=yesterday", {}, 400, "since: 'yesterday' is not a time"),
         ("GET", "?cursor=x", {}, 400, "cursor"),
         ("GET", "?limit=0", {}, 400, "limit"),
         ("POST", "/drop", {"json": {}}, 400, "all: must be true"),

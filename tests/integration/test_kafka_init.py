@@ -92,7 +92,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
         run(["java", *JVM, "-cp", kafka.classpath, SCRIPTS[script], *arguments])
 
     mended = await initialise(settings, dry_run=False)
-    assert states(mended) == {"there": 1, "created": 8}
+    assert states(mended) == {"there": 1, "created": 9}
     assert (mended[0].partitions, mended[0].differences) == (8, ())
 
 
@@ -105,7 +105,7 @@ async def test_what_an_operator_may_choose_is_a_remark_and_no_obstacle(
 
     parts = await initialise(settings_for(kafka_address, tmp_path), dry_run=False)
 
-    assert states(parts) == {"there": 1, "created": 8}
+    assert states(parts) == {"there": 1, "created": 9}
     assert [(each.weight, str(each)) for each in parts[0].differences] == [
         ("risk", "retention.ms 60000, not 604800000 or more"),
         ("note", "partitions 12, not 8"),

@@ -88,7 +88,7 @@ async def test_it_is_right_as_it_was_cut_whatever_comes_and_is_cut_anew_when_ask
     assert len(old) > len(new)
     assert (outcome.report.verdict, outcome.report.first, outcome.exit_code) == ("right", {}, 0)
     assert (outcome.report.older_chunker, outcome.report.embedded) == (1, len(old) + len(new))
-    assert "1 of them are cut as an older chunker did" in "\n".join(command.lines(outcome))
+    assert "1 documents were split by an older chunker" in "\n".join(command.lines(outcome))
 
     await _sent_again(pipeline)
 
