@@ -143,7 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "trust the client's hash",
-        "services/ingest_worker/ingest.py",
+        "services/ingest_worker/decisions.py",
         "else raw_hash,",
         "else submitted.hash or raw_hash,",
     ),
@@ -190,8 +190,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a version's text is whoever's publishes it",
-        "services/ingest_worker/ingest.py",
-        "extraction, ref = await self._decided(entry, extraction, ref)",
+        "services/ingest_worker/version_publisher.py",
+        "extraction, ref = await self._first_text(entry, extraction, ref)",
         "extraction, ref = extraction, ref",
         "tests/unit/services/ingest_worker/test_ingest.py",
     ),
@@ -218,7 +218,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "what is kept may be of a version that was followed",
-        "services/ingest_worker/ingest.py",
+        "services/ingest_worker/decisions.py",
         "if keeps and (seen.accepted.version if seen else 0) != (entry.accepted.version if entry else 0):",
         "if False:",
         "tests/unit/services/ingest_worker/test_ingest.py",

@@ -29,6 +29,7 @@ from services.embed_worker.sweep import sweep
 from services.ingest_worker import app as ingest_app
 from services.ingest_worker import chunking as chunking_module
 from services.ingest_worker import ingest as ingest_module
+from services.ingest_worker import version_publisher as version_publisher_module
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
@@ -319,6 +320,7 @@ class World:
             with (
                 mock.patch.object(time, "time", self._time),
                 mock.patch.object(ingest_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
+                mock.patch.object(version_publisher_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(chunking_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(apply_module, "SLICE", self.plan.slice),
                 mock.patch.object(claim_check_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),

@@ -1,0 +1,141 @@
+"""The content of a submission: its body, from the record, a blob or an address, and the text read from it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from services.ingest_worker.extract import Extraction
+from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.fetch import Fetch, FetchedPage, sitemap
+from services.ingest_worker.parsers import ParserPool
+from shared.blobs import Blobs
+from shared.contracts import BlobRef, DocumentSubmitted, Validators
+from shared.errors import Rejected
+from shared.ids import bytes_hash
+from shared.state.ledger import Accepted, TextReading
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a submission."""
+
+    body: bytes | None = None  # also None for a deletion
+    raw_hash: str
+    unread: bool = False  # the page is unchanged since its validators were stored, so its body wasn't fetched
+    validators: Validators | None = None
+    page: FetchedPage | None = None
+    before: Accepted | None = None  # the version whose body is kept
+
+
+class ContentReader:
+    """Reads the content of submissions."""
+
+    def __init__(self, *, blobs: Blobs, fetch: Fetch, parsers: ParserPool) -> None:
+        self._blobs = blobs
+        self._fetch = fetch
+        self._parsers = parsers
+
+    @asynccontextmanager
+    async def content(
+        self, submitted: DocumentSubmitted, known: Accepted | None, before: Accepted | None
+    ) -> AsyncIterator[Content]:
+        """Yield the submission's content; a page's memory is counted until the block ends.
+
+        `known` is the accepted version where a page may be asked for with its validators: if it is unchanged, its body
+        isn't fetched. `before` is the accepted version where only its metadata changes.
+
+        Raises:
+            Rejected: there is no body, or the page can't be fetched.
+            Busy: the page's host has too many requests already.
+        """
+        if before is not None:
+            yield Content(raw_hash=before.raw_hash, validators=before.validators, before=before)
+            return
+        if submitted.fetched:
+            assert submitted.url is not None
+            async with self._fetch.page(submitted.url, known.validators if known else None) as page:
+                if page is not None:
+                    # The hash covers the type, because the type affects how the body is parsed.
+                    raw_hash = bytes_hash(f"{_typed(page)}\n".encode() + page.body)
+                    yield Content(body=page.body, raw_hash=raw_hash, validators=page.validators, page=page)
+                    return
+                assert known is not None
+                yield Content(raw_hash=known.raw_hash, unread=True, validators=known.validators)
+                return
+        body = await self._body(submitted)
+        yield Content(body=body, raw_hash=bytes_hash(body or b""))
+
+    async def extract(self, submitted: DocumentSubmitted, content: Content) -> Extraction | None:
+        """Return the extraction of the content; None where there is no body.
+
+        Raises:
+            Rejected: the body can't be parsed.
+        """
+        if content.before is not None:
+            return await self._extracted_before(submitted, content.before)
+        if content.body is None:
+            return None
+        page = content.page
+        if page is not None and submitted.leads_on and (site := sitemap.read(page.body)) is not None:
+            text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
+            return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
+        sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
+        return await self._parsers.extract(
+            content.body,
+            filename=submitted.filename or (submitted.path if page is None else page.url.partition("?")[0]),
+            media_type=submitted.media_type or sent_as,
+            title_hint=submitted.title,
+            links=submitted.leads_on,
+        )
+
+    async def store_reading(self, submitted: DocumentSubmitted, extraction: Extraction | None) -> TextReading | None:
+        """Return what a later change of metadata needs of the extraction; store its prepared chunks as a blob."""
+        if extraction is None:
+            return None
+        chunks: BlobRef | None = None
+        if extraction.chunks:
+            data = msgspec.json.encode(extraction.chunks)
+            chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
+        bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=())
+        return TextReading(
+            said={name: value for name, value in msgspec.to_builtins(bare).items() if value},
+            chunks=chunks,
+            filename=submitted.filename,
+            media_type=submitted.media_type,
+            url=submitted.url,
+            chunk_size=submitted.chunk_size,
+            chunk_overlap=submitted.chunk_overlap,
+        )
+
+    async def _body(self, submitted: DocumentSubmitted) -> bytes | None:
+        if submitted.deleted:
+            return None
+        if submitted.text is not None:
+            return submitted.text.encode("utf-8", "surrogatepass")
+        if submitted.content is not None:
+            return submitted.content
+        if submitted.blob is not None:
+            return await self._blobs.get(submitted.tenant, submitted.document_id, submitted.blob)
+        raise Rejected(
+            f"{submitted.source}/{submitted.path} has no body; it needs text, content, blob or url", "no_body"
+        )
+
+    async def _extracted_before(self, submitted: DocumentSubmitted, before: Accepted) -> Extraction:
+        """Return the extraction of the accepted version, from the ledger and its blobs.
+
+        Raises:
+            Rejected: a blob is missing or altered.
+        """
+        assert before.reading is not None, "it can be changed"
+        assert before.text is not None
+        tenant, name, ref = submitted.tenant, submitted.document_id, before.reading.chunks
+        text = (await self._blobs.get(tenant, name, before.text)).decode()
+        chunks = await self._blobs.get(tenant, name, ref) if ref is not None else b"[]"
+        fields = {**before.reading.said, "text": text, "chunks": msgspec.json.decode(chunks)}
+        return msgspec.convert(fields, Extraction)
+
+
+def _typed(page: FetchedPage) -> str:
+    """Return the part of the page's media type that affects parsing: the type and its charset."""
+    hints = Hints(media_type=page.media_type)
+    return f"{hints.essence};{(hints.charset or '').lower()}"

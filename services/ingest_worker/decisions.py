@@ -1,0 +1,206 @@
+"""Writes to the ledger what `accept` decides: acceptances, conflicts, refusals, failures."""
+
+from typing import Any
+
+import msgspec
+import structlog
+
+from services.ingest_worker import accept
+from services.ingest_worker.accept import Conflict, Decision, IndexedVersion, Published, Submission, Superseded
+from services.ingest_worker.extract import EXTRACTOR
+from shared.blobs import Blobs
+from shared.claim_check import submission_value
+from shared.contracts import ERASED, DocumentSubmitted, LogPosition, Validators
+from shared.errors import Rejected
+from shared.log import Publish
+from shared.state.index import Index
+from shared.state.ledger import Entry, Ledger, MovedTo
+from shared.state.statuses import Statuses
+from shared.submission import description_hash
+from shared.topics import SUBMITTED
+
+log = structlog.get_logger(__name__)
+
+
+class Decisions:
+    """The decisions about submissions, each written in a conditional write to the document's ledger entry."""
+
+    def __init__(self, *, ledger: Ledger, index: Index, blobs: Blobs, publish: Publish, statuses: Statuses) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._blobs = blobs
+        self._publish = publish
+        self._statuses = statuses
+
+    async def answering(self, name: str) -> IndexedVersion | None:
+        """Return the document's state in the serving index; None where the index doesn't know it."""
+        head = await self._index.head(name)
+        if head is None:
+            return None
+        whole = head.deleted or await self._index.points(name) == head.chunk_count
+        return IndexedVersion(
+            version=head.version,
+            deleted=head.deleted,
+            whole=whole,
+            chunk_count=head.chunk_count,
+            updated_at=head.updated_at,
+        )
+
+    async def write(
+        self,
+        entry: Entry | None,
+        submission: Submission,
+        answering: IndexedVersion | None,
+        *,
+        unread: bool = False,
+        keeps: bool = False,
+    ) -> Decision | None:
+        """Decide on the submission, write the decision to the ledger, and return it.
+
+        Not written: a conflict, and a new version whose body is `unread`. None: the submission `keeps` something of a
+        version that has been replaced since `entry` was read.
+        """
+        decision: Decision | None = Superseded()
+
+        def transition(seen: Entry | None) -> Entry | None:
+            nonlocal decision
+            if keeps and (seen.accepted.version if seen else 0) != (entry.accepted.version if entry else 0):
+                decision = None
+                return None
+            decision = accept.decide(seen, submission, answering)
+            if isinstance(decision, Superseded | Conflict) or (unread and isinstance(decision, Published)):
+                return None
+            return decision.entry
+
+        await self._ledger.update_seen(submission.document_id, entry, transition)
+        return decision
+
+    async def end_conflict(self, submitted: DocumentSubmitted, submission: Submission, body: bytes | None) -> None:
+        """Record in the ledger that the submission was refused, or under which new name it was submitted."""
+        moved_to: MovedTo | None = None
+        if submission.on_conflict == "new":
+            # The name is derived from the content, so a retry creates no second document.
+            renamed = msgspec.structs.replace(
+                submitted, path=_renamed(submitted.path, submission.raw_hash), on_conflict=None, keep=()
+            )
+            if renamed.blob is not None:  # a blob belongs to one document, so the new one needs its own
+                renamed = msgspec.structs.replace(renamed, blob=None, content=body)
+            value = await submission_value(renamed, self._blobs)
+            sent = await self._publish(SUBMITTED, value, key=renamed.document_id.encode())
+            place = LogPosition(partition=sent.partition, offset=sent.offset, time=sent.timestamp)
+            moved_to = MovedTo(document_id=renamed.document_id, place=place)
+
+        def ends(seen: Entry | None) -> Entry | None:
+            if seen is None or accept.late(seen, submission.place) or seen.ended(submission.place):
+                return None
+            return accept.in_conflict(seen, submission, moved_to)
+
+        entry = await self._ledger.update(submission.document_id, ends)
+        log.info("submission_in_conflict", document_id=submission.document_id, asked=submission.on_conflict)
+        if entry is not None:
+            await self._statuses.notify(entry)
+
+    async def refuse_patch(self, submitted: DocumentSubmitted, place: LogPosition) -> bool:
+        """Return True once the ledger says why the metadata can't change, or False if by now it can.
+
+        Raises:
+            Rejected: the document is unknown.
+        """
+        submission = submission_at(place, submitted)
+
+        def refuses(seen: Entry | None) -> Entry | None:
+            if seen is None or accept.late(seen, place) or seen.ended(place):
+                return None
+            why = accept.unpatchable(seen, place, submitted.if_version)
+            return None if why is None else accept.refused(seen, submission, *why)
+
+        entry = await self._ledger.update(submitted.document_id, refuses)
+        if entry is None:
+            raise Rejected(
+                f"the metadata of {submitted.source}/{submitted.path} can't change: there is no such document",
+                "no_document",
+            )
+        if not entry.ended(place):
+            return False
+        await self._statuses.notify(entry)
+        return True
+
+    async def fail(self, submitted: DocumentSubmitted, place: LogPosition, sentence: str, code: str) -> None:
+        """Record the failure in the ledger, and notify waiting clients."""
+        # A failure moves only `last`, so what the body was doesn't matter.
+        submission = submission_at(place, submitted)
+
+        def failed(seen: Entry | None) -> Entry | None:
+            if seen is not None and seen.tenant != submitted.tenant:
+                return None  # rejected because the document belongs to another tenant: its entry must not change
+            return accept.fail(seen, submission, sentence, code)
+
+        entry = await self._ledger.update(submitted.document_id, failed)
+        if entry is not None:
+            await self._statuses.notify(entry)
+
+
+def submission_at(
+    place: LogPosition, submitted: DocumentSubmitted, raw_hash: str = "", validators: Validators | None = None
+) -> Submission:
+    """Return what the decision needs of the submission; `raw_hash` is empty where its body isn't read."""
+    deletes = submitted.deleted
+    return Submission(
+        document_id=submitted.document_id,
+        tenant=submitted.tenant,
+        source=submitted.source,
+        path=submitted.path,
+        place=place,
+        raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else raw_hash,
+        metadata_hash="" if deletes else description_hash(submitted),
+        extractor="" if deletes else EXTRACTOR,
+        title=submitted.title,
+        url=submitted.url,
+        tags=submitted.tags,
+        validators=validators,
+        given=submitted.given,
+        on_conflict=None if deletes else submitted.on_conflict,
+    )
+
+
+def with_kept_fields(submitted: DocumentSubmitted, entry: Entry | None) -> DocumentSubmitted:
+    """Return the submission, with the fields it asks to keep filled in from the accepted version.
+
+    Fields that the submission sets itself win.
+
+    Raises:
+        Rejected: an earlier release accepted that version and didn't store these fields.
+    """
+    if (
+        not (submitted.keep or submitted.patch)
+        or entry is None
+        or not entry.accepted.version
+        or entry.accepted.outcome == "deleted"
+    ):
+        return submitted
+    given, own = entry.accepted.given, submitted.given
+    missing = [name for name in submitted.keep if not getattr(own, name)]
+    if given is None and missing:
+        raise Rejected(
+            f"{', '.join(missing)} can't be kept: version {entry.accepted.version} was accepted by an earlier release, "
+            "which didn't store them; send them once more",
+            "unknown_before",
+        )
+    fields: dict[str, Any] = {name: getattr(given, name) for name in missing}
+    if submitted.patch and (reading := entry.accepted.reading) is not None:  # so it is described as if sent whole
+        for name in ("filename", "media_type", "url", "chunk_size", "chunk_overlap"):
+            fields[name] = getattr(reading, name)
+    return msgspec.structs.replace(submitted, **fields)
+
+
+def patchable(entry: Entry | None, submitted: DocumentSubmitted, place: LogPosition) -> bool:
+    """Return whether the metadata of the accepted version can be changed as requested."""
+    return entry is not None and accept.unpatchable(entry, place, submitted.if_version) is None
+
+
+def _renamed(path: str, raw_hash: str) -> str:
+    """Return the path with a part of the content's hash before its suffix."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    stem, dot, suffix = (stem, dot, suffix) if stem else (name, "", "")
+    return f"{folder}{slash}{stem}-{raw_hash[:8]}{dot}{suffix}"

@@ -1,0 +1,155 @@
+"""Publishes an accepted version on documents.extracted, with its text or a reference to it."""
+
+from typing import Any
+
+import msgspec
+import structlog
+
+from services.ingest_worker.accept import Submission
+from services.ingest_worker.extract import Extraction
+from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.contracts import (
+    BlobRef,
+    DocumentExtracted,
+    DocumentSubmitted,
+    DocumentVersion,
+    PreparedChunk,
+    encode,
+    truth_key,
+)
+from shared.log import Publish
+from shared.state.ledger import Entry, Ledger
+from shared.topics import EXTRACTED
+
+log = structlog.get_logger(__name__)
+
+
+class VersionPublisher:
+    """Publishes accepted versions. A repeated call publishes the same version with the same text."""
+
+    def __init__(self, *, ledger: Ledger, blobs: Blobs, publish: Publish) -> None:
+        self._ledger = ledger
+        self._blobs = blobs
+        self._publish = publish
+
+    async def publish(
+        self, entry: Entry, submitted: DocumentSubmitted, submission: Submission, extraction: Extraction | None
+    ) -> None:
+        """Publish the accepted version of `entry`; its text is stored unless `submission` names it.
+
+        Raises:
+            Rejected: another worker stored the version's text first, and that text is missing or altered.
+        """
+        text: str | None = None
+        ref = None if extraction is None else submission.text or await self.store_text(submission, extraction)
+        if extraction is not None and ref is not None:
+            extraction, ref = await self._first_text(entry, extraction, ref)
+        document = _version(entry, submitted, extraction)
+        if extraction is not None and ref is not None:
+            document = msgspec.structs.replace(document, text_sha256=ref.sha256, text_size=ref.size)
+            text = extraction.text if ref.size <= CLAIM_CHECK_BYTES // 2 else None  # JSON may double it
+        event = DocumentExtracted(
+            document=document,
+            text=text,
+            pages=extraction.pages if extraction else (),
+            note=extraction.note if extraction else None,
+        )
+        if extraction is not None and extraction.chunks:
+            event = await self._with_chunks(event, extraction.chunks)
+        await self._publish(
+            EXTRACTED,
+            encode(event),
+            key=truth_key(entry.document_id, document.version),
+            route=entry.document_id.encode(),
+        )
+        log.info("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
+
+    async def store_text(self, submission: Submission, extraction: Extraction | None) -> BlobRef | None:
+        """Store the extracted text and return its blob; None where there is no text."""
+        if extraction is None:
+            return None
+        return await self._blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
+
+    async def _first_text(self, entry: Entry, extraction: Extraction, ref: BlobRef) -> tuple[Extraction, BlobRef]:
+        """Return the extraction with the version's final text: that of the first worker to write it (ADR 0055).
+
+        Raises:
+            Rejected: another worker was first, and its text is missing or altered.
+        """
+        version = entry.accepted.version
+
+        def set_text(seen: Entry | None) -> Entry | None:
+            if seen is None or seen.accepted.version != version or seen.accepted.text is not None:
+                return None
+            return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, text=ref))
+
+        if entry.accepted.text is None:  # accepted by an earlier release, or meanwhile by another worker
+            entry = await self._ledger.update(entry.document_id, set_text) or entry
+        first = entry.accepted.text
+        if entry.accepted.version != version or first is None or first.sha256 == ref.sha256:
+            return extraction, ref
+        log.warning("text_read_otherwise", document_id=entry.document_id, version=version)
+        text = (await self._blobs.get(entry.tenant, entry.document_id, first)).decode()
+        # The page offsets belong to our text, not to this one.
+        return msgspec.structs.replace(extraction, text=text, pages=()), first
+
+    async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[PreparedChunk, ...]) -> DocumentExtracted:
+        if event.note is not None:
+            log.warning("chunks_left_out", document_id=event.document.document_id, note=event.note)
+        data = msgspec.json.encode(chunks)
+        if len(data) <= CLAIM_CHECK_BYTES // 2:  # the chunks contain the text, so the event needn't repeat it
+            return msgspec.structs.replace(event, text=None, chunks=chunks)
+        ref = await self._blobs.put(event.document.tenant, event.document.document_id, data)
+        return msgspec.structs.replace(event, text=None, chunks_blob=ref)
+
+
+def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> DocumentVersion:
+    accepted = entry.accepted
+    return DocumentVersion(
+        document_id=entry.document_id,
+        version=accepted.version,
+        place=accepted.place,
+        tenant=entry.tenant,
+        source=entry.source,
+        path=entry.path,
+        outcome=accepted.outcome,
+        raw_hash=accepted.raw_hash,
+        metadata_hash=accepted.metadata_hash,
+        extractor=accepted.extractor,
+        validators=accepted.validators,
+        title=submitted.title or (extraction.title if extraction else None),
+        description=submitted.description or (extraction.description if extraction else None),
+        url=submitted.url or (extraction.url if extraction else None),
+        filename=submitted.filename,
+        tags=submitted.tags or (extraction.tags if extraction else ()),
+        metadata={**_file_properties(extraction), **submitted.metadata},
+        chunk_size=submitted.chunk_size,
+        chunk_overlap=submitted.chunk_overlap,
+        document_type=extraction.document_type if extraction else "",
+        text_format=extraction.text_format if extraction else None,
+        source_type=_source_type(submitted, extraction),
+        language=extraction.language if extraction else None,
+        created_at=entry.created_at,
+        updated_at=entry.updated_at,
+    )
+
+
+def _file_properties(extraction: Extraction | None) -> dict[str, Any]:
+    """Return the file's properties that have no field in a version; the sender's metadata overrides them."""
+    if extraction is None:
+        return {}
+    found = {
+        "pageCount": len(extraction.pages) or None,
+        "documentCreated": extraction.created,
+        "documentModified": extraction.modified,
+        "extractionNote": extraction.note,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _source_type(submitted: DocumentSubmitted, extraction: Extraction | None) -> str:
+    if submitted.url is not None and submitted.text is None:
+        return "url"
+    if submitted.filename is None:
+        return "text"
+    return extraction.document_type if extraction else "text"
