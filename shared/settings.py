@@ -1,18 +1,19 @@
-"""The settings, read from the environment once, at start. A wrong value stops the start with one sentence."""
+"""The settings, read once, at start, from the environment and `sluice.toml`. A wrong value stops the start."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.contracts import DEFAULT_TENANT
 from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
+from shared.setting_sources import PREFIX, GivenSettings, given_settings, masked
 
 Role = Literal["ingest", "query", "admin"]
 ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
@@ -36,9 +37,9 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class Settings(BaseSettings):
-    """Environment variables with the prefix `SLUICE_`."""
+    """Environment variables with the prefix `SLUICE_`, and keys of `sluice.toml` without it, in lower case."""
 
-    model_config = SettingsConfigDict(env_prefix="SLUICE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     data: Path = Path("data")  # folder for all data on this machine
     host: str = "127.0.0.1"  # address to listen on; other than loopback it needs SLUICE_API_KEYS
@@ -90,6 +91,33 @@ class Settings(BaseSettings):
     fetch_pages: int = Field(default=1000, ge=1, le=10_000)  # largest number of documents from one crawl
     log_format: Literal["auto", "json", "console"] = "auto"  # auto: console format on a terminal, else json
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # lowest level logged; warning on a terminal
+    strict: Literal["on", "off"] = "off"  # on: an unknown SLUICE_ variable, or key of sluice.toml, stops the start
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `given_settings` reads the environment
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return what is read, the strongest first: the arguments, then environment and file."""
+        return init_settings, _Given(settings_cls)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Return where each value comes from: environment, a file's path, a RAG_ name, command line, or default."""
+        return {name: self._sources.get(name, "default") for name in type(self).model_fields}
+
+    def shown(self, name: str) -> str:
+        """Return the setting's value as text, without secrets."""
+        value = getattr(self, name)
+        if isinstance(value, SecretStr):
+            return "***" if value.get_secret_value() else ""
+        return "" if value is None else masked(str(value))
 
     @field_validator("chunk_size")
     @classmethod
@@ -151,6 +179,28 @@ class Settings(BaseSettings):
         return self
 
 
+class _Given(PydanticBaseSettingsSource):
+    """The values of environment and file."""
+
+    def get_field_value(self, field: object, field_name: str) -> tuple[object, str, bool]:
+        raise NotImplementedError(f"{field_name} ({field}) is read with all others")
+
+    def __call__(self) -> dict[str, object]:
+        return {name: given.value for name, given in read_given().values.items()}
+
+
+def read_given() -> GivenSettings:
+    """Return what environment and file say now.
+
+    Raises:
+        ConfigurationError: the file can't be read.
+    """
+    try:
+        return given_settings(Settings.model_fields, os.environ)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
 def _listed(value: str) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in value.split(","))))
 
@@ -192,34 +242,48 @@ _RAG_NAMES: dict[str, dict[str, str]] = {
 }
 
 
-def _of_rag_names(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the settings that `RAG_…` variables set, except those that a `SLUICE_…` variable sets.
+def _of_rag_names(environment: Mapping[str, str], given: Collection[str]) -> dict[str, tuple[object, str]]:
+    """Return values and names of the settings that `RAG_…` variables set, except those that are `given` otherwise.
 
     If both thresholds are set, `RAG_RELEVANCE_THRESHOLD` wins.
     """
-    found: dict[str, object] = {}
+    found: dict[str, tuple[object, str]] = {}
     for name, fields in _RAG_NAMES.items():
         value = environment.get(name)
-        if value and not any(f"SLUICE_{field.upper()}" in environment or field in found for field in fields):
-            found |= {field: fixed or value for field, fixed in fields.items()}
+        if value and not any(field in given or field in found for field in fields):
+            found |= {field: (fixed or value, name) for field, fixed in fields.items()}
     return found
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Return the settings of the environment; `overrides` (by field name) win.
+    """Return the settings of environment and file; `overrides` (by field name) win.
 
     Raises:
         ConfigurationError: one sentence that names the variable and the value.
     """
-    overrides = _of_rag_names(os.environ) | overrides
+    given = read_given()
+    older = _of_rag_names(os.environ, given.values)
+    sources = {name: each.source for name, each in given.values.items()}
+    sources |= {name: source for name, (_, source) in older.items()} | dict.fromkeys(overrides, "command line")
     try:
-        settings = Settings(**overrides)  # type: ignore[arg-type]  # validated by pydantic
+        settings = Settings(**({name: value for name, (value, _) in older.items()} | overrides))  # type: ignore[arg-type]  # validated by pydantic
     except ValidationError as error:
         first = error.errors()[0]
-        name = "SLUICE_" + "_".join(str(part) for part in first["loc"]).upper()
+        name = "_".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        raise ConfigurationError(f"{name}={first['input']}: {message[0].lower()}{message[1:]}") from None
+        raise ConfigurationError(
+            f"{_as_given(name, sources, given.file)}={first['input']}: {message[0].lower()}{message[1:]}"
+        ) from None
+    settings._sources.update(sources)  # noqa: SLF001 - ours, and frozen for everybody else
+    if given.unknown and settings.strict == "on":
+        raise ConfigurationError(f"{'; '.join(map(str, given.unknown))} (SLUICE_STRICT=on)")
     return settings.checked()
+
+
+def _as_given(name: str, sources: Mapping[str, str], file: str | None) -> str:
+    """Return the setting's name as it is written where it was given."""
+    source = sources.get(name)
+    return f"{file}: {name}" if file is not None and source == file else f"{PREFIX}{name.upper()}"
 
 
 __all__ = ["DEFAULT_TENANT", "ApiKey", "ConfigurationError", "Role", "Settings", "load_settings", "parse_api_keys"]

@@ -51,7 +51,7 @@ class DemoServer(msgspec.Struct, frozen=True):
 @contextmanager
 def one_process(folder: Path) -> Iterator[DemoServer]:
     """Give a standalone server on a free port; what it writes is in `folder`, `*.log`. Raises NotReady."""
-    with _process("serve", folder, {"SLUICE_CHAT": "extractive:"}) as ended:
+    with _process("serve", folder, {"SLUICE_CHAT": "extractive:", "SLUICE_CONFIG": ""}) as ended:
         url = _first(partial(_standalone, folder / "data" / "serve.json"), ended, "the server")
         yield DemoServer(url, (url,), "one process, one folder, one port")
 

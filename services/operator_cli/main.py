@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from services.operator_cli.commands.ask import ask
+from services.operator_cli.commands.config import config
 from services.operator_cli.commands.demo import demo
 from services.operator_cli.commands.dlq import dlq
 from services.operator_cli.commands.doctor import doctor
@@ -55,6 +56,7 @@ for command in (
 app.command("eval")(evaluate)
 app.add_typer(documents, name="documents")
 app.add_typer(dlq, name="dlq")
+app.add_typer(config, name="config")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -42,7 +42,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import dead_letters, erase
+from services.query_api.ops import config, dead_letters, erase
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
@@ -55,7 +55,8 @@ from shared.log import Log, Publish
 from shared.log.backlog import Backlog
 from shared.runtime.probes import OPEN, Probed, Troubles, livez, readyz
 from shared.runtime.probes import metrics as metrics_route
-from shared.settings import Settings
+from shared.runtime.settings_report import settings_report
+from shared.settings import Settings, read_given
 from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.store.bm25 import Bm25
@@ -128,6 +129,7 @@ def make_api(parts: ApiParts) -> Litestar:
             parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None
         ),
         "service": DeadLetterService(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
+        "settings_report": settings_report(settings, read_given()),
         "answering": answering,
         "asking": Asking(answering),
         "models": Models(parts.models, parts.embedder),
@@ -165,6 +167,7 @@ def make_api(parts: ApiParts) -> Litestar:
         dead_letters.ops_dead_letter_record,
         dead_letters.ops_dead_letters_redrive,
         dead_letters.ops_dead_letters_drop,
+        config.ops_config,
         erase.ops_erase,
         erase.ops_forget,
         livez,

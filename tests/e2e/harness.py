@@ -43,7 +43,7 @@ class Server:
     def launch(self) -> None:
         """Start it; it isn't ready yet."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
-        environment |= {"SLUICE_DATA": str(self.data)}
+        environment |= {"SLUICE_DATA": str(self.data), "SLUICE_CONFIG": ""}
         environment |= {f"SLUICE_{key}": value for key, value in self._settings.items()}
         self.launched = time.monotonic()
         with self.log.open("ab") as log:

@@ -18,7 +18,9 @@ import msgspec
 from services.operator_cli.client import Client, CommandError
 from shared.contracts import DEFAULT_TENANT, BlobRef
 from shared.errors import Rejected, Unavailable
-from shared.settings import ConfigurationError, Settings, load_settings
+from shared.runtime.settings_report import without_effect
+from shared.setting_sources import GivenSettings
+from shared.settings import ConfigurationError, Settings, load_settings, read_given
 
 if TYPE_CHECKING:
     from shared.embedder import Model
@@ -60,7 +62,7 @@ def examine() -> Iterator[Check]:
     except ConfigurationError as error:
         yield Check(name="settings", verdict="failed", found=str(error), fix="correct the variable named above")
         return
-    yield Check(name="settings", verdict="ok", found="every SLUICE_ variable has a valid value")
+    yield names(read_given())
     yield folder(settings.data)
     yield space(settings.data)
     yield door(settings)
@@ -75,6 +77,15 @@ def examine() -> Iterator[Check]:
     ):
         for each in _models(setting) if variable == "SLUICE_CHAT" else [setting]:
             yield part(variable, each)
+
+
+def names(given: GivenSettings) -> Check:
+    """Return whether every name that was given is a setting; their values are valid."""
+    found = "; ".join(without_effect(given)) or "every SLUICE_ variable has a valid value"
+    if not given.unknown:
+        return Check(name="settings", verdict="ok", found=found)
+    fix = "correct the name, or remove it; SLUICE_STRICT=on refuses to start with it"
+    return Check(name="settings", verdict="warning", found=found, fix=fix)
 
 
 def python(version: tuple[int, int]) -> Check:

@@ -8,7 +8,8 @@ from rich.console import Console
 from services.operator_cli.terminal import console
 from services.standalone.serve import serve
 from shared.runtime.logging_setup import configure_logging
-from shared.settings import load_settings
+from shared.runtime.settings_report import warn_of_unknown
+from shared.settings import load_settings, read_given
 from shared.version import VERSION
 
 QUESTION = "When is the tower open in October?"
@@ -25,6 +26,7 @@ def serve_here(overrides: Mapping[str, object]) -> int:
     quiet = sys.stderr.isatty() and "log_level" not in settings.model_fields_set
     level = "warning" if quiet else settings.log_level
     configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
+    warn_of_unknown(read_given())
     return serve(settings, Welcome(console(), keys=bool(settings.keys)))
 
 

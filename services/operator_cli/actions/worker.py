@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from services.operator_cli.terminal import console
 from shared.runtime.logging_setup import configure_logging
 from shared.runtime.process import Start, run
-from shared.settings import load_settings
+from shared.runtime.settings_report import warn_of_unknown
+from shared.settings import load_settings, read_given
 
 
 def run_here(name: str, start: Start, *, door: bool = False, **overrides: object) -> int:
@@ -16,6 +17,7 @@ def run_here(name: str, start: Start, *, door: bool = False, **overrides: object
     """
     settings = load_settings(**_given(overrides))
     configure_logging(settings.log_format, settings.log_level, secrets=[key.key for key in settings.keys])
+    warn_of_unknown(read_given())
     return run(name, settings, start, _announce, door=door)
 
 

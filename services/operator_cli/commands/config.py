@@ -1,0 +1,39 @@
+"""`sluice config show`: the settings in force."""
+
+from typing import Annotated
+
+import typer
+
+from services.operator_cli.options import Json
+
+config = typer.Typer(help="Show the settings.", no_args_is_help=True)
+
+
+@config.command("show")
+def show(
+    *,
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that were set somewhere.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show every setting's value and where it comes from; secrets are ***. Exit code 1: a name is unknown.
+
+    The environment wins over `sluice.toml`, and both win over the default.
+    """
+    import msgspec
+
+    from services.operator_cli.terminal import console, print_json, print_rows
+    from shared.runtime.settings_report import settings_report, without_effect
+    from shared.settings import load_settings, read_given
+
+    given = read_given()
+    report = settings_report(load_settings(), given)
+    if changed:
+        chosen = [each for each in report.settings if each.source != "default"]
+        report = msgspec.structs.replace(report, settings=chosen)
+    if as_json:
+        print_json(report)
+    else:
+        print_rows([msgspec.to_builtins(each) for each in report.settings], ("name", "value", "source"))
+        for sentence in without_effect(given):
+            console(stderr=True).print(sentence, markup=False)
+    raise typer.Exit(1 if report.unknown else 0)

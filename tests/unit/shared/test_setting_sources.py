@@ -1,0 +1,153 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from shared.setting_sources import given_settings, masked
+from shared.settings import ConfigurationError, Settings, load_settings
+
+KNOWN = frozenset(Settings.model_fields)
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Leave the machine's own settings out, and start in an empty folder."""
+    for name in [name for name in os.environ if name.startswith(("SLUICE_", "RAG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def unknown(**environment: str) -> list[str]:
+    return [str(each) for each in given_settings(KNOWN, {"SLUICE_CONFIG": "", **environment}).unknown]
+
+
+# The file
+
+
+@pytest.mark.feature(251)
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("sluice.toml").write_text('port = 4000\nhistory = 7\nsamples = false\nallowed_hosts = ["a.local", "b.local"]')
+    monkeypatch.setenv("SLUICE_PORT", "5000")
+
+    settings = load_settings(parsers=3)
+
+    assert (settings.port, settings.history, settings.samples, settings.parsers) == (5000, 7, "off", 3)
+    assert settings.allowed_hosts == "a.local,b.local"
+    named = {name: settings.sources[name] for name in ("port", "history", "parsers", "log")}
+    assert named == {"port": "environment", "history": "sluice.toml", "parsers": "command line", "log": "default"}
+
+
+def test_another_file_can_be_named_and_none_can_be_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Path("sluice.toml").write_text("history = 1")
+    (tmp_path / "other.conf").write_text("history = 2")
+
+    monkeypatch.setenv("SLUICE_CONFIG", "other.conf")
+    other = load_settings()
+    monkeypatch.setenv("SLUICE_CONFIG", "")
+
+    assert (other.history, other.sources["history"], load_settings().history) == (2, "other.conf", 5)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("port = ", "sluice.toml is not TOML"),
+        ('port = "many"', "sluice.toml: port=many: "),
+        ("chunk_overlap = 900", r"sluice.toml: chunk_overlap=900: must be at most half of chunk_size \(400\)"),
+    ],
+)
+def test_a_wrong_file_stops_the_start_and_is_named(content: str, sentence: str) -> None:
+    Path("sluice.toml").write_text(content)
+
+    with pytest.raises(ConfigurationError, match=sentence):
+        load_settings()
+
+
+def test_a_named_file_that_is_not_there_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_CONFIG", "gone.toml")
+
+    with pytest.raises(ConfigurationError, match=r"gone.toml can't be read: No such file"):
+        load_settings()
+
+
+def test_names_of_older_systems_win_over_nothing_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("sluice.toml").write_text("history = 7")
+    monkeypatch.setenv("RAG_MAX_HISTORY", "3")
+    monkeypatch.setenv("RAG_SIMILARITY_THRESHOLD", "0.5")
+
+    settings = load_settings()
+
+    assert (settings.history, settings.min_score) == (7, 0.5)
+    assert settings.sources["min_score"] == "RAG_SIMILARITY_THRESHOLD"
+
+
+# Unknown names
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("SLUICE_PROT", "SLUICE_PORT"), ("SLUICE_EMBEDER", "SLUICE_EMBEDDER"), ("SLUICE_API_KEYES", "SLUICE_API_KEYS")],
+)
+def test_an_unknown_variable_is_named_with_the_nearest_one(name: str, nearest: str) -> None:
+    assert unknown(**{name: "x"}) == [f"{name} is not a setting; did you mean {nearest}?"]
+
+
+def test_an_unknown_key_of_the_file_is_named_with_the_file() -> None:
+    Path("sluice.toml").write_text('SLUICE_PORT = 1\nchunk-size = 400\nquite_other = "x"')
+
+    assert [str(each) for each in given_settings(KNOWN, {}).unknown] == [
+        "SLUICE_PORT in sluice.toml is not a setting; did you mean port?",
+        "chunk-size in sluice.toml is not a setting; did you mean chunk_size?",
+        "quite_other in sluice.toml is not a setting",
+    ]
+
+
+def test_it_stops_the_start_only_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_PROT", "1")
+    load_settings()
+    monkeypatch.setenv("SLUICE_STRICT", "on")
+
+    with pytest.raises(ConfigurationError, match="SLUICE_PROT is not a setting; did you mean SLUICE_PORT"):
+        load_settings()
+
+
+def test_names_of_the_commands_and_of_the_tests_are_known() -> None:
+    assert unknown(SLUICE_URL="x", SLUICE_API_KEY="x", SLUICE_TEST_SEED="x", SLUICED="x") == []
+
+
+def test_what_kubernetes_sets_for_a_service_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    injected = {
+        "SLUICE_PORT": "tcp://10.96.0.7:3000",
+        "SLUICE_SERVICE_HOST": "10.96.0.7",
+        "SLUICE_SERVICE_PORT": "3000",
+        "SLUICE_SERVICE_PORT_HTTP": "3000",
+        "SLUICE_PORT_3000_TCP": "tcp://10.96.0.7:3000",
+        "SLUICE_PORT_3000_TCP_PROTO": "tcp",
+        "SLUICE_PORT_3000_TCP_PORT": "3000",
+        "SLUICE_PORT_3000_TCP_ADDR": "10.96.0.7",
+        "SLUICE_SIDE_PORT": "tcp://10.96.0.8:9090",  # of a service named sluice-side
+        "SLUICE_STORE_SERVICE_HOST": "10.96.0.9",
+    }
+    for name, value in injected.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SLUICE_STRICT", "on")
+
+    settings = load_settings()
+
+    assert (settings.port, settings.side_port) == (3000, 0)
+    assert given_settings(KNOWN, os.environ).kubernetes == tuple(sorted(injected))
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("kafka://me:secret@a:9092,b:9092?ssl_password=x&compression=lz4", None),
+        ("fast=openai+https://u:p@host/v1/m,ollama://host/m", "fast=openai+https://***@host/v1/m,ollama://host/m"),
+        ("ollama://host:11434/nomic-embed-text", "ollama://host:11434/nomic-embed-text"),
+    ],
+)
+def test_passwords_of_addresses_are_not_shown(value: str, shown: str | None) -> None:
+    assert masked(value) == (shown or "kafka://***@a:9092,b:9092?ssl_password=***&compression=lz4")
