@@ -5,11 +5,13 @@ from typing import Any, Final
 
 from aiokafka import ConsumerRecord
 
-from shared.contracts import Chunk, DocumentVersion, LogPosition
+from shared.contracts import Chunk, DocumentVersion, LogPosition, Status
 from shared.ids import text_hash
 from shared.log import Record
+from shared.state.ledger import Accepted, Entry, Last
 
 PLACE: Final = LogPosition(partition=3, offset=7, time=1_700_000_000_000)
+FIRST: Final = LogPosition(partition=0, offset=0, time=1)
 
 
 def a_record(value: bytes | None = b"body", headers: Iterable[tuple[str, bytes | None]] = (), **more: Any) -> Record:
@@ -59,3 +61,27 @@ def chunks_of(*texts: str) -> list[Chunk]:
         Chunk(order=n, text=text, hash=text_hash(text), start=n, end=n + len(text), tokens=1)
         for n, text in enumerate(texts)
     ]
+
+
+def an_entry(
+    document_id: str,
+    *,
+    accepted: int = 0,
+    place: LogPosition = FIRST,
+    status: Status = "accepted",
+    raw_hash: str = "",
+    **fields: Any,
+) -> Entry:
+    """Return the ledger entry of a document whose version `accepted` was accepted; with 0 it was only submitted."""
+    last = Last(version=accepted, place=place, status=status, at=1)
+    taken = Accepted(version=accepted, place=place, raw_hash=raw_hash) if accepted else Accepted()
+    plain: dict[str, Any] = {
+        "tenant": "default",
+        "source": "s",
+        "path": "p",
+        "rev": 0,
+        "writer": "",
+        "created_at": 1,
+        "updated_at": 1,
+    }
+    return Entry(document_id=document_id, accepted=taken, last=last, **(plain | fields))

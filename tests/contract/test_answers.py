@@ -14,6 +14,7 @@ from shared.answers.openai import OpenAiAnswers
 from shared.model_server.ollama import OllamaAddress
 from shared.model_server.openai import OpenAiAddress
 from tests.answering import pieces, said
+from tests.fakes.answers import MemoryAnswers
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import CHAT_MODEL
 
@@ -40,6 +41,7 @@ REPLY = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [
 @pytest.fixture(
     params=[
         "extractive",
+        "memory",
         "fake ollama",
         pytest.param("ollama", marks=pytest.mark.server),
         "fake openai",
@@ -50,6 +52,8 @@ async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
     match request.param:
         case "extractive":
             yield Extractive()
+        case "memory":
+            yield MemoryAnswers()
         case "fake ollama":
             async with fake_ollama.fake_ollama() as server:
                 server.reply = REPLY

@@ -14,6 +14,7 @@ from shared.blobs import BlobInventory, Blobs, StoredBlob
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef
 from shared.errors import Rejected
+from tests.fakes.blobs import MemoryBlobs
 from tests.servers.s3 import Bucket
 
 DOCUMENT = "0f8fad5b-d9cb-569f-a165-70867728950e"
@@ -47,10 +48,13 @@ class Folder:
         return [path for path in self._root.glob("*/*/*") if path.is_file()]
 
 
-@pytest.fixture(params=["file", "s3"])
+@pytest.fixture(params=["file", "s3", "memory"])
 def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Blobs, Kept]:
     if request.param == "file":
         return open_blobs(f"file:{tmp_path}", Path("unused")), Folder(tmp_path)
+    if request.param == "memory":
+        memory = MemoryBlobs()
+        return memory, memory
     bucket = request.getfixturevalue("s3_bucket")
     assert isinstance(bucket, Bucket)
     return open_blobs(bucket.setting, Path("unused")), bucket
@@ -206,6 +210,7 @@ async def test_whoever_reads_while_it_is_put_again_has_the_body(blobs: Blobs) ->
     putting = asyncio.create_task(put_again())
     while not putting.done():
         assert await blobs.get("acme", DOCUMENT, ref) == b"body"
+        await asyncio.sleep(0)  # the fake never waits, so nobody else would have a turn
     await putting
 
 

@@ -16,6 +16,7 @@ from shared.embedder.openai import openai_embedder
 from shared.errors import Rejected
 from shared.model_server.ollama import OllamaAddress
 from shared.model_server.openai import OpenAiAddress
+from tests.fakes.embedder import MemoryEmbedder
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import EMBEDDING_MODEL
 
@@ -35,6 +36,7 @@ def minilm() -> Iterator[MiniLm]:
     params=[
         "minilm",
         "cached",
+        "memory",
         "fake ollama",
         pytest.param("ollama", marks=pytest.mark.server),
         "fake openai",
@@ -46,6 +48,8 @@ async def embedder(request: pytest.FixtureRequest, minilm: MiniLm) -> AsyncItera
         yield minilm
     elif request.param == "cached":
         yield QueryCache(minilm)
+    elif request.param == "memory":
+        yield MemoryEmbedder()
     elif request.param == "ollama":
         url = request.getfixturevalue("ollama_url")
         async with started(ollama_embedder(OllamaAddress(url, EMBEDDING_MODEL))) as ollama:

@@ -37,8 +37,8 @@ from shared.store import (
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
+from tests.fakes.store import MemoryStore
 from tests.servers.qdrant import QdrantServer
-from tests.simulation.store import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -1,7 +1,6 @@
 """An ingest worker's two stages on a log, and what a test asks of them."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -19,18 +18,10 @@ from shared.state.ledger import Entry, Ledger
 from shared.store.edge import EdgeStore
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, pipeline_topics
 from tests.contract.logs import reading, take, until
+from tests.fakes.tokens import Words
 
 MODEL = Model(name="none", digest="none", dimension=4, max_tokens=256)
 GENERATION = Generation(chunker=CHUNKER, chunk_size=800, chunk_overlap=0, model=MODEL, bm25="none")
-
-
-class Words:
-    """Counts tokens as words; the first stages need no more of a model."""
-
-    max_tokens = 256
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
 
 
 class FirstStages:

@@ -5,7 +5,7 @@ import io
 import socket
 import zipfile
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, RetryLater
+from tests.fakes.tokens import Words
 from tests.servers.cache import CI_ONLY
 from tests.unit.services.ingest_worker.files import (
     a_docx,
@@ -31,16 +32,9 @@ _BOMB_S = 60.0  # five times the bar of 12 s: a guard against hanging, not a mea
 _CODES = {"empty", "unsupported", "damaged", "password", "timeout", "too_large"}
 
 
-class _Words:
-    max_tokens = 250
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
-
-
 @pytest.fixture
 async def pool() -> AsyncIterator[ParserPool]:
-    pool = ParserPool(1, tokens=_Words())
+    pool = ParserPool(1, tokens=Words())
     yield pool
     await pool.close()
 

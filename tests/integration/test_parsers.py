@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,15 @@ from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, RetryLater, Unavailable
+from tests.fakes.state import GENERATION
+from tests.fakes.tokens import Words
 from tests.servers.cache import CI_ONLY
-from tests.simulation.parts import GENERATION
 from tests.unit.services.ingest_worker.files import a_pdf
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _HANG_GUARD_S = 120
 _ROUGH = "tests.integration.rough_parser"
-
-
-class _Words:
-    max_tokens = 250
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
 
 
 def _pool(
@@ -46,7 +40,7 @@ def _pool(
 ) -> ParserPool:
     return ParserPool(
         size,
-        tokens=_Words(),
+        tokens=Words(),
         cpu_s=cpu_s,
         wall_factor=wall_factor,
         patience_s=patience_s,
@@ -368,6 +362,7 @@ async def test_a_parser_sees_none_of_our_settings(pool: ParserPool, monkeypatch:
 _PARENT = """
 import asyncio, sys
 from tests.integration.test_parsers import _pool, _process, _read
+from tests.fakes.tokens import Words
 async def main():
     pool = _pool()
     print(await _process(pool), flush=True)
@@ -421,4 +416,4 @@ async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
 
 def test_a_pool_of_no_processes_is_refused() -> None:
     with pytest.raises(ValueError, match="parsers 0 must be at least 1"):
-        ParserPool(0, tokens=_Words())
+        ParserPool(0, tokens=Words())

@@ -20,7 +20,7 @@ from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
 from shared.store.qdrant.connect import make_client
 from shared.store.qdrant.store import QdrantStore
 from shared.store.qdrant.strict import LEAST
-from tests.entries import an_entry
+from tests.builders import an_entry
 from tests.servers.qdrant import QdrantServer
 
 pytestmark = pytest.mark.server

@@ -1,7 +1,7 @@
 """Every stage has room for large bodies before it reads one, so that a backlog of them never is in memory."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -17,8 +17,7 @@ from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
-from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, encode
-from shared.embedder import Vector
+from shared.contracts import DocumentChunked, DocumentExtracted, DocumentSubmitted, encode
 from shared.ids import document_id
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Generation, Index
@@ -26,8 +25,10 @@ from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses
 from shared.store.bm25 import Bm25
 from tests.builders import a_version, an_event, chunks_of
-from tests.simulation.parts import Characters, MemoryBlobs, MemoryEmbedder
-from tests.simulation.store import MemoryStore
+from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.embedder import MemoryEmbedder
+from tests.fakes.store import MemoryStore
+from tests.fakes.tokens import Characters
 
 GENERATION = Generation(chunker=CHUNKER, chunk_size=800, chunk_overlap=0, model=MemoryEmbedder.model, bm25="none")
 BODY_BYTES = 1000
@@ -37,32 +38,14 @@ FIT, COME = 3, 5  # bodies
 Handler = Callable[[str, str], Coroutine[Any, Any, None]]  # handles a document of this id and path
 
 
-class CountedBlobs(MemoryBlobs):
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = 0
-
-    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        self.read += 1
-        return await super().get(tenant, document_id, ref)
-
-
-class HeldEmbedder(MemoryEmbedder):
-    def __init__(self, gate: asyncio.Event) -> None:
-        super().__init__()
-        self._gate = gate
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        await self._gate.wait()
-        return await super().embed_documents(texts)
-
-
 class Bench:
     """The stages, each with room for a few bodies; what comes after its reading waits for the gate."""
 
     def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.blobs = CountedBlobs()
+        self.embedder = MemoryEmbedder()
+        self.gate = self.embedder.answers
+        self.gate.clear()
+        self.blobs = MemoryBlobs()
         self.room = MemoryBudget(FIT * BODY_BYTES)
         self.ledger, self.index = Ledger(store := MemoryStore()), Index(store, GENERATION)
         self.statuses = Statuses(self.ledger, self.publish)
@@ -113,7 +96,7 @@ class Bench:
         return handle
 
     def embed(self) -> Handler:
-        vectors = Vectors(self.index, HeldEmbedder(self.gate), CollectorRegistry())
+        vectors = Vectors(self.index, self.embedder, CollectorRegistry())
         apply = Apply(index=self.index, vectors=vectors, bm25=Bm25(), publish=self.publish, statuses=self.statuses)
         embed = Embed(apply=apply, blobs=self.blobs, statuses=self.statuses, room=self.room)
 
@@ -136,9 +119,9 @@ async def test_a_stage_reads_no_more_large_bodies_than_it_has_room_for(stage: Ca
     handling = [asyncio.create_task(handle(document_id("t", "s", path), path)) for path in paths]
     for _ in range(1000):  # more turns than any of them takes to its reading
         await asyncio.sleep(0)
-    read_at_once = bench.blobs.read
+    read_at_once = bench.blobs.reads
     bench.gate.set()
     await asyncio.gather(*handling)
 
     assert read_at_once == FIT
-    assert bench.blobs.read == COME
+    assert bench.blobs.reads == COME

@@ -13,21 +13,12 @@ from services.ingest_worker.chunk import chunks, context_before, version_chunks
 from shared.contracts import Chunk
 from shared.errors import Rejected
 from shared.ids import text_hash
+from tests.fakes.state import GENERATION
+from tests.fakes.tokens import Bytes
 from tests.servers.cache import CI_ONLY
-from tests.simulation.parts import GENERATION
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 _EXAMPLES = settings(deadline=None)
-
-
-class _Pieces:
-    """A token for each three bytes, as byte-level models count unusual text."""
-
-    def __init__(self, max_tokens: int) -> None:
-        self.max_tokens = max_tokens
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [-(-len(text.encode()) // 3) for text in texts]
 
 
 _FRAGMENTS = st.one_of(
@@ -77,7 +68,7 @@ def _cases(draw: st.DrawFn) -> tuple[str, int, tuple[int, ...], bool]:
 
 def _cut(case: tuple[str, int, tuple[int, ...], bool], max_tokens: int = 10**6) -> tuple[Chunk, ...]:
     text, size, pages, structured = case
-    return chunks(text, tokens=_Pieces(max_tokens), size=size, pages=pages, structured=structured)
+    return chunks(text, tokens=Bytes(max_tokens), size=size, pages=pages, structured=structured)
 
 
 @_EXAMPLES
@@ -159,13 +150,13 @@ def test_context_is_the_text_just_before_and_no_longer_than_asked(
 @given(st.sampled_from([99, 100, 2000, 2001]) | st.integers(-100, 3000))
 def test_a_size_is_taken_from_100_to_2000(size: int) -> None:
     if 100 <= size <= 2000:
-        assert chunks("text", tokens=_Pieces(100), size=size)
-        assert version_chunks(a_version(chunk_size=size), "text", (), generation=GENERATION, tokens=_Pieces(100))
+        assert chunks("text", tokens=Bytes(100), size=size)
+        assert version_chunks(a_version(chunk_size=size), "text", (), generation=GENERATION, tokens=Bytes(100))
         return
     with pytest.raises(ValueError, match=rf"chunk size {size} must be in \[100, 2000\]"):
-        chunks("text", tokens=_Pieces(100), size=size)
+        chunks("text", tokens=Bytes(100), size=size)
     with pytest.raises(Rejected, match=rf"chunk size {size} must be in \[100, 2000\]"):
-        version_chunks(a_version(chunk_size=size), "text", (), generation=GENERATION, tokens=_Pieces(100))
+        version_chunks(a_version(chunk_size=size), "text", (), generation=GENERATION, tokens=Bytes(100))
 
 
 @_EXAMPLES
@@ -175,13 +166,13 @@ def test_an_overlap_is_taken_from_none_to_half_of_the_size(size: int, data: st.D
     asked = a_version(chunk_size=size, chunk_overlap=overlap)
 
     if 0 <= overlap <= size // 2:
-        assert chunks("text", tokens=_Pieces(100), size=size, overlap=overlap)
-        assert version_chunks(asked, "text", (), generation=GENERATION, tokens=_Pieces(100))
+        assert chunks("text", tokens=Bytes(100), size=size, overlap=overlap)
+        assert version_chunks(asked, "text", (), generation=GENERATION, tokens=Bytes(100))
         return
     with pytest.raises(ValueError, match=rf"chunk overlap {overlap} must be in \[0, {size // 2}\]"):
-        chunks("text", tokens=_Pieces(100), size=size, overlap=overlap)
+        chunks("text", tokens=Bytes(100), size=size, overlap=overlap)
     with pytest.raises(Rejected, match=rf"chunk overlap {overlap} must be in \[0, {size // 2}\]"):
-        version_chunks(asked, "text", (), generation=GENERATION, tokens=_Pieces(100))
+        version_chunks(asked, "text", (), generation=GENERATION, tokens=Bytes(100))
 
 
 def _document(seed: int) -> list[str]:

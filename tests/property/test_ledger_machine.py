@@ -24,11 +24,11 @@ from shared.store import Filter, Ids, Match, Store
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
+from tests.builders import an_entry
 from tests.e2e.faults import rounds
-from tests.entries import an_entry
+from tests.fakes.store import MemoryStore
 from tests.property.machines import AsyncMachine, play
 from tests.servers.cache import CI_ONLY
-from tests.simulation.store import MemoryStore
 
 IDS = [str(UUID(int=number)) for number in range(1, 4)]
 PLACE = LogPosition(partition=0, offset=0, time=0)

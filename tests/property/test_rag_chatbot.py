@@ -1,16 +1,15 @@
 """The properties of the rag-chatbot seed that concern prompts and models, each on at least 100 generated cases."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.query_api.answer.answering import Answering, AnswerRequest
-from shared.answers import Conversation, Event, Finished, Passage, Prompted, Turn
+from shared.answers import Conversation, Passage, Turn
 from shared.answers.prompt import messages
 from shared.errors import Unavailable
 from tests.answering import models_of
+from tests.fakes.answers import MemoryAnswers
 
 CASES = 100
 SENTENCES = st.text(st.characters(categories=("L", "Nd")), min_size=1, max_size=30)
@@ -58,29 +57,12 @@ def test_a_long_history_keeps_its_latest_messages(history: list[str], limit: int
     assert [turn.content for turn in sent] == [*(history[-limit:] if limit else []), question]
 
 
-class Failing:
-    """A model that fails so many times and then answers."""
-
-    name, needs_passages = "failing", False
-
-    def __init__(self) -> None:
-        self.failures = self.asked = 0
-
-    async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
-        self.asked += 1
-        if self.asked <= self.failures:
-            raise Unavailable("the model is away")
-        yield Prompted(conversation.passages)
-        yield "Good evening."
-        yield Finished()
-
-
 @pytest.mark.feature(227, 207)
 @settings(max_examples=CASES, deadline=None)
 @given(failures=st.integers(0, 5), message=SENTENCES)
 async def test_a_model_is_asked_once_more_and_then_it_is_an_error(failures: int, message: str) -> None:
     """**Feature: rag-chatbot, Property 17: AI model retry on failure**"""
-    model = Failing()
+    model = MemoryAnswers()
     model.failures = failures
     answering = Answering(None, models_of(model))  # type: ignore[arg-type]  # plain chat searches nothing
     request = AnswerRequest(tenant="t", turns=(Turn(role="user", content=message),))

@@ -1,7 +1,5 @@
 """Ready-made chunks: what is shown and what is embedded come out as they went in, and stand in the document's text."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,16 +12,10 @@ from shared.ids import text_hash
 from shared.inputs.prepared_chunks import body_of
 from shared.state.index import EMBEDDED
 from shared.store import Sparse
+from tests.fakes.tokens import Characters
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=80).map(cleaned).filter(bool)
-
-
-class _Characters:
-    max_tokens = 10**6
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text) for text in texts]
 
 
 @settings(max_examples=100, deadline=None)
@@ -32,7 +24,7 @@ def test_shown_and_embedded_text_survive_the_way_to_the_index(given_: list[tuple
     body = body_of([{"text": text} | ({"embeddingText": other} if other else {}) for text, other in given_])
 
     read = extract(body, Hints())
-    made = ready_made(read.chunks, _Characters())
+    made = ready_made(read.chunks, Characters(10**6, each=1))
     points = chunk_points(
         a_version(),
         made,

@@ -24,11 +24,11 @@ from shared.state.statuses import Statuses
 from shared.store import Filter, Ids, Match, Point
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
-from tests.simulation.log import MemoryLog
+from tests.fakes.embedder import MemoryEmbedder, vector_of
+from tests.fakes.log import MemoryLog
+from tests.fakes.store import MemoryStore
 from tests.simulation.oracle import Expected, Sent, again, expected, sent
-from tests.simulation.parts import MemoryEmbedder, vector_of
 from tests.simulation.plan import PATHS, TENANTS, Plan, Redrive, Submit, plan_of
-from tests.simulation.store import MemoryStore
 from tests.simulation.watch import DONE, Violation
 from tests.simulation.world import SOURCE, World
 

@@ -12,7 +12,8 @@ import msgspec
 
 from shared.ids import document_id
 from shared.log import Record
-from tests.simulation.parts import REFUSED, UNEMBEDDABLE, UNKEPT
+from tests.fakes.blobs import UNKEPT
+from tests.fakes.embedder import REFUSED, UNEMBEDDABLE
 
 OURS = frozenset({"sluice-place", "sluice-rekeyed", "sluice-redrive"})
 

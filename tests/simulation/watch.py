@@ -12,7 +12,7 @@ from shared.log import Record
 from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import StoreHit
-from tests.simulation.store import MemoryStore
+from tests.fakes.store import MemoryStore
 
 DONE = frozenset({"created", "updated", "unchanged"})
 

@@ -60,18 +60,12 @@ from shared.state.ledger import Ledger
 from shared.store import Filter, Leg, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
-from tests.simulation.log import START, Group, Member, MemoryLog, MemoryReader, Through
+from tests.fakes.blobs import UNKEPT, MemoryBlobs
+from tests.fakes.embedder import REFUSED, UNEMBEDDABLE, MemoryEmbedder, MemoryModel, vector_of
+from tests.fakes.log import START, Group, Member, MemoryLog, MemoryReader, Through
+from tests.fakes.store import MemoryStore
+from tests.fakes.tokens import Characters
 from tests.simulation.loop import OWNER, SimulatedLoop
-from tests.simulation.parts import (
-    REFUSED,
-    UNEMBEDDABLE,
-    UNKEPT,
-    Characters,
-    MemoryBlobs,
-    MemoryEmbedder,
-    MemoryModel,
-    vector_of,
-)
 from tests.simulation.plan import (
     PROCESSES,
     TENANTS,
@@ -87,7 +81,6 @@ from tests.simulation.plan import (
     Submit,
     Sweep,
 )
-from tests.simulation.store import MemoryStore
 from tests.simulation.watch import Violation, Watch
 
 if TYPE_CHECKING:

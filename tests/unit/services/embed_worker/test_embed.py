@@ -28,9 +28,11 @@ from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Head
 from shared.state.statuses import Statuses
 from shared.store.bm25 import Bm25
-from tests.entries import an_entry
-from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, ledger_and_index
-from tests.simulation.store import MemoryStore
+from tests.builders import an_entry
+from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.embedder import MemoryEmbedder
+from tests.fakes.state import ledger_and_index
+from tests.fakes.store import MemoryStore
 
 NAME = "11ca04b3-12ec-5b35-8f4b-4ab297c91387"
 

@@ -12,8 +12,9 @@ from shared.ids import point_id
 from shared.state.index import Head, Index
 from shared.store import Point
 from shared.topics import EXTRACTED
-from tests.simulation.parts import DIMENSION, ledger_and_index
-from tests.simulation.store import MemoryStore
+from tests.fakes.embedder import DIMENSION
+from tests.fakes.state import ledger_and_index
+from tests.fakes.store import MemoryStore
 
 A, B = "11ca04b3-12ec-5b35-8f4b-4ab297c91387", "21ca04b3-12ec-5b35-8f4b-4ab297c91387"
 

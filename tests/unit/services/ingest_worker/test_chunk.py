@@ -7,20 +7,11 @@ from services.ingest_worker.chunk import chunks, context_before
 from services.ingest_worker.chunk.blocks import blocks
 from shared.contracts import Chunk
 from shared.ids import text_hash
-
-
-class _Characters:
-    """Four characters a token, at most `max_tokens` of them."""
-
-    def __init__(self, max_tokens: int = 10_000) -> None:
-        self.max_tokens = max_tokens
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [-(-len(text) // 4) for text in texts]
+from tests.fakes.tokens import Characters
 
 
 def _chunks(text: str, *, size: int = 800, structured: bool = True, pages: Sequence[int] = ()) -> tuple[Chunk, ...]:
-    return chunks(text, tokens=_Characters(), size=size, structured=structured, pages=pages)
+    return chunks(text, tokens=Characters(10_000), size=size, structured=structured, pages=pages)
 
 
 def _words(seed: int, length: int) -> str:
@@ -200,18 +191,18 @@ def test_only_structured_types_have_headings() -> None:
 @pytest.mark.parametrize("size", [-1, 0, 99, 2001])
 def test_a_size_out_of_range_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=rf"^chunk size {size} must be in \[100, 2000\] characters$"):
-        chunks("text", tokens=_Characters(), size=size)
+        chunks("text", tokens=Characters(10_000), size=size)
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(800, -1), (800, 401), (100, 51)])
 def test_an_overlap_out_of_range_is_refused(size: int, overlap: int) -> None:
     with pytest.raises(ValueError, match=rf"^chunk overlap {overlap} must be in \[0, {size // 2}\] characters"):
-        chunks("text", tokens=_Characters(), size=size, overlap=overlap)
+        chunks("text", tokens=Characters(10_000), size=size, overlap=overlap)
 
 
 def test_overlap_changes_no_chunk_and_context_before_gives_it() -> None:
     text = _document(_paragraphs(10, 600))
-    found = chunks(text, tokens=_Characters(), overlap=100)
+    found = chunks(text, tokens=Characters(10_000), overlap=100)
 
     assert found == _chunks(text)
     assert context_before(text, found[0].start, 100) == ""
@@ -222,7 +213,7 @@ def test_overlap_changes_no_chunk_and_context_before_gives_it() -> None:
 
 
 def test_a_chunk_over_the_models_limit_is_cut_again_into_even_pieces() -> None:
-    found = chunks(_document(_paragraphs(10, 790)), tokens=_Characters(max_tokens=100))
+    found = chunks(_document(_paragraphs(10, 790)), tokens=Characters(max_tokens=100))
 
     assert max(chunk.tokens for chunk in found) <= 100
     assert min(len(chunk.text) for chunk in found) >= 100
@@ -230,7 +221,7 @@ def test_a_chunk_over_the_models_limit_is_cut_again_into_even_pieces() -> None:
 
 def test_a_model_that_takes_not_one_character_is_named() -> None:
     with pytest.raises(ValueError, match="the character 'x' has 1 tokens, the model takes 0"):
-        chunks("xx", tokens=_Characters(max_tokens=0))
+        chunks("xx", tokens=Characters(max_tokens=0))
 
 
 @pytest.mark.parametrize(

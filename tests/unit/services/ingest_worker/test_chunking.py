@@ -17,9 +17,11 @@ from shared.state.index import Head
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
 from shared.topics import EXTRACTED, chunks_topic
-from tests.entries import an_entry
-from tests.simulation.parts import GENERATION, Characters, MemoryBlobs, ledger_and_index
-from tests.simulation.store import MemoryStore
+from tests.builders import an_entry
+from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.state import GENERATION, ledger_and_index
+from tests.fakes.store import MemoryStore
+from tests.fakes.tokens import Characters
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 NAME = document_id(DEFAULT_TENANT, "s", "p")

@@ -1,13 +1,13 @@
 """The format itself says how its text is written, and every later part believes it."""
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
 from services.ingest_worker.chunk import chunks
 from services.ingest_worker.extract import FORMATS, Hints, extract
 from shared.contracts import TextFormat, text_format_of
+from tests.fakes.tokens import Words
 from tests.unit.services.ingest_worker.files import (
     a_docx,
     a_pdf,
@@ -80,7 +80,7 @@ def test_every_format_is_walked() -> None:
 def test_a_heading_of_an_rtf_file_is_a_section_title() -> None:
     extraction = extract(RTF, Hints(filename="a.rtf"))
 
-    found = chunks(extraction.text, tokens=_Words(), structured=extraction.text_format != "plain")
+    found = chunks(extraction.text, tokens=Words(), structured=extraction.text_format != "plain")
 
     assert [chunk.section for chunk in found] == ["The tide"]
 
@@ -88,7 +88,7 @@ def test_a_heading_of_an_rtf_file_is_a_section_title() -> None:
 def test_the_code_of_a_notebook_stays_in_one_piece() -> None:
     extraction = extract(NOTEBOOK, Hints(filename="a.ipynb"))
 
-    found = chunks(extraction.text, tokens=_Words(), structured=extraction.text_format != "plain")
+    found = chunks(extraction.text, tokens=Words(), structured=extraction.text_format != "plain")
 
     assert any("rise = 1\n\nfall = 2" in chunk.text and chunk.text.count("```") == 2 for chunk in found)
 
@@ -107,10 +107,3 @@ def test_the_code_of_a_notebook_stays_in_one_piece() -> None:
 def test_an_older_record_means_what_it_meant(document_type: str, meant: TextFormat) -> None:
     assert text_format_of(None, document_type) == meant
     assert text_format_of("markdown", document_type) == "markdown"
-
-
-class _Words:
-    max_tokens = 254
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]

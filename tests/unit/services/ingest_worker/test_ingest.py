@@ -1,7 +1,6 @@
 """The first stage on parts in memory."""
 
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -10,7 +9,7 @@ from aiokafka import ConsumerRecord
 
 from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import Extraction
-from services.ingest_worker.fetch import Busy, FetchedPage, Fetcher, FetchLimits
+from services.ingest_worker.fetch import FetchedPage, Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
@@ -20,7 +19,6 @@ from shared.contracts import (
     Crawl,
     DocumentExtracted,
     DocumentSubmitted,
-    Validators,
     decode,
     encode,
     erasure,
@@ -32,8 +30,11 @@ from shared.runtime.memory_budget import MemoryBudget
 from shared.state.ledger import Entry
 from shared.state.statuses import Statuses
 from shared.topics import EXTRACTED, SUBMITTED
-from tests.simulation.parts import Characters, MemoryBlobs, ledger_and_index
-from tests.simulation.store import MemoryStore
+from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.fetch import MemoryFetch
+from tests.fakes.state import ledger_and_index
+from tests.fakes.store import MemoryStore
+from tests.fakes.tokens import Characters
 
 NAME = document_id(DEFAULT_TENANT, "s", "p")
 PARTITION = 1
@@ -100,20 +101,6 @@ async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() ->
     assert await desk.blobs.delete(DEFAULT_TENANT, NAME) == 0
 
 
-class OnePage:
-    """A fetch that gives the same page for every address."""
-
-    def __init__(self, page: FetchedPage) -> None:
-        self._page = page
-
-    @asynccontextmanager
-    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
-        yield self._page
-
-    async def listed(self, page: FetchedPage, most: int) -> list[str]:
-        return []
-
-
 @pytest.mark.parametrize(
     ("found", "robots", "welcome"), [(True, True, False), (False, True, True), (True, False, True)]
 )
@@ -124,7 +111,7 @@ async def test_a_page_that_asks_not_to_be_indexed_is_left_out_if_a_crawl_found_i
     page = FetchedPage(
         url=url, body=b"Herons nest here.", media_type="text/plain", validators=None, robots=("noindex",)
     )
-    desk = await Desk(OnePage(page), bounds=Bounds(robots=robots)).begun()
+    desk = await Desk(MemoryFetch(page), bounds=Bounds(robots=robots)).begun()
     crawl = Crawl(host="herons.example", pages=1) if found else None
     document = DocumentSubmitted(source="s", path="p", url=url, crawl=crawl)
     submission = record(1, PARTITION, document, NAME.encode())
@@ -138,21 +125,8 @@ async def test_a_page_that_asks_not_to_be_indexed_is_left_out_if_a_crawl_found_i
         assert (refused.value.code, desk.sent, await desk.ledger.get(NAME)) == ("noindex", [], None)
 
 
-class BusyHosts:
-    """A fetch whose every host has others before us."""
-
-    @asynccontextmanager
-    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
-        if url:
-            raise Busy
-        yield None
-
-    async def listed(self, page: FetchedPage, most: int) -> list[str]:
-        raise Busy
-
-
 async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_keeps_its_place() -> None:
-    desk = await Desk(BusyHosts()).begun()
+    desk = await Desk(MemoryFetch()).begun()
     page = DocumentSubmitted(source="s", path="p", url="http://slow.example/")
 
     await desk.ingest(record(7, PARTITION, page, NAME.encode()))
@@ -220,7 +194,7 @@ class Slow(Moody):
 
     def __init__(self) -> None:
         super().__init__()
-        self.meanwhile: list[Awaitable[None]] = []
+        self.meanwhile = list[Awaitable[None]]()
 
     async def extract(self, body: bytes, **hints: Any) -> Extraction:
         if self.meanwhile:

@@ -1,7 +1,5 @@
 """The sizes that a version is chunked in, and chunks that need no chunker."""
 
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 
@@ -11,21 +9,15 @@ from shared.contracts import Chunk, PreparedChunk
 from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.state.index import Generation
-from tests.simulation.parts import GENERATION
+from tests.fakes.state import GENERATION
+from tests.fakes.tokens import Words
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 TEXT = " ".join(f"Sentence {number} says as much as those before it." for number in range(100))
 
 
-class _Words:
-    max_tokens = 150
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
-
-
 def _made(generation: Generation, **asked: int) -> tuple[Chunk, ...]:
-    return version_chunks(a_version(**asked), TEXT, (), generation=generation, tokens=_Words())
+    return version_chunks(a_version(**asked), TEXT, (), generation=generation, tokens=Words(150))
 
 
 def test_a_version_is_chunked_in_the_sizes_of_the_generation_unless_it_has_its_own() -> None:
@@ -72,7 +64,7 @@ def test_ready_made_chunks_have_their_place_in_their_text_and_are_known_by_what_
         PreparedChunk(text="Two,\n\nand more.", embedding="second", page=4, section="S"),
     ]
 
-    found = ready_made(ready, _Words())
+    found = ready_made(ready, Words(150))
 
     assert [ready_text(ready)[chunk.start : chunk.end] for chunk in found] == ["One.", "Two,\n\nand more."]
     assert [chunk.hash for chunk in found] == [text_hash("One."), text_hash("second")]
@@ -84,7 +76,7 @@ def test_a_ready_made_chunk_that_the_model_cannot_take_is_named() -> None:
     ready = [PreparedChunk(text="a"), PreparedChunk(text="b", embedding="b " * 151, metadata={"chunk_id": "x7"})]
 
     with pytest.raises(Rejected) as caught:
-        ready_made(ready, _Words())
+        ready_made(ready, Words(150))
 
     assert caught.value.code == "chunk_too_long"
     assert str(caught.value) == (

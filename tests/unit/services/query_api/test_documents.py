@@ -12,9 +12,10 @@ from shared.ids import point_id
 from shared.state.index import Generation, Head, Index
 from shared.state.ledger import Ledger
 from shared.store import Point
-from tests.entries import an_entry
-from tests.simulation.parts import MemoryBlobs, MemoryEmbedder, vector_of
-from tests.simulation.store import MemoryStore
+from tests.builders import an_entry
+from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.embedder import MemoryEmbedder, vector_of
+from tests.fakes.store import MemoryStore
 
 NAME = "11ca04b3-12ec-5b35-8f4b-4ab297c91387"
 GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")

@@ -10,10 +10,11 @@ from shared.ids import document_id
 from shared.state.index import Generation, Index
 from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
-from tests.entries import an_entry
-from tests.simulation.log import MemoryLog
-from tests.simulation.parts import MemoryBlobs, MemoryEmbedder
-from tests.simulation.store import MemoryStore
+from tests.builders import an_entry
+from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.embedder import MemoryEmbedder
+from tests.fakes.log import MemoryLog
+from tests.fakes.store import MemoryStore
 
 GENERATION = Generation(chunker="1", chunk_size=100, chunk_overlap=0, model=MemoryEmbedder.model, bm25="1")
 FIRST, SECOND = document_id(DEFAULT_TENANT, "s", "1"), document_id(DEFAULT_TENANT, "s", "2")

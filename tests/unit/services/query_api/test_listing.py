@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from services.query_api.documents.listing import SORTS, Listing, after, first, words_of
 from shared.state.ledger import Entry
 from shared.store import Filter
-from tests.entries import an_entry
+from tests.builders import an_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from shared.contracts import DeadLetter, LogPosition
 from shared.ids import document_id
 from shared.state.ledger import NOWHERE, Entry, Last
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
-from tests.entries import an_entry
+from tests.builders import an_entry
 
 NAME = document_id("default", "s", "p")
 HERE = LogPosition(partition=1, offset=10, time=1_000)

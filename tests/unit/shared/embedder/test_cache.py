@@ -1,46 +1,11 @@
-from collections.abc import Sequence
-
 import numpy as np
 
-from shared.embedder import Model, TokenCounter, Vector
 from shared.embedder.cache import QueryCache
-from shared.embedder.estimate import EstimatedTokens
-from shared.embedder.vectors import unit
-
-
-class Counting:
-    """An embedder that remembers what it was asked."""
-
-    model = Model(name="counting", digest="0" * 64, dimension=2, max_tokens=10)
-    tokens: TokenCounter = EstimatedTokens(10)
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def start(self) -> None:
-        self.asked.append("start")
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        self.asked += texts
-        return [unit([1, len(text)]) for text in texts]
-
-    async def embed_query(self, text: str) -> Vector:
-        self.asked.append(text)
-        return unit([1, len(text)])
-
-    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        self.asked += [question, *texts]
-        return [1.0 for _ in texts]
-
-    async def ping(self) -> None:
-        self.asked.append("ping")
-
-    async def close(self) -> None:
-        self.asked.append("close")
+from tests.fakes.embedder import MemoryEmbedder
 
 
 async def test_a_query_is_embedded_once_while_it_is_among_the_latest() -> None:
-    inner = Counting()
+    inner = MemoryEmbedder()
     cache = QueryCache(inner, size=2)
 
     first = await cache.embed_query("a")
@@ -56,7 +21,7 @@ async def test_a_query_is_embedded_once_while_it_is_among_the_latest() -> None:
 
 
 async def test_documents_are_not_cached_and_the_rest_passes() -> None:
-    inner = Counting()
+    inner = MemoryEmbedder()
     cache = QueryCache(inner)
 
     await cache.start()
@@ -64,6 +29,7 @@ async def test_documents_are_not_cached_and_the_rest_passes() -> None:
     await cache.ping()
     await cache.close()
 
-    assert inner.asked == ["start", "a", "a", "ping", "close"]
+    assert inner.asked == ["a", "a"]
+    assert inner.calls == ["start", "ping", "close"]
     assert cache.model is inner.model
     assert cache.tokens is inner.tokens

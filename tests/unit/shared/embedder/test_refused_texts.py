@@ -16,6 +16,7 @@ from shared.embedder.vectors import unit
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.model_server.ollama import OllamaAddress
 from shared.model_server.openai import OpenAiAddress, OpenAiServer
+from tests.fakes.clock import SetClock
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.fake_models import vector
 from tests.servers.fake_ollama import FakeOllama
@@ -26,17 +27,9 @@ GOOD = [f"Paragraph {number} says something of its own." for number in range(30)
 CURSED = "Paragraph 31 is cursed, and no model takes it."
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
@@ -46,7 +39,7 @@ async def server() -> AsyncIterator[FakeOllama]:
         yield running
 
 
-async def started(server: FakeOllama | FakeOpenAi, clock: Clock, stack: AsyncExitStack) -> ServedEmbedder:
+async def started(server: FakeOllama | FakeOpenAi, clock: SetClock, stack: AsyncExitStack) -> ServedEmbedder:
     if isinstance(server, FakeOllama):
         model = OllamaModel(OllamaAddress(server.url, fake_ollama.EMBEDDING_MODEL), timeout_s=20)
         embedder = ServedEmbedder(model, clock=clock)
@@ -59,12 +52,12 @@ async def started(server: FakeOllama | FakeOpenAi, clock: Clock, stack: AsyncExi
 
 
 @pytest.fixture
-async def embedder(server: FakeOllama, clock: Clock) -> AsyncIterator[ServedEmbedder]:
+async def embedder(server: FakeOllama, clock: SetClock) -> AsyncIterator[ServedEmbedder]:
     async with AsyncExitStack() as stack:
         yield await started(server, clock, stack)
 
 
-async def outcome(embedder: ServedEmbedder, clock: Clock, texts: Sequence[str]) -> tuple[Exception | None, int]:
+async def outcome(embedder: ServedEmbedder, clock: SetClock, texts: Sequence[str]) -> tuple[Exception | None, int]:
     """Return what the last of as many tries as it takes raised, and how many rests there were before."""
     rests = 0
     while True:
@@ -93,7 +86,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("kind", "status", "words"), WAYS)
 async def test_a_refused_text_is_rejected_with_the_servers_words_within_15_seconds(
-    clock: Clock, kind: str, status: int, words: str
+    clock: SetClock, kind: str, status: int, words: str
 ) -> None:
     async with AsyncExitStack() as stack:
         server: FakeOllama | FakeOpenAi
@@ -116,7 +109,7 @@ async def test_a_refused_text_is_rejected_with_the_servers_words_within_15_secon
 
 
 async def test_the_good_texts_are_embedded_once_and_come_with_the_next_try(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     server.requests.clear()
     with pytest.raises(RetryLater):
@@ -142,7 +135,7 @@ async def test_others_texts_in_the_same_call_are_given_their_vectors(
 
 
 async def test_three_hundred_documents_with_one_bad_footer_wait_once(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     ends = [await outcome(embedder, clock, [GOOD[0], CURSED])]
     server.requests.clear()
@@ -155,7 +148,7 @@ async def test_three_hundred_documents_with_one_bad_footer_wait_once(
 
 
 async def test_a_remembered_refusal_is_forgotten_after_ten_minutes(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     await outcome(embedder, clock, [CURSED])
     server.poison = None
@@ -166,7 +159,7 @@ async def test_a_remembered_refusal_is_forgotten_after_ten_minutes(
 
 
 async def test_from_the_third_document_on_it_is_the_server_that_is_unavailable(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     ends = [(await outcome(embedder, clock, [f"Another cursed text, number {n}."]))[0] for n in range(4)]
 
@@ -175,7 +168,7 @@ async def test_from_the_third_document_on_it_is_the_server_that_is_unavailable(
 
 
 async def test_a_server_that_refuses_every_long_text_rejects_none(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     server.poison, server.stumbles_from = None, 40
     short, long = GOOD, [f"Text {number}. " + "One word more. " * 12 for number in range(5)]
@@ -191,7 +184,7 @@ async def test_a_server_that_refuses_every_long_text_rejects_none(
 
 
 async def test_a_server_that_refuses_everything_is_asked_little(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     server.fault = "500"
     server.requests.clear()
@@ -204,7 +197,7 @@ async def test_a_server_that_refuses_everything_is_asked_little(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405])
-async def test_what_a_server_says_of_key_model_and_route_is_never_a_texts_fault(clock: Clock, status: int) -> None:
+async def test_what_a_server_says_of_key_model_and_route_is_never_a_texts_fault(clock: SetClock, status: int) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(fake_openai.fake_openai())
         embedder = await started(server, clock, stack)
@@ -218,7 +211,7 @@ async def test_what_a_server_says_of_key_model_and_route_is_never_a_texts_fault(
 
 
 async def test_what_another_model_refuses_is_not_the_texts_fault(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     server.weights = "second"
 
@@ -230,7 +223,7 @@ async def test_what_another_model_refuses_is_not_the_texts_fault(
 
 
 async def test_a_text_too_long_for_the_server_whose_part_it_refuses_is_rejected(
-    server: FakeOllama, embedder: ServedEmbedder, clock: Clock
+    server: FakeOllama, embedder: ServedEmbedder, clock: SetClock
 ) -> None:
     server.context = 12
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from shared.contracts import BlobRef, DeadLetter, LogPosition, decode, encode
-from shared.errors import Rejected, Unavailable
+from shared.contracts import DeadLetter, LogPosition, decode, encode
+from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log import Record
 from shared.log.dead_letters import DeadLetters, RecordOwner
@@ -19,33 +19,10 @@ from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.topics import DEAD_LETTERS, Topic
 from tests.builders import a_record
+from tests.fakes.blobs import MemoryBlobs
 
+DOCUMENT = document_id("acme", "s", "p")
 FAILURE = Failure(stage="extract", code="empty", sentence="no text", attempts=2, first_seen=5, last_seen=9)
-
-
-class FakeBlobs:
-    """Keeps blobs in memory; only `put` is needed here."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], bytes] = {}
-        self.away = False
-
-    async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        if self.away:
-            raise Unavailable("no room for blobs")
-        if "/" in tenant:
-            raise Rejected(f"the tenant {tenant!r} can't name a folder")
-        self.kept[tenant, document_id] = data
-        return BlobRef(sha256="0" * 64, size=len(data))
-
-    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        raise NotImplementedError
-
-    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        raise NotImplementedError
-
-    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        raise NotImplementedError
 
 
 @pytest.fixture
@@ -58,7 +35,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
 
 
 async def stored(
-    log: SqliteLog, blobs: FakeBlobs, record: Record, owner: RecordOwner | None = None, failure: Failure = FAILURE
+    log: SqliteLog, blobs: MemoryBlobs, record: Record, owner: RecordOwner | None = None, failure: Failure = FAILURE
 ) -> tuple[bytes, DeadLetter]:
     broker = log.broker("test")
     await broker.start()
@@ -77,7 +54,7 @@ async def stored(
 async def test_a_letter_holds_the_whole_record_and_the_reason(log: SqliteLog) -> None:
     record = a_record(headers=[("h", b"\xff"), ("null", None)])
 
-    key, letter = await stored(log, FakeBlobs(), record)
+    key, letter = await stored(log, MemoryBlobs(), record)
 
     assert key == b"extract/documents.submitted/3/41/1700/0"
     assert letter == DeadLetter(
@@ -101,46 +78,48 @@ async def test_a_letter_holds_the_whole_record_and_the_reason(log: SqliteLog) ->
 async def test_the_key_is_that_of_the_place_where_the_record_entered(log: SqliteLog) -> None:
     place = LogPosition(partition=1, offset=7, time=99)
 
-    key, letter = await stored(log, FakeBlobs(), a_record(headers=[(PLACE_HEADER, position_header(place).encode())]))
+    key, letter = await stored(log, MemoryBlobs(), a_record(headers=[(PLACE_HEADER, position_header(place).encode())]))
 
     assert letter.place == place
     assert key == b"extract/documents.submitted/1/7/99/0"
 
 
 async def test_a_large_body_goes_to_the_blobs_of_its_owner(log: SqliteLog) -> None:
-    blobs = FakeBlobs()
+    blobs = MemoryBlobs()
     body = b"x" * 250_000  # base64 makes it larger than the limit
 
-    _, letter = await stored(log, blobs, a_record(body), RecordOwner("acme", "doc-1"))
+    _, letter = await stored(log, blobs, a_record(body), RecordOwner("acme", DOCUMENT))
 
-    assert (letter.value, letter.tenant, letter.document_id) == (None, "acme", "doc-1")
-    assert letter.blob == BlobRef(sha256="0" * 64, size=250_000)
-    assert blobs.kept == {("acme", "doc-1"): body}
+    assert (letter.value, letter.tenant, letter.document_id) == (None, "acme", DOCUMENT)
+    assert letter.blob is not None
+    assert await blobs.get("acme", DOCUMENT, letter.blob) == body
 
 
 async def test_a_body_of_nobody_has_a_document_of_its_own(log: SqliteLog) -> None:
-    blobs = FakeBlobs()
+    blobs = MemoryBlobs()
 
     key, letter = await stored(log, blobs, a_record(b"x" * 300_000))
 
     assert (letter.tenant, letter.document_id) == (None, None)
-    assert list(blobs.kept) == [("default", document_id("default", DEAD_LETTERS, key.decode()))]
+    assert letter.blob is not None
+    assert await blobs.get("default", document_id("default", DEAD_LETTERS, key.decode()), letter.blob)
 
 
 async def test_a_record_of_a_tenant_that_names_no_folder_blocks_nobody(log: SqliteLog) -> None:
-    blobs = FakeBlobs()
+    blobs = MemoryBlobs()
 
-    key, letter = await stored(log, blobs, a_record(b"x" * 300_000), RecordOwner("no/folder", "doc-1"))
+    key, letter = await stored(log, blobs, a_record(b"x" * 300_000), RecordOwner("no/folder", DOCUMENT))
 
     assert (letter.tenant, letter.document_id) == (None, None)
-    assert list(blobs.kept) == [("default", document_id("default", DEAD_LETTERS, key.decode()))]
+    assert letter.blob is not None
+    assert await blobs.get("default", document_id("default", DEAD_LETTERS, key.decode()), letter.blob)
 
 
 async def test_a_letter_of_a_later_stage_has_the_place_of_its_submission(log: SqliteLog) -> None:
     place = LogPosition(partition=1, offset=7, time=99)
     record = a_record(topic="chunks.g", headers=[(REDRIVE_HEADER, b"2")])
 
-    key, letter = await stored(log, FakeBlobs(), record, RecordOwner("acme", "doc-1", "s", "p", 12, place))
+    key, letter = await stored(log, MemoryBlobs(), record, RecordOwner("acme", "doc-1", "s", "p", 12, place))
 
     assert key == b"extract/chunks.g/1/7/99/2"
     assert (letter.source, letter.path, letter.version, letter.redrives) == ("s", "p", 12, 2)
@@ -148,7 +127,7 @@ async def test_a_letter_of_a_later_stage_has_the_place_of_its_submission(log: Sq
 
 
 async def test_an_error_that_quotes_half_a_character_can_be_kept(log: SqliteLog) -> None:
-    _, letter = await stored(log, FakeBlobs(), a_record(), failure=structs.replace(FAILURE, sentence="\ud800 is odd"))
+    _, letter = await stored(log, MemoryBlobs(), a_record(), failure=structs.replace(FAILURE, sentence="\ud800 is odd"))
 
     assert letter.sentence == "? is odd"
 
@@ -156,7 +135,7 @@ async def test_an_error_that_quotes_half_a_character_can_be_kept(log: SqliteLog)
 async def test_no_record_is_too_large_for_a_letter(log: SqliteLog) -> None:
     record = a_record(None, headers=[("h", b"x" * 900_000)], key=b"k" * 100_000)
 
-    _, letter = await stored(log, FakeBlobs(), record, RecordOwner("acme", "doc-1", "s" * 200_000, "p" * 200_000))
+    _, letter = await stored(log, MemoryBlobs(), record, RecordOwner("acme", "doc-1", "s" * 200_000, "p" * 200_000))
 
     assert letter.headers == ()
     assert letter.key == b"k" * 1024
@@ -164,7 +143,7 @@ async def test_no_record_is_too_large_for_a_letter(log: SqliteLog) -> None:
 
 
 async def test_no_letter_is_published_while_its_body_can_not_be_kept(log: SqliteLog) -> None:
-    blobs = FakeBlobs()
+    blobs = MemoryBlobs()
     blobs.away = True
 
     with pytest.raises(Unavailable, match="no room"):

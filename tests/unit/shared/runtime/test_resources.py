@@ -15,9 +15,9 @@ from shared.settings import Settings
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.rebuild_gate import RebuildGate, last_rebuild
 from shared.topics import EXTRACTED
+from tests.fakes.state import GENERATION
+from tests.fakes.store import MemoryStore
 from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
-from tests.simulation.parts import GENERATION
-from tests.simulation.store import MemoryStore
 
 
 async def test_a_log_is_named_when_it_is_silent(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import msgspec
 
 from shared.state.ledger import Entry, Ledger, Transition
 from shared.store import Point
-from tests.entries import an_entry
-from tests.simulation.store import MemoryStore
+from tests.builders import an_entry
+from tests.fakes.store import MemoryStore
 
 NAMES = [str(UUID(int=number)) for number in range(1, 41)]
 

@@ -12,7 +12,7 @@ from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
 from shared.state.pairing import BothSides, Pairing, by_hand, decide, store_address
 from shared.topics import pipeline_topics
-from tests.simulation.store import MemoryStore
+from tests.fakes.store import MemoryStore
 
 ALL = ("ledger", "heads.g", "chunks.g")
 HERE, ELSEWHERE = "qdrant+http://a:6333", "qdrant+http://b:6333"

@@ -11,23 +11,15 @@ from shared.state.ledger import Ledger
 from shared.state.pairing import Pairing
 from shared.state.rebuild_gate import CODE, LEASE_S, Phase, Rebuild, RebuildGate, last_rebuild, write_rebuild
 from shared.store import Filter
-from tests.simulation.store import MemoryStore
+from tests.fakes.clock import SetClock
+from tests.fakes.store import MemoryStore
 
 NAME = "00000000-0000-5000-8000-0000000000aa"
 
 
-class Clock:
-    """Seconds that a test moves."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest_asyncio.fixture
@@ -45,7 +37,7 @@ async def note(store: MemoryStore, phase: Phase, number: int = 1) -> None:
     assert await write_rebuild(store, wanted, known=known) is not None
 
 
-async def test_an_empty_ledger_is_believed_only_where_it_is_whole(store: MemoryStore, clock: Clock) -> None:
+async def test_an_empty_ledger_is_believed_only_where_it_is_whole(store: MemoryStore, clock: SetClock) -> None:
     ledger = Ledger(store, RebuildGate(store, clock=clock))
     empty = await ledger.get(NAME), await ledger.count(Filter()), await ledger.entries([NAME])
     await note(store, "ledger")
@@ -59,7 +51,7 @@ async def test_an_empty_ledger_is_believed_only_where_it_is_whole(store: MemoryS
     assert empty == (None, 0, {})
 
 
-async def test_lists_work_before_searches_do(store: MemoryStore, clock: Clock) -> None:
+async def test_lists_work_before_searches_do(store: MemoryStore, clock: SetClock) -> None:
     gate = RebuildGate(store, clock=clock)
     await note(store, "points")
 
@@ -71,7 +63,7 @@ async def test_lists_work_before_searches_do(store: MemoryStore, clock: Clock) -
     await gate.points()
 
 
-async def test_a_young_look_holds_and_an_old_one_does_not(store: MemoryStore, clock: Clock) -> None:
+async def test_a_young_look_holds_and_an_old_one_does_not(store: MemoryStore, clock: SetClock) -> None:
     gate = RebuildGate(store, clock=clock)
     await gate.points()
     await note(store, "points")
@@ -83,7 +75,7 @@ async def test_a_young_look_holds_and_an_old_one_does_not(store: MemoryStore, cl
         await gate.points()
 
 
-async def test_a_rebuild_that_began_and_ended_between_two_looks_is_noticed(store: MemoryStore, clock: Clock) -> None:
+async def test_a_rebuild_that_began_and_ended_between_two_looks_is_noticed(store: MemoryStore, clock: SetClock) -> None:
     gate = RebuildGate(store, clock=clock)
     await gate.points()
     await note(store, "done")
@@ -94,7 +86,7 @@ async def test_a_rebuild_that_began_and_ended_between_two_looks_is_noticed(store
     await gate.points()
 
 
-async def test_a_store_that_has_forgotten_its_log_or_belongs_to_another_is_not_believed(clock: Clock) -> None:
+async def test_a_store_that_has_forgotten_its_log_or_belongs_to_another_is_not_believed(clock: SetClock) -> None:
     lost, other = MemoryStore(), MemoryStore()
     await pairing.create(other)
     await pairing.tell_store(other, Pairing(log_id="other", store_id="s"), known=None)

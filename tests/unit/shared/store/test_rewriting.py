@@ -9,20 +9,18 @@ import pytest
 from shared.store import EVERYTHING, CollectionSize, Filter, Match, Point, Sparse, wire
 from shared.store.engine import Engine, Unserved
 from shared.store.rewriting import PATIENCE_S, Rewriter, is_due
+from tests.fakes.clock import SetClock
 
 SMALL = 100
 
 
-class Clock:
-    """Seconds that pass when told; a pause may have something happen in it."""
+class Pauses(SetClock):
+    """A clock whose pauses are counted; something may happen in each."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        super().__init__(0.0)
         self.meanwhile: Callable[[], None] = lambda: None
         self.pauses = 0
-
-    def __call__(self) -> float:
-        return self.now
 
     async def pause(self, _seconds: float) -> None:
         self.pauses += 1
@@ -38,8 +36,8 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> Pauses:
+    return Pauses()
 
 
 def opened(folder: Path) -> Engine:
@@ -48,7 +46,7 @@ def opened(folder: Path) -> Engine:
     return engine
 
 
-def rewriter(engine: Engine, folder: Path, clock: Clock, free: int = 10**12) -> tuple[Rewriter, list[str]]:
+def rewriter(engine: Engine, folder: Path, clock: Pauses, free: int = 10**12) -> tuple[Rewriter, list[str]]:
     events: list[str] = []
     made = Rewriter(
         engine,
@@ -118,7 +116,7 @@ def test_a_collection_is_due_when_dead_points_exceed_half_of_the_live_ones_and_t
 
 
 async def test_given_too_many_dead_points_when_it_is_quiet_then_the_files_are_made_anew(
-    engine: Engine, tmp_path: Path, clock: Clock
+    engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine)
@@ -137,7 +135,7 @@ async def test_given_too_many_dead_points_when_it_is_quiet_then_the_files_are_ma
 
 
 async def test_given_an_endless_burst_when_an_hour_has_passed_then_it_waits_no_longer(
-    engine: Engine, tmp_path: Path, clock: Clock
+    engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     upkeep, _ = rewriter(engine, tmp_path, clock)
     grow(engine)
@@ -152,7 +150,7 @@ async def test_given_an_endless_burst_when_an_hour_has_passed_then_it_waits_no_l
 
 
 async def test_given_writers_when_it_is_copied_then_nothing_is_lost_or_old(
-    engine: Engine, tmp_path: Path, clock: Clock
+    engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     upkeep, _ = rewriter(engine, tmp_path, clock)
     grow(engine, live=300, dead=400)
@@ -177,7 +175,7 @@ async def test_given_writers_when_it_is_copied_then_nothing_is_lost_or_old(
 
 
 async def test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first(
-    engine: Engine, tmp_path: Path, clock: Clock
+    engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine, live=300, dead=200)
@@ -201,7 +199,7 @@ async def test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_th
 
 
 async def test_given_a_disk_without_room_when_it_is_due_then_it_waits_and_says_so_once(
-    engine: Engine, tmp_path: Path, clock: Clock
+    engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     grow(engine)
     needed = int(1.5 * engine.answer(wire.Sizes())[0].disk_bytes)
@@ -219,7 +217,7 @@ async def test_given_a_disk_without_room_when_it_is_due_then_it_waits_and_says_s
 
 
 async def test_given_a_collection_dropped_meanwhile_when_it_is_copied_then_that_is_no_failure(
-    engine: Engine, tmp_path: Path, clock: Clock
+    engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine)
@@ -232,7 +230,7 @@ async def test_given_a_collection_dropped_meanwhile_when_it_is_copied_then_that_
 
 
 async def test_given_a_disk_that_fails_when_it_is_copied_then_the_old_files_stay_and_it_is_tried_again_later(
-    engine: Engine, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine)
@@ -255,7 +253,7 @@ async def test_given_a_disk_that_fails_when_it_is_copied_then_the_old_files_stay
 
 
 async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then_the_old_one_is_told(
-    engine: Engine, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upkeep, _ = rewriter(engine, tmp_path, clock)
     grow(engine)

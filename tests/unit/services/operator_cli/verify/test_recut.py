@@ -11,17 +11,11 @@ from services.operator_cli.verify.older_chunks import as_it_was_written, read_ba
 from shared.contracts import Chunk
 from shared.ids import text_hash
 from shared.store import Point, Sparse
+from tests.fakes.tokens import Characters
 from tests.unit.services.operator_cli.verify.builders import a_version, right_points
 
 TEXT = "# Tea\n\nGreen leaves.\n\nBlack leaves."
 SPANS = ((0, 20), (22, 35))
-
-
-class _Characters:
-    max_tokens = 25
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text) for text in texts]
 
 
 def _chunks(*spans: tuple[int, int], **fields: Any) -> tuple[Chunk, ...]:
@@ -45,9 +39,9 @@ def _changed(points: list[Point], number: int, **fields: Any) -> list[Point]:
 def test_chunks_that_are_all_of_the_text_are_read_back_in_order() -> None:
     made = _chunks(*SPANS)
 
-    assert read_back(_points(made)[::-1], TEXT, (), _Characters()) == made
-    assert [chunk.page for chunk in read_back(_points(made), TEXT, (0, 21), _Characters()) or ()] == [1, 2]
-    assert read_back(_changed(_points(made), 1, contextBefore="leaves."), TEXT, (), _Characters()) is not None
+    assert read_back(_points(made)[::-1], TEXT, (), Characters(25, each=1)) == made
+    assert [chunk.page for chunk in read_back(_points(made), TEXT, (0, 21), Characters(25, each=1)) or ()] == [1, 2]
+    assert read_back(_changed(_points(made), 1, contextBefore="leaves."), TEXT, (), Characters(25, each=1)) is not None
 
 
 @pytest.mark.parametrize(
@@ -70,7 +64,7 @@ def test_chunks_that_are_all_of_the_text_are_read_back_in_order() -> None:
     ],
 )
 def test_chunks_that_are_not_are_no_cut(points: list[Point]) -> None:
-    assert read_back(points, TEXT, (), _Characters()) is None
+    assert read_back(points, TEXT, (), Characters(25, each=1)) is None
 
 
 def test_points_may_lack_the_score_and_the_section_among_their_terms() -> None:

@@ -2,16 +2,7 @@ import pytest
 
 from services.query_api.answer.rate_limit import AnswerRate
 from services.query_api.http.problems import Problem
-
-
-class SetClock:
-    """A clock that tests turn."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.fakes.clock import SetClock
 
 
 @pytest.mark.feature(253)

@@ -1,0 +1,24 @@
+"""The fake of `services.ingest_worker.fetch.Fetch`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from services.ingest_worker.fetch import Busy, FetchedPage
+from shared.contracts import Validators
+
+
+class MemoryFetch:
+    """Gives the same page for every address; without a page, every host is busy."""
+
+    def __init__(self, page: FetchedPage | None = None, listed: tuple[str, ...] = ()) -> None:
+        self.page_given = page
+        self._listed = listed
+
+    @asynccontextmanager
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+        if self.page_given is None:
+            raise Busy
+        yield self.page_given
+
+    async def listed(self, page: FetchedPage, most: int) -> list[str]:
+        return list(self._listed[:most])
