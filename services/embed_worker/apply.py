@@ -55,7 +55,7 @@ class Apply:
                     if standing and standing.version < document.version:
                         older.add(standing.version)
                 case SwitchStep.PUT:
-                    count = await self._put(document, standing, load)
+                    count = await self._put(document, standing, load, attempt)
                 case SwitchStep.SWITCH:
                     head = (await self._index.switch(head_of(document, count), attempt)).version
                 case SwitchStep.FORGET:
@@ -65,10 +65,10 @@ class Apply:
                 case SwitchStep.FINISH:
                     await self._statuses.end(document, document.outcome, chunk_count=count)
                 case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
-                    await self._take_back(document, overtaken=step is SwitchStep.WITHDRAW)
+                    await self._take_back(document, attempt, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
 
-    async def _put(self, document: DocumentVersion, standing: Head | None, load: Load) -> int:
+    async def _put(self, document: DocumentVersion, standing: Head | None, load: Load, attempt: int) -> int:
         """Write the missing points and return how many the version has."""
         # A complete version is kept: after an upgrade its chunks may differ, and both kinds must not mix.
         if standing is not None and standing.version == document.version:
@@ -81,13 +81,13 @@ class Apply:
             part = chunks[slice_]
             ids = [point_id(document.document_id, document.version, chunk.order) for chunk in part]
             # After a crash nothing is embedded twice. Points with another text are of an undecided reading (ADR 0055).
-            present = await self._index.present(ids)
+            present = await self._index.present(ids, attempt)
             found = found or bool(present)
             if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:
                 continue
             sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
-                await self._index.put(chunk_points(document, chunks, slice_, dense, sparse))
+                await self._index.put(chunk_points(document, chunks, slice_, dense, sparse), attempt)
         if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
             await self._index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)
@@ -98,21 +98,25 @@ class Apply:
         for version in sorted(older):
             await tombstone(self._publish, document.document_id, version)
 
-    async def _take_back(self, document: DocumentVersion, *, overtaken: bool) -> None:
+    async def _take_back(self, document: DocumentVersion, attempt: int, *, overtaken: bool) -> None:
         """Delete the points of a version that was overtaken by a newer one, or withdrawn and failed."""
-        if not overtaken and not await self._statuses.ended(document):
-            raise Rejected(f"version {document.version} was withdrawn by another worker", "withdrawn")
-        await self._index.delete_version(document.document_id, document.version)
-        if overtaken:  # a failed version stays in the truth, so that it can be redriven
+        if overtaken:
+            await self._index.delete_version(document.document_id, document.version)
             await tombstone(self._publish, document.document_id, document.version)
+            return
+        # A failed version stays in the truth, so that it can be redriven.
+        if not await self._statuses.ended(document):
+            raise Rejected(f"version {document.version} was withdrawn by another worker", "withdrawn")
+        await self._index.delete_attempts(document.document_id, document.version, attempt)
 
     async def withdraw(self, document: DocumentVersion, attempt: int = 0) -> Head | None:
         """Delete the points of a version that failed, unless it answers completely already; then return its head.
 
         The head is marked first: another worker that has written the points, too, can't switch to them any more.
+        Points of a later redrive stay.
         """
         head = await self._index.withdraw(head_of(document, 0), attempt)
         if head.version != document.version:
-            await self._index.delete_version(document.document_id, document.version)
+            await self._index.delete_attempts(document.document_id, document.version, attempt)
             return None
         return await self._index.answering(document.document_id, document.version)

@@ -46,8 +46,7 @@ HEAD_INDEXES: dict[str, IndexKind] = {
     "source": "keyword",
     "tags": "keyword",
     "version": "integer",
-    "withdrawn": "integer",
-    "withdrawnAttempt": "integer",
+    "withdrawalRev": "integer",
 }
 CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.tenant": "tenant",
@@ -62,6 +61,8 @@ HASH_BATCH = 256
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 EMBEDDED = "embeddingText"  # payload field: the embedded text, if it differs from the one shown
+ATTEMPT = "attempt"  # payload field: number of redrives of the version that wrote the point; absent: none
+MOST_WITHDRAWN = 32  # withdrawn versions remembered of a document; the oldest are forgotten
 
 
 class Generation(Message, frozen=True):
@@ -164,6 +165,13 @@ def _other(registered: Generation, wanted: Generation) -> ConfigurationError:
     )
 
 
+class Withdrawal(Message, frozen=True):
+    """A version that failed: no worker may switch to it, unless it has been redriven more often since."""
+
+    version: int
+    attempt: int = 0  # number of redrives of the version when it was withdrawn
+
+
 class Head(Message, frozen=True):
     """The version of a document that answers, with the fields that lists show."""
 
@@ -181,8 +189,12 @@ class Head(Message, frozen=True):
     text_size: int = 0  # bytes
     text_format: TextFormat | None = None  # None: an older head, see `text_format_of`
     updated_at: int = 0  # ms since 1970
-    withdrawn: int = 0  # a withdrawn version above this one: no worker may switch to it
-    withdrawn_attempt: int = 0  # number of redrives of the withdrawn version at that time
+    withdrawals: tuple[Withdrawal, ...] = ()  # of versions above this one, oldest version first
+    withdrawal_rev: int = 0  # number of changes to `withdrawals`; the next one is conditional on it
+
+    def withdrawn(self, version: int) -> int | None:
+        """Return the attempt of the version that was withdrawn; None if it wasn't."""
+        return next((each.attempt for each in self.withdrawals if each.version == version), None)
 
 
 class KnownVector(msgspec.Struct, frozen=True):
@@ -200,6 +212,22 @@ def vector_hash(vector: Vector) -> str:
 def of_document(document_id: str, *more: Match | Range) -> Filter:
     """Return the filter of one document's chunk points."""
     return Filter(must=(Match("metadata.documentId", (document_id,)), *more))
+
+
+def _after(attempt: int) -> Range:
+    return Range(ATTEMPT, gt=attempt)
+
+
+def _head_point(head: Head) -> Point:
+    return Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
+
+
+def _unchanged(head: Head) -> Filter:
+    """Return the filter that matches the stored head as long as nobody has changed it."""
+    version = Match("version", (head.version,))
+    if head.withdrawal_rev == 0:
+        return Filter(must=(version,), must_not=(Present("withdrawalRev"),))
+    return Filter(must=(version, Match("withdrawalRev", (head.withdrawal_rev,))))
 
 
 class Index:
@@ -259,21 +287,28 @@ class Index:
         points = await self._store.retrieve(self._heads, ids)
         return {point.id: msgspec.convert(point.payload, Head) for point in points}
 
+    async def fences(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
+        """Return the stored heads; one of version 0 only says which versions were withdrawn before any answered."""
+        return await self._stored_heads(document_ids)
+
     async def switch(self, head: Head, attempt: int = 0) -> Head:
         """Write `head` unless a newer one exists or its version was withdrawn; return the stored head.
 
         A withdrawn version can be switched to after a redrive: if `attempt`, its number of redrives, has grown since.
         """
-        point = Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
-        below = Range("version", lt=head.version)
-        allowed = Filter(must=(below,), must_not=(Match("withdrawn", (head.version,)),))
-        await self._store.upsert(self._heads, [point], only_if=allowed)
-        standing = (await self._stored_heads([head.document_id])).get(head.document_id, head)
-        if standing.version < head.version == standing.withdrawn and standing.withdrawn_attempt < attempt:
-            redriven = Match("withdrawn", (head.version,)), Range("withdrawnAttempt", lt=attempt)
-            await self._store.upsert(self._heads, [point], only_if=Filter(must=(below, *redriven)))
+        # Nearly always nothing was withdrawn, and this write is enough.
+        below = Filter(must=(Range("version", lt=head.version),), must_not=(Present("withdrawalRev"),))
+        await self._store.upsert(self._heads, [_head_point(head)], only_if=below)
+        while True:
             standing = (await self._stored_heads([head.document_id])).get(head.document_id, head)
-        return standing
+            withdrawn = standing.withdrawn(head.version)
+            if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):
+                return standing
+            later = tuple(each for each in standing.withdrawals if each.version > head.version)
+            wanted = msgspec.structs.replace(
+                head, withdrawals=later, withdrawal_rev=standing.withdrawal_rev + 1 if later else 0
+            )
+            await self._store.upsert(self._heads, [_head_point(wanted)], only_if=_unchanged(standing))
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
@@ -281,16 +316,32 @@ class Index:
         If that version or a newer one answers already, nothing is written.
         """
         name, version = head.document_id, head.version
-        mark: Payload = {"withdrawn": version, "withdrawnAttempt": attempt}
-        nothing = Head(document_id=name, version=0, tenant=head.tenant, source="", path="", deleted=True)
-        payload: Payload = msgspec.json.decode(msgspec.json.encode(nothing))
-        await self._store.insert(self._heads, [Point(id=name, payload=payload | mark)])
-        below = Ids((name,)), Range("version", lt=version)
-        later = Match("withdrawn", (version,)), Range("withdrawnAttempt", lt=attempt)
-        unmarked = Filter(must=below, must_not=(Match("withdrawn", (version,)),))
-        await self._store.set_payload(self._heads, mark, unmarked)
-        await self._store.set_payload(self._heads, mark, Filter(must=(*below, *later)))
-        return (await self._stored_heads([name])).get(name, nothing)
+        mark = Withdrawal(version=version, attempt=attempt)
+        bare = Head(
+            document_id=name,
+            version=0,
+            tenant=head.tenant,
+            source="",
+            path="",
+            deleted=True,
+            withdrawals=(mark,),
+            withdrawal_rev=1,
+        )
+        await self._store.insert(self._heads, [_head_point(bare)])
+        while True:
+            standing = (await self._stored_heads([name])).get(name, bare)
+            withdrawn = standing.withdrawn(version)
+            if standing.version >= version or (withdrawn is not None and withdrawn >= attempt):
+                return standing
+            others = (each for each in standing.withdrawals if each.version != version)
+            marks = sorted((*others, mark), key=lambda each: each.version)[-MOST_WITHDRAWN:]
+            changes: Payload = {
+                "withdrawals": msgspec.json.decode(msgspec.json.encode(marks)),
+                "withdrawalRev": standing.withdrawal_rev + 1,
+            }
+            same = _unchanged(standing)
+            where = Filter(must=(Ids((name,)), *same.must), must_not=same.must_not)
+            await self._store.set_payload(self._heads, changes, where)
 
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
         """Return a page of all heads in id order, and the cursor of the next page."""
@@ -300,14 +351,20 @@ class Index:
 
     # -- points --------------------------------------------------------------------------------------
 
-    async def put(self, points: Sequence[Point]) -> None:
-        """Write chunk points. Idempotent."""
-        await self._store.upsert(self._chunks, points)
+    async def put(self, points: Sequence[Point], attempt: int = 0) -> None:
+        """Write chunk points, except over those that a later attempt has written. Idempotent."""
+        if attempt:
+            points = [msgspec.structs.replace(point, payload={**point.payload, ATTEMPT: attempt}) for point in points]
+        await self._store.upsert(self._chunks, points, only_if=Filter(must_not=(_after(attempt),)))
 
-    async def present(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the chunk hash of each id that has a point."""
-        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash",))
-        return {point.id: str(point.payload["metadata"]["chunkHash"]) for point in points}
+    async def present(self, ids: Sequence[str], attempt: int = 0) -> dict[str, str]:
+        """Return the chunk hash of each id that has a point, written by this attempt or a later one."""
+        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
+        return {
+            point.id: str(point.payload["metadata"]["chunkHash"])
+            for point in points
+            if point.payload.get(ATTEMPT, 0) >= attempt
+        }
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has in all versions; concurrent calls share one read."""
@@ -365,6 +422,11 @@ class Index:
         """Delete the document's points of this version only."""
         await self._store.delete(self._chunks, of_document(document_id, Match("metadata.version", (version,))))
 
+    async def delete_attempts(self, document_id: str, version: int, attempt: int) -> None:
+        """Delete the version's points, except those that were written after `attempt` redrives."""
+        where = of_document(document_id, Match("metadata.version", (version,)))
+        await self._store.delete(self._chunks, Filter(must=where.must, must_not=(_after(attempt),)))
+
     async def delete_from(self, document_id: str, version: int, order: int) -> None:
         """Delete the version's points from chunk `order` on."""
         of_version = Match("metadata.version", (version,))
@@ -414,8 +476,8 @@ class Index:
         return [point.payload for point in points]
 
     async def versions_page(self, *, after: str | None = None, limit: int = 512) -> PointPage:
-        """Return a page of all points in id order, with only documentId and version."""
-        fields = ("metadata.documentId", "metadata.version")
+        """Return a page of all points in id order, with only documentId, version and attempt."""
+        fields = ("metadata.documentId", "metadata.version", ATTEMPT)
         return await self._store.scroll(self._chunks, limit=limit, after=after, fields=fields)
 
     async def documents_page(

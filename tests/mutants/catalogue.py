@@ -69,8 +69,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no fence: the head goes wherever the last writer says",
         "shared/state/index.py",
-        "await self._store.upsert(self._heads, [point], only_if=allowed)",
-        "await self._store.upsert(self._heads, [point])",
+        "await self._store.upsert(self._heads, [_head_point(head)], only_if=below)",
+        "await self._store.upsert(self._heads, [_head_point(head)])",
     ),
     _mutant(
         "chunk whatever is in the truth",
@@ -231,17 +231,32 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/services/ingest_worker/test_ingest.py",
     ),
     _mutant(
-        "a version that was given up can still be switched to",
+        "a version that was withdrawn can still be switched to",
         "shared/state/index.py",
-        'allowed = Filter(must=(below,), must_not=(Match("withdrawn", (head.version,)),))',
-        "allowed = Filter(must=(below,))",
+        "if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):",
+        "if standing.version >= head.version:",
         "tests/unit/services/embed_worker/test_embed.py",
     ),
     _mutant(
-        "a redrive of a version that was given up is in vain",
+        "a redrive of a version that was withdrawn is in vain",
         "shared/state/index.py",
-        "        if standing.version < head.version == standing.withdrawn and standing.withdrawn_attempt < attempt:\n",
-        "        if False:\n",
+        "if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):",
+        "if standing.version >= head.version or withdrawn is not None:",
+        "tests/unit/services/embed_worker/test_embed.py",
+    ),
+    _mutant(
+        "a mark takes the place of another version's",
+        "shared/state/index.py",
+        "        others = (each for each in standing.withdrawals if each.version != version)\n",
+        "        others = iter(())\n",
+        "tests/unit/services/embed_worker/test_embed.py",
+    ),
+    _mutant(
+        "whoever withdraws a version deletes what its redrive has written",
+        "shared/state/index.py",
+        "        await self._store.delete(self._chunks, Filter(must=where.must, must_not=(_after(attempt),)))\n",
+        "        await self._store.delete(self._chunks, where)\n",
+        "tests/unit/services/embed_worker/test_embed.py",
     ),
     _mutant(
         "an overtaken version never ends",
@@ -265,8 +280,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "sweep what is being written",
         "services/embed_worker/sweep.py",
-        "            if version < head.version\n",
-        "            if version != head.version\n",
+        "    stale = [point for point in points if _version(point) < head.version]\n",
+        "    stale = [point for point in points if _version(point) != head.version]\n",
     ),
     _mutant(
         "an erasure takes blobs of whatever age",
@@ -399,8 +414,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "the sweep leaves stale versions in the truth",
         "services/embed_worker/sweep.py",
-        "                await tombstone(publish, document, version)\n",
-        "                pass\n",
+        "        await tombstone(publish, head.document_id, version)\n",
+        "        pass\n",
         "tests/unit/services/embed_worker/test_sweep.py",
     ),
     _mutant(

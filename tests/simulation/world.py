@@ -643,8 +643,7 @@ class World:
             flaw = {"unembeddable": f" {UNEMBEDDABLE}", "blob_missing": f" {UNKEPT}"}.get(event.flaw, "")
             paragraphs = [paragraph(number) + flaw for number in event.paragraphs]
             if event.flaw == "refused":  # one text, in whatever document
-                # The first: behind others, a worker that was overtaken could leave points of a version that failed.
-                paragraphs.insert(0, f"{paragraph(9)} {REFUSED}")
+                paragraphs.append(f"{paragraph(9)} {REFUSED}")
             text = "\n\n".join(paragraphs)
         document = DocumentSubmitted(
             tenant=event.tenant,

@@ -70,7 +70,7 @@ def _judge_head(findings: _Findings, wanted: Head, payload: Payload | None) -> t
     except msgspec.ValidationError as error:
         findings.add("I1", f"the head can't be read: {error}")
         return drop, None
-    head = msgspec.structs.replace(head, withdrawn=0, withdrawn_attempt=0)  # of a version that failed since
+    head = msgspec.structs.replace(head, withdrawals=(), withdrawal_rev=0)  # of versions that failed since
     if head == wanted:
         return None, None
     if head.tenant != wanted.tenant:

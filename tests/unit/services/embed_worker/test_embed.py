@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
+from services.embed_worker.points import chunk_points
+from services.embed_worker.sweep import sweep
 from services.embed_worker.vectors import Vectors
 from shared.contracts import (
     DEFAULT_TENANT,
@@ -25,12 +27,14 @@ from shared.embedder import Vector
 from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.runtime.memory_budget import MemoryBudget
-from shared.state.index import Head
+from shared.state.index import MOST_WITHDRAWN, Head, Index
+from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses
+from shared.store import Sparse
 from shared.store.bm25 import Bm25
 from tests.builders import an_entry
 from tests.fakes.blobs import MemoryBlobs
-from tests.fakes.embedder import MemoryEmbedder
+from tests.fakes.embedder import MemoryEmbedder, vector_of
 from tests.fakes.state import ledger_and_index
 from tests.fakes.store import MemoryStore
 
@@ -107,40 +111,61 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
     assert asked == ["one", "two", "three", "other"]
 
 
-async def test_a_version_that_was_given_up_is_refused_to_whoever_comes_later_and_taken_when_it_is_redriven() -> None:
-    ledger, index = await ledger_and_index(MemoryStore())
+PLACE = LogPosition(partition=0, offset=0, time=1)
 
-    async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
 
-    statuses = Statuses(ledger, publish)
-    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
-    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
-    place = LogPosition(partition=0, offset=0, time=1)
+def version(number: int) -> DocumentVersion:
+    return DocumentVersion(
+        document_id=NAME, version=number, place=PLACE, tenant=DEFAULT_TENANT, source="s", path="p", outcome="created"
+    )
 
-    def version(number: int) -> DocumentVersion:
-        return DocumentVersion(
-            document_id=NAME,
-            version=number,
-            place=place,
-            tenant=DEFAULT_TENANT,
-            source="s",
-            path="p",
-            outcome="created",
-        )
 
-    async def load() -> tuple[Chunk, ...]:
-        return (Chunk(order=0, text="one", hash=text_hash("one"), start=0, end=3, tokens=1),)
+async def load() -> tuple[Chunk, ...]:
+    return (Chunk(order=0, text="one", hash=text_hash("one"), start=0, end=3, tokens=1),)
 
-    async def stands() -> tuple[int | None, int]:
-        head = await index.head(NAME)
-        return (head.version if head else None), await index.points(NAME)
 
-    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=2))
+class Applying:
+    """The last stage on an empty store, and a ledger that has accepted version 2 and heard that it failed."""
+
+    def __init__(self, ledger: Ledger, index: Index) -> None:
+        async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
+
+        self.index = index
+        self.publish = publish
+        self.statuses = Statuses(ledger, publish)
+        self.registry = CollectorRegistry()
+        vectors = Vectors(index, MemoryEmbedder(), self.registry)
+        self.apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=self.statuses)
+
+    @property
+    def embedded(self) -> float | None:
+        return self.registry.get_sample_value("sluice_embedded_texts_total")
+
+    @classmethod
+    async def begun(cls) -> "Applying":
+        ledger, index = await ledger_and_index(MemoryStore())
+        await ledger.update(NAME, lambda _: an_entry(NAME, accepted=2))
+        return cls(ledger, index)
+
+    async def fails(self, number: int, attempt: int = 0) -> None:
+        assert await self.apply.withdraw(version(number), attempt) is None
+        await self.statuses.end(version(number), "failed", error="no model takes it", code="model_refuses")
+
+    async def stands(self) -> tuple[int | None, int]:
+        """Return the version that answers, and how many points the document has."""
+        head = await self.index.head(NAME)
+        return (head.version if head else None), await self.index.points(NAME)
+
+
+async def test_a_version_that_was_withdrawn_is_refused_to_whoever_comes_later_and_taken_when_it_is_redriven() -> None:
+    world = await Applying.begun()
+    apply, stands = world.apply, world.stands
+
     assert await apply.withdraw(version(2)) is None
     assert await stands() == (None, 0), "the mark is no head"
     with pytest.raises(Rejected, match="version 2 was withdrawn"):  # nobody has said so yet
         await apply(version(2), load)
-    await statuses.end(version(2), "failed", error="no model takes it", code="model_refuses")
+    await world.fails(2)
 
     await apply(version(2), load)
     assert await stands() == (None, 0)
@@ -151,6 +176,57 @@ async def test_a_version_that_was_given_up_is_refused_to_whoever_comes_later_and
     assert await stands() == (2, 1)
     withdrawn = await apply.withdraw(version(2))
     assert withdrawn is not None
-    assert await stands() == (2, 1), "it answers: nobody gives it up any more"
+    assert await stands() == (2, 1), "it answers: nobody withdraws it any more"
     await apply(version(3), load)
     assert await stands() == (3, 1)
+
+
+async def test_given_two_withdrawn_versions_when_a_frozen_worker_wakes_then_it_can_switch_to_neither() -> None:
+    world = await Applying.begun()
+    await world.apply(version(1), load)
+    await world.fails(2)
+    await world.fails(3)
+
+    for number in (2, 3):
+        await world.apply(version(number), load)
+
+    assert await world.stands() == (1, 1)
+
+
+async def test_given_a_redrive_under_way_when_a_worker_of_the_first_attempt_wakes_then_no_point_goes() -> None:
+    world = await Applying.begun()
+    await world.fails(2)
+    points = chunk_points(version(2), await load(), slice(None), [vector_of("one")], [Sparse([1], [1.0])])
+    await world.index.put(points)  # by the worker that froze
+    await world.index.put(points, 1)
+
+    await world.index.put(points)
+    await world.apply.withdraw(version(2))
+    await sweep(world.index, world.publish)
+
+    assert await world.stands() == (None, 1)
+    await world.apply(version(2), load, attempt=1)
+    assert await world.stands() == (2, 1)
+
+
+async def test_a_redrive_writes_the_points_of_an_earlier_attempt_anew_and_embeds_nothing() -> None:
+    world = await Applying.begun()
+    points = chunk_points(version(2), await load(), slice(None), [vector_of("one")], [Sparse([1], [1.0])])
+    await world.fails(2)
+    await world.index.put(points)  # by the worker that froze
+
+    await world.apply(version(2), load, attempt=1)
+    await world.index.delete_attempts(NAME, 2, 0)  # by the worker that froze, with what it had in mind
+
+    assert await world.stands() == (2, 1)
+    assert world.embedded == 0
+
+
+async def test_a_document_that_fails_for_ever_keeps_a_bounded_list_of_its_withdrawn_versions() -> None:
+    world = await Applying.begun()
+
+    for number in range(2, 2 * MOST_WITHDRAWN):
+        await world.apply.withdraw(version(number))
+
+    head = (await world.index.fences([NAME]))[NAME]
+    assert [each.version for each in head.withdrawals] == list(range(MOST_WITHDRAWN, 2 * MOST_WITHDRAWN))

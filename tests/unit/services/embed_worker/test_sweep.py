@@ -9,7 +9,7 @@ from services.embed_worker.sweep import sweep
 from shared.contracts import truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
-from shared.state.index import Head, Index
+from shared.state.index import ATTEMPT, Head, Index
 from shared.store import Point
 from shared.topics import EXTRACTED
 from tests.fakes.embedder import DIMENSION
@@ -62,3 +62,23 @@ async def test_given_a_log_that_is_away_when_it_sweeps_then_the_points_stay_for_
         await sweep(index, publish)
 
     assert len(await points_of(index)) == 4
+
+
+async def test_points_of_a_withdrawn_version_go_and_those_of_its_redrive_stay() -> None:
+    index, struck = await left_by_a_crash(), list[bytes]()
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
+        struck.append(key)
+
+    await sweep(index, publish)
+    struck.clear()
+    await index.withdraw(Head(document_id=B, version=5, tenant="default", source="s", path="p"))
+    [redriven, _] = [p for p in (await index.versions_page()).points if p.payload["metadata"]["documentId"] == B]
+    vector = np.ones(DIMENSION, np.float32)
+    await index.put([Point(id=redriven.id, payload=redriven.payload, dense=vector)], 1)
+
+    assert await sweep(index, publish) == 1
+
+    assert [point.id for point in (await index.versions_page()).points if point.payload.get(ATTEMPT)] == [redriven.id]
+    assert await points_of(index) == {(A, 3), (B, 5)}
+    assert struck == [], "a version that failed stays in the truth: it can be redriven"
