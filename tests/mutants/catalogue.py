@@ -294,7 +294,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared/store/qdrant/store.py",
         "            moved = repeats < _REPEATS and any(",
         "            moved = repeats < 0 and any(",
-        "tests/unit/shared/store/test_qdrant_requests.py",
+        "tests/unit/shared/store/qdrant/test_store.py",
     ),
     _mutant(
         "a record in bounded tries pauses its partition",
@@ -330,7 +330,7 @@ MUTANTS: tuple[Mutant, ...] = (
         """            if error.perhaps_the_text:
                 return
 """,
-        "tests/unit/shared/embedder/test_refused_texts.py",
+        "tests/unit/shared/embedder/test_served.py",
     ),
     _mutant(
         "a file's time is the clock's",
@@ -351,7 +351,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared/embedder/gather.py",
         "            self._keep(asks)\n",
         "",
-        "tests/unit/shared/embedder/test_refused_texts.py",
+        "tests/unit/shared/embedder/test_served.py",
     ),
     _mutant(
         "a replay in vain fails what answers",
@@ -367,7 +367,7 @@ MUTANTS: tuple[Mutant, ...] = (
             pass
         copy.shard.flush()""",
         """        copy.shard.flush()""",
-        "tests/unit/shared/store/test_rewrite.py::test_what_is_written_while_it_is_copied_is_neither_lost_nor_old",
+        "tests/unit/shared/store/test_engine_rewrite.py::test_what_is_written_while_it_is_copied_is_neither_lost_nor_old",
     ),
     _mutant(
         "a rewrite of the store's own that goes before the operator's",
@@ -381,14 +381,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared/log/sqlite/age.py",
         "off, before = off + max(0, low - before), None",
         "off, before = off + max(0, high - before), None",
-        "tests/unit/shared/log/test_age.py::test_a_clock_that_is_wrong_for_a_day_adds_nothing_and_takes_nothing",
+        "tests/unit/shared/log/sqlite/test_age.py::test_a_clock_that_is_wrong_for_a_day_adds_nothing_and_takes_nothing",
     ),
     _mutant(
         "retention by the newest milestone",
         "shared/log/sqlite/age.py",
         "FROM milestone WHERE partition = ? AND age <= ?",
         "FROM milestone WHERE partition = ? AND age <= ? + 3600000",
-        "tests/unit/shared/log/test_age.py",
+        "tests/unit/shared/log/sqlite/test_age.py",
     ),
     _mutant(
         "the blob named inside a letter has no owner",
@@ -444,6 +444,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "services/ingest_worker/rebuild/fold.py",
         "        return _failed(entry, failed.place, failed)\n",
         "        return entry\n",
-        "tests/unit/services/ingest_worker/test_rebuild_fold.py",
+        "tests/unit/services/ingest_worker/rebuild/test_fold.py",
     ),
 )

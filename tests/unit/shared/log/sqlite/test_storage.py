@@ -30,7 +30,7 @@ def run() -> Iterator[Run]:
     """Runs an order and returns the exit codes of its processes."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.unit.shared.log.crash_child"],
-        cwd=Path(__file__).parents[4],
+        cwd=Path(__file__).parents[5],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:

@@ -1,0 +1,46 @@
+"""Searches that ask the model again, and searches whose model or store never answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from services.query_api.http.metrics import Metrics
+from services.query_api.search import retrieval
+from services.query_api.search.retrieval import Mode, Retriever
+from shared.errors import Unavailable
+from shared.state.index import Index
+from shared.store.bm25 import Bm25
+from tests.fakes.embedder import MemoryEmbedder
+from tests.fakes.state import GENERATION, ledger_and_index
+from tests.fakes.store import MemoryStore
+
+
+class SilentStore(MemoryStore):
+    """A store whose searches never end."""
+
+    async def search(self, *what: Any, **how: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.feature(118)
+async def test_a_query_is_embedded_once_for_each_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrieval, "MOST_VECTORS", 2)
+    model, (_, index) = MemoryEmbedder(), await ledger_and_index(MemoryStore())
+    retriever = Retriever(index, model, Bm25(), Metrics(CollectorRegistry()))
+
+    for tenant, query in (("a", "x"), ("a", "x"), ("b", "x"), ("a", "x"), ("a", "y"), ("a", "x"), ("b", "x")):
+        await retriever.search(tenant, query)
+
+    assert model.asked == ["x", "x", "y", "x"]  # for a, for b, for a, and for b again, which was asked longest ago
+
+
+@pytest.mark.parametrize(("mode", "part"), [("dense", "the embedding model"), ("sparse", "the store")])
+async def test_a_search_ends_with_the_name_of_what_is_silent(mode: Mode, part: str) -> None:
+    model, index = MemoryEmbedder(), Index(SilentStore(), GENERATION)
+    model.answers.clear()
+    retriever = Retriever(index, model, Bm25(), Metrics(CollectorRegistry()), patience_s=0.01)
+
+    with pytest.raises(Unavailable, match=f"{part} gave no answer within 0.01 s"):
+        await retriever.search("tenant", "lantern", mode=mode)
