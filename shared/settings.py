@@ -79,7 +79,9 @@ class Settings(BaseSettings):
     max_slow: int = Field(default=256, ge=1)  # concurrent uploads that take over 5 seconds; more get 429
     max_documents: int = Field(default=64, ge=1)  # documents written to the log concurrently; more wait
     body_timeout: float = Field(default=30.0, gt=0)  # seconds to send a body, plus one per 10,000 bytes received
-    parsers: int = Field(default=2, ge=1, le=64)  # processes that parse files
+    parsers: int = Field(default=2, ge=1, le=64)  # processes that parse files at once
+    parsers_kept: int = Field(default=6, ge=1, le=256)  # idle and busy processes that parse files, each for one tenant
+    parsers_confined: Literal["on", "off"] = "on"  # off: no sandbox for parsers: docs/security.md
     fetch_allow: str = ""  # private hosts and networks that may be fetched from: wiki.internal,10.1.0.0/16
     fetch_contact: str = Field(default="", pattern=_CONTACT)  # contact address or page sent in the User-Agent
     fetch_robots: Literal["on", "off"] = "on"  # off: ignore robots.txt and noindex

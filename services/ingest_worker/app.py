@@ -13,7 +13,7 @@ from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import EXTRACTOR
 from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.ingest import Ingest
-from services.ingest_worker.parsers import ParserPool
+from services.ingest_worker.parsers import ParserPool, parser_pool
 from services.ingest_worker.rebuild.rebuilder import Rebuilder
 from shared.blobs import Blobs
 from shared.log.consume import Consumption, consume
@@ -44,7 +44,7 @@ class IngestParts:
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
     """Return the parts on a foundation; `stack` ends those that are the stages' own. Raises ConfigurationError."""
     await base.index.note_extractor(EXTRACTOR)
-    parsers = ParserPool(settings.parsers, tokens=base.embedder.tokens)
+    parsers = parser_pool(settings, base.embedder.tokens)
     stack.push_async_callback(parsers.close)
     fetcher = fetcher_of(settings)
     stack.push_async_callback(fetcher.close)

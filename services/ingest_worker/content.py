@@ -82,6 +82,7 @@ class ContentReader:
         sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
         return await self._parsers.extract(
             content.body,
+            tenant=submitted.tenant,
             filename=submitted.filename or (submitted.path if page is None else page.url.partition("?")[0]),
             media_type=submitted.media_type or sent_as,
             title_hint=submitted.title,

@@ -1,7 +1,8 @@
 """A parser process: reads one document at a time from stdin and writes its text to stdout.
 
-Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES`. A frame is
-its length in four big-endian bytes, then MessagePack. The process ends with its parent, even in the middle of a parse.
+Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES on|off`; `on`
+confines it (see `shared.sandbox`). A frame is its length in four big-endian bytes, then MessagePack. The process ends
+with its parent, even in the middle of a parse.
 """
 
 import ctypes
@@ -14,11 +15,12 @@ import threading
 import traceback
 from collections.abc import Sequence
 from functools import partial
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 import msgspec
 
 from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
+from shared import sandbox
 from shared.errors import Rejected
 
 LENGTH_BYTES = 4
@@ -35,6 +37,8 @@ class ParserJob(msgspec.Struct, frozen=True):
 
 class ParserReady(msgspec.Struct, frozen=True, tag=True):
     """The libraries are loaded."""
+
+    means: tuple[str, ...] = ()  # that confine the process
 
 
 class ParserBegun(msgspec.Struct, frozen=True, tag=True):
@@ -74,6 +78,8 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     """Serve until stdin ends. The libraries of the formats `warm` are loaded first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _end_with(int(sys.argv[1]))
+    statm = open("/proc/self/statm", encoding="ascii") if sys.platform == "linux" else None  # noqa: PTH123, SIM115 - see `_limit_memory`
+    means = sandbox.confine(sandbox.PARSER, read=sandbox.libraries()) if sys.argv[4] == "on" else ()
     # Frames use a descriptor of their own, so that a library's prints can't corrupt them.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -84,11 +90,11 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     try:
         for form in warm:
             form.warm()
-        _limit_memory(int(sys.argv[2]), int(sys.argv[3]))
+        _limit_memory(statm, int(sys.argv[2]), int(sys.argv[3]))
     except Exception:  # noqa: BLE001 - the parent logs it
         _send(out, ParserFailed(traceback.format_exc()))
         return
-    _send(out, ParserReady())
+    _send(out, ParserReady(means))
     while True:
         job = jobs.get()
         limits.begin(job.cpu_s, partial(_announce, out))
@@ -134,16 +140,17 @@ def _end_with(parent: int) -> None:
         os._exit(0)
 
 
-def _limit_memory(memory: int, for_images: int) -> None:
+def _limit_memory(statm: TextIO | None, memory: int, for_images: int) -> None:
     """Keep the address space from growing by more than twice `memory` bytes.
 
-    An allocation can be faster than the parent's polling. Twice, because more is mapped than resident.
+    An allocation can be faster than the parent's polling. Twice, because more is mapped than resident. `statm` was
+    opened before the process was confined; None where the system has no such file.
     """
-    if sys.platform != "linux":
+    if statm is None:
         return
     import resource  # not on every system
 
-    with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 - not a file to keep
+    with statm:
         mapped = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * memory, mapped + 2 * for_images))
 

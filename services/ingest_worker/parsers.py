@@ -28,9 +28,11 @@ from services.ingest_worker.parser_child import (
     ParserRefused,
     Reply,
 )
+from shared import sandbox
 from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
+from shared.settings import Settings
 from shared.state.index import Generation
 
 log = structlog.get_logger(__name__)
@@ -43,8 +45,6 @@ _TRIES = 3  # for a document that takes too long
 _AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_PROJECT = Path(__file__).resolve().parents[2]
-_INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH"})
 _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
@@ -74,7 +74,11 @@ class _Memory(NamedTuple):
 class ParserPool:
     """Parses files in at most `size` processes at a time, first come, first served.
 
-    Processes start when they are needed and stay. A document gets `cpu_s` seconds of CPU time, 0.1 more for each
+    Processes start when they are needed and stay. Each reads the documents of one tenant only: whatever a document
+    leaves behind in it, no other tenant meets. Up to `kept` processes stay; when there are more tenants than that, the
+    one unused for longest makes room for a new one. They are confined (`shared.sandbox`) unless `confined` is False.
+
+    A document gets `cpu_s` seconds of CPU time, 0.1 more for each
     PDF page (up to 1,000) and 20 for each page image for OCR (up to 100). It gets `memory_mb` MB of resident memory,
     or `image_memory_mb` with such images. At either limit its process is killed, and the next document gets a new one.
     A reader that goes page by page stops before the limit and returns the pages so far.
@@ -96,6 +100,8 @@ class ParserPool:
         again_s: float = _AGAIN_S,
         memory_mb: int = 512,
         image_memory_mb: int = 1200,
+        kept: int = 6,
+        confined: bool = True,
         program: str = parser_child.__name__,
     ) -> None:
         """Take the limits, and the module to run as a parser."""
@@ -109,16 +115,20 @@ class ParserPool:
         self._memory = _Memory(memory_mb << 20, max(memory_mb, image_memory_mb) << 20)
         self._program = program
         self._size = size
+        self._kept = max(size, kept)
+        self._confined = confined
         self._turns = asyncio.Semaphore(size)
         self._slow_turns = asyncio.Semaphore(max(1, size // 2))
-        self._idle: list[_Child] = []
+        self._idle: list[_Child] = []  # the one unused for longest first
         self._busy: set[_Child] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def extract(
         self,
         data: bytes,
         *,
+        tenant: str,
         filename: str | None = None,
         media_type: str | None = None,
         title_hint: str | None = None,
@@ -138,11 +148,11 @@ class ParserPool:
         job = ParserJob(data, hints, self._cpu_s)
         try:
             try:
-                return await self._quickly(job)
+                return await self._quickly(job, tenant)
             except (_Died, _Slow):
                 # The system may have killed the process. If it dies twice, the document is the cause.
                 async with self._slow_turns:
-                    return await self._in_turn(job, _always)
+                    return await self._in_turn(job, tenant, _always)
         except _Died as death:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
         except _TimeOut as limit:
@@ -176,10 +186,10 @@ class ParserPool:
             child.stop()
         for _ in range(self._size):  # every holder of a turn has been stopped and releases it
             await self._turns.acquire()
-        await asyncio.gather(*(child.end() for child in self._idle))
+        await asyncio.gather(*(child.end() for child in self._idle), *self._ending)
         self._idle.clear()
 
-    async def _quickly(self, job: ParserJob) -> Extraction:
+    async def _quickly(self, job: ParserJob, tenant: str) -> Extraction:
         """Return the extraction. A document that turns out to be slow needs a slow turn; raises _Slow without one."""
         async with AsyncExitStack() as stack:
 
@@ -189,18 +199,18 @@ class ParserPool:
                 await stack.enter_async_context(self._slow_turns)  # doesn't wait, as it isn't locked
                 return True
 
-            return await self._in_turn(job, may_take_long)
+            return await self._in_turn(job, tenant, may_take_long)
 
-    async def _in_turn(self, job: ParserJob, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _in_turn(self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
         async with self._turns:
-            return await self._attempt(job, may_take_long)
+            return await self._attempt(job, tenant, may_take_long)
 
-    async def _attempt(self, job: ParserJob, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _attempt(self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
         if self._closed:
             raise Unavailable("the parser pool is closed")
-        child = self._idle.pop() if self._idle else _Child(self._program, self._memory, self._wall_factor)
+        child = self._child_of(tenant)
         self._busy.add(child)
         sound = False
         try:
@@ -229,11 +239,25 @@ class ParserPool:
             case _:
                 raise RuntimeError(f"a parser answered out of turn: {type(reply).__name__}")
 
+    def _child_of(self, tenant: str) -> "_Child":
+        """Return a process that has read no other tenant's documents; idle ones beyond `kept` are ended."""
+        own = next((child for child in reversed(self._idle) if child.tenant == tenant), None)
+        if own is not None:
+            self._idle.remove(own)
+            return own
+        while self._idle and len(self._idle) + len(self._busy) >= self._kept:
+            ending = asyncio.create_task(self._idle.pop(0).end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        return _Child(tenant, self._program, self._memory, self._wall_factor, confined=self._confined)
+
 
 class _Child:
     """One parser process, started by the first document it is asked to read."""
 
-    def __init__(self, program: str, memory: _Memory, wall_factor: float) -> None:
+    def __init__(self, tenant: str, program: str, memory: _Memory, wall_factor: float, *, confined: bool) -> None:
+        self.tenant = tenant
+        self._confined = confined
         self._program = program
         self._memory = memory
         self._wall_factor = wall_factor
@@ -297,14 +321,15 @@ class _Child:
             await self._process.wait()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-P", "-m", self._program, str(os.getpid()), *map(str, self._memory)]
+        confined = "on" if self._confined else "off"
+        command = [sys.executable, "-P", "-m", self._program, str(os.getpid()), *map(str, self._memory), confined]
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(),
+                env=sandbox.environment(),
                 start_new_session=True,  # Ctrl-C is for the parent
             )
             reply = await asyncio.wait_for(_received(self._process), _START_S)
@@ -317,6 +342,7 @@ class _Child:
         if not isinstance(reply, ParserReady):
             log.error("parser_not_started", reason=reply)
             raise Unavailable("a parser process could not load its libraries; see parser_not_started in the log")
+        log.info("parser_started", confined_by=reply.means)
         return self._process
 
     async def _exchange(self, process: asyncio.subprocess.Process, job: ParserJob) -> Reply:
@@ -370,6 +396,13 @@ class _Child:
         return int(statm.split()[1]) * _PAGE_BYTES
 
 
+def parser_pool(settings: Settings, tokens: TokenCounter) -> ParserPool:
+    """Return the pool that the settings describe."""
+    return ParserPool(
+        settings.parsers, tokens=tokens, kept=settings.parsers_kept, confined=settings.parsers_confined == "on"
+    )
+
+
 async def _always() -> bool:
     return True
 
@@ -382,10 +415,3 @@ async def _received(process: asyncio.subprocess.Process) -> Reply:
     except asyncio.IncompleteReadError:
         code = await process.wait()
         raise _Died(f"signal {-code}" if code < 0 else f"exit status {code}") from None
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment variables that a parser needs; secrets in ours stay out."""
-    kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
-    path = [str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(path)}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def file_reader(parsers: "ParserPool") -> ReadFile:
     """Return what reads a file with these parsers."""
 
-    async def read(body: bytes, *, name: str | None, media_type: str | None) -> FileText:
-        said = await parsers.extract(body, filename=name, media_type=media_type)
+    async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
+        said = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type)
         known = {
             "source": name,
             "title": said.title,
@@ -32,13 +32,13 @@ def api_reader(base: Resources, stack: AsyncExitStack) -> ReadFile:
     """Return the reader of an API that is a process of its own; its parsers come with the first file."""
     made: list[ReadFile] = []
 
-    async def read(body: bytes, *, name: str | None, media_type: str | None) -> FileText:
+    async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         if not made:
-            from services.ingest_worker.parsers import ParserPool  # noqa: PLC0415 - most APIs never read a file
+            from services.ingest_worker.parsers import parser_pool  # noqa: PLC0415 - most APIs never read a file
 
-            parsers = ParserPool(base.settings.parsers, tokens=base.embedder.tokens)
+            parsers = parser_pool(base.settings, base.embedder.tokens)
             stack.push_async_callback(parsers.close)
             made.append(file_reader(parsers))
-        return await made[0](body, name=name, media_type=media_type)
+        return await made[0](body, tenant=tenant, name=name, media_type=media_type)
 
     return read

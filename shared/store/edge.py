@@ -6,7 +6,6 @@ event loop for 150 ms, an `optimize` for seconds. Here the loop only packs and u
 
 import asyncio
 import itertools
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-import shared
+from shared import sandbox
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import (
@@ -352,8 +351,6 @@ class _Child:
         await self._end(_LEAVE_S)
 
     async def _run(self) -> None:
-        root = str(Path(shared.__file__).parent.parent)
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -365,7 +362,7 @@ class _Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=2**20,  # bytes of a line
-            env={**os.environ, "PYTHONPATH": path, "RUST_BACKTRACE": "0"},
+            env=sandbox.environment(RUST_BACKTRACE="0"),
             start_new_session=True,  # Ctrl-C in a terminal goes to its whole process group
         )
         self._listener = asyncio.create_task(self._listen(self._process), name="store-listener")

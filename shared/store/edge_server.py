@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from shared import sandbox
 from shared.store import wire
 from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
 from shared.store.rewriting import Rewriter
@@ -226,6 +227,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     if not wire.is_private(path.parent):
         tell("store_not_started", reason=f"{path.parent} must be a folder of this user alone (mode 0700)")
         return FAILED
+    sandbox.confine(sandbox.STORE, read=sandbox.libraries(), write=[folder, path.parent])
     engine = Engine(folder)
     try:
         engine.load(_tell_long_load)

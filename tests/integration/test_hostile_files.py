@@ -42,7 +42,7 @@ async def pool() -> AsyncIterator[ParserPool]:
 async def _ended(pool: ParserPool, data: bytes, filename: str) -> str:
     """Return the text, or the code of the refusal."""
     try:
-        return (await pool.extract(data, filename=filename)).text
+        return (await pool.extract(data, tenant="default", filename=filename)).text
     except (Rejected, RetryLater) as refusal:
         honest = refusal.code in _CODES and filename in refusal.sentence
         return refusal.code if honest else f"dishonest: {refusal.code}: {refusal.sentence}"
@@ -131,7 +131,7 @@ _BOMBS: dict[str, Callable[[], bytes]] = {
 @CI_ONLY
 @pytest.mark.timeout(1800)
 async def test_bombs_hurt_nobody(pool: ParserPool) -> None:
-    assert (await pool.extract(a_docx_of("Still here."), filename="first.docx")).text == "Still here."
+    assert (await pool.extract(a_docx_of("Still here."), tenant="default", filename="first.docx")).text == "Still here."
     us = psutil.Process()
 
     for name, bomb in _BOMBS.items():
@@ -142,7 +142,7 @@ async def test_bombs_hurt_nobody(pool: ParserPool) -> None:
         assert len(data) < 4 * _MB, name
         assert not ended.startswith("dishonest"), (name, ended)
         assert us.memory_info().rss - idle < 100 * _MB, name
-    assert (await pool.extract(a_docx_of("Still here."), filename="last.docx")).text == "Still here."
+    assert (await pool.extract(a_docx_of("Still here."), tenant="default", filename="last.docx")).text == "Still here."
 
 
 _ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "{url}"><!ENTITY % y SYSTEM "{url}"> %y;]>'

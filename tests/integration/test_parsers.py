@@ -36,6 +36,8 @@ def _pool(
     patience_s: float = 20.0,
     memory_mb: int = 512,
     image_memory_mb: int = 1200,
+    kept: int = 6,
+    confined: bool = False,  # rough files write to tell how far they are
     program: str = _ROUGH,
 ) -> ParserPool:
     return ParserPool(
@@ -46,6 +48,8 @@ def _pool(
         patience_s=patience_s,
         memory_mb=memory_mb,
         image_memory_mb=image_memory_mb,
+        kept=kept,
+        confined=confined,
         program=program,
     )
 
@@ -80,20 +84,22 @@ async def _until(path: Path) -> None:
         await asyncio.sleep(0.01)
 
 
-async def _read(pool: ParserPool, command: str, argument: object = "-", pages: int = 0) -> Extraction:
-    return await pool.extract(_rough(command, argument, pages), filename="x.rough")
+async def _read(
+    pool: ParserPool, command: str, argument: object = "-", pages: int = 0, tenant: str = "default"
+) -> Extraction:
+    return await pool.extract(_rough(command, argument, pages), tenant=tenant, filename="x.rough")
 
 
-async def _process(pool: ParserPool) -> int:
-    return int((await _read(pool, "pid")).text)
+async def _process(pool: ParserPool, tenant: str = "default") -> int:
+    return int((await _read(pool, "pid", tenant=tenant)).text)
 
 
 async def test_pages_and_pdfs_are_read_by_the_real_program(make_pool: Callable[..., ParserPool]) -> None:
-    pool = make_pool(program=parser_child.__name__)
+    pool = make_pool(program=parser_child.__name__, confined=True)
     page = "<html><title>Tea</title><p>" + "Boil the water first. " * 4000
 
-    read = await pool.extract(page.encode(), filename="tea.html", media_type="text/html")
-    report = await pool.extract(a_pdf("Figures.", "More."), filename="report.pdf")
+    read = await pool.extract(page.encode(), tenant="default", filename="tea.html", media_type="text/html")
+    report = await pool.extract(a_pdf("Figures.", "More."), tenant="default", filename="report.pdf")
 
     assert (read.title, read.document_type) == ("Tea", "html")
     assert (report.text, len(report.pages)) == ("Figures.\n\nMore.", 2)
@@ -103,17 +109,30 @@ async def test_one_process_reads_one_document_after_the_other(pool: ParserPool) 
     assert await _process(pool) == await _process(pool)
 
 
+async def test_tenants_do_not_share_a_process(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(1, kept=2)
+
+    one, two = await _process(pool, "one"), await _process(pool, "two")
+    again = [await _process(pool, "one"), await _process(pool, "two")]
+    three = await _process(pool, "three")
+
+    assert again == [one, two]
+    assert len({one, two, three}) == 3
+    assert await _process(pool, "two") == two  # "one" was unused for longest and made room
+    assert await _process(pool, "one") not in (one, two, three)
+
+
 async def test_a_small_text_needs_no_process(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(program="no.such.module")
 
-    assert (await pool.extract(b"# Tea\n\nBoil.", filename="tea.md")).title == "Tea"
+    assert (await pool.extract(b"# Tea\n\nBoil.", tenant="default", filename="tea.md")).title == "Tea"
 
 
 async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: ParserPool) -> None:
     process = await _process(pool)
 
     with pytest.raises(Rejected, match=r"^scan\.pdf holds no text, only 1 page image$") as caught:
-        await pool.extract(a_pdf(""), filename="scan.pdf")
+        await pool.extract(a_pdf(""), tenant="default", filename="scan.pdf")
 
     assert caught.value.code == "empty"
     assert await _process(pool) == process
@@ -337,7 +356,7 @@ async def test_a_process_that_cannot_start_is_our_fault_not_the_documents(make_p
     pool = make_pool(program="no.such.module")
 
     with pytest.raises(Unavailable, match="ended before it was ready: exit status 1"):
-        await pool.extract(a_pdf("Text."), filename="a.pdf")
+        await pool.extract(a_pdf("Text."), tenant="default", filename="a.pdf")
 
 
 async def test_ctrl_c_is_not_for_parsers(pool: ParserPool) -> None:

@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from services.operator_cli.client import Client, CommandError
+from shared import sandbox
 from shared.contracts import DEFAULT_TENANT, BlobRef
 from shared.errors import Rejected, Unavailable
 from shared.runtime.settings_report import without_effect
@@ -65,6 +67,7 @@ def examine() -> Iterator[Check]:
     yield names(read_given())
     yield folder(settings.data)
     yield space(settings.data)
+    yield confinement()
     yield door(settings)
     yield from growth(settings)
     yield weights(settings.embedder)
@@ -119,6 +122,25 @@ def space(data: Path) -> Check:
         return Check(name="disk", verdict="ok", found=shown)
     needed = f"{SPACE_NEEDED / 1000**3:.1f} GB"
     return Check(name="disk", verdict="warning", found=shown, fix=f"free {needed}, or set SLUICE_DATA elsewhere")
+
+
+def confinement() -> Check:
+    """Return by which means this system confines the processes that parse files."""
+    command = [sys.executable, "-P", "-m", sandbox.__name__]
+    said = subprocess.run(command, env=sandbox.environment(), capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    return confined_by(said.stdout.strip())
+
+
+def confined_by(means: str) -> Check:
+    """Return whether these means are enough."""
+    if {"seccomp", "landlock"} <= set(means.split(", ")):
+        return Check(name="sandbox", verdict="ok", found=f"parsers are confined: {means}")
+    if "seccomp" in means:
+        found = f"parsers are confined ({means}), but may read what this user may read: no landlock here"
+        return Check(name="sandbox", verdict="warning", found=found, fix="use Linux 5.13 or newer with Landlock")
+    found = "this system can't confine parsers: a file that takes one over can do what this user can"
+    fix = "run Sluice on Linux, on x86-64 or aarch64, in a container that allows seccomp, or under a user of its own"
+    return Check(name="sandbox", verdict="warning", found=found, fix=fix)
 
 
 def door(settings: Settings) -> Check:

@@ -8,6 +8,7 @@ from rich.console import Console
 from services.operator_cli.terminal import console
 from services.standalone.serve import serve
 from shared.runtime.logging_setup import configure_logging
+from shared.runtime.privacy import keep_private
 from shared.runtime.settings_report import warn_of_unknown
 from shared.settings import load_settings, read_given
 from shared.version import VERSION
@@ -27,6 +28,7 @@ def serve_here(overrides: Mapping[str, object]) -> int:
     level = "warning" if quiet else settings.log_level
     configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
     warn_of_unknown(read_given())
+    keep_private(settings)
     return serve(settings, Welcome(console(), keys=bool(settings.keys)))
 
 

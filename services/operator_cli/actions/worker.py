@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from services.operator_cli.terminal import console
 from shared.runtime.logging_setup import configure_logging
+from shared.runtime.privacy import keep_private
 from shared.runtime.process import Start, run
 from shared.runtime.settings_report import warn_of_unknown
 from shared.settings import load_settings, read_given
@@ -18,6 +19,7 @@ def run_here(name: str, start: Start, *, door: bool = False, **overrides: object
     settings = load_settings(**_given(overrides))
     configure_logging(settings.log_format, settings.log_level, secrets=[key.key for key in settings.keys])
     warn_of_unknown(read_given())
+    keep_private(settings)
     return run(name, settings, start, _announce, door=door)
 
 

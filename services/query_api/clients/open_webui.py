@@ -32,7 +32,7 @@ class FileText(msgspec.Struct, frozen=True, kw_only=True):
 class ReadFile(Protocol):
     """Reads a file of any format that documents may have."""
 
-    async def __call__(self, body: bytes, *, name: str | None, media_type: str | None) -> FileText:
+    async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         """Return the text.
 
         Raises:
@@ -86,11 +86,17 @@ async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFil
     if not body:
         raise Problem(400, "the body is missing", details={"field": "body"})
     name = unquote(request.headers.get("x-filename", "")) or None
-    read = await file_reader(body, name=name, media_type=request.content_type[0] or None)
+    read = await file_reader(body, tenant=request.user.tenant, name=name, media_type=request.content_type[0] or None)
     return {"page_content": read.text, "metadata": read.metadata}
 
 
-async def no_reader(body: bytes, *, name: str | None, media_type: str | None) -> FileText:  # noqa: ARG001 - the port's
+async def no_reader(
+    body: bytes,  # noqa: ARG001 - the port's
+    *,
+    tenant: str,  # noqa: ARG001
+    name: str | None,  # noqa: ARG001
+    media_type: str | None,  # noqa: ARG001
+) -> FileText:
     """Refuse with the 501 of an API without parsers."""
     raise Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
 

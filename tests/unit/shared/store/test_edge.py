@@ -106,6 +106,21 @@ async def gone(pid: int) -> None:
     await until(is_gone)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="children are confined on Linux only")
+async def test_the_process_is_confined_and_sees_none_of_our_secrets(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_API_KEYS", "secret-key:default:admin")
+
+    async with opened(folder) as store:
+        process = Path(f"/proc/{pid_of(store)}")
+        status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
+        environment = psutil.Process(pid_of(store)).environ()
+
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert not [name for name in environment if name.startswith("SLUICE_")]
+
+
 def pid_of(store: EdgeStore) -> int:
     assert store.pid is not None
     return store.pid

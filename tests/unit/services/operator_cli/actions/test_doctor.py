@@ -1,5 +1,6 @@
 import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,26 @@ def test_it_exits_by_what_it_found_and_speaks_json(
     assert ended.value.code == 1
     assert checks["weights"]["found"] == "all-MiniLM-L6-v2 is as pinned, and loads"
     assert [name for name, each in checks.items() if each["verdict"] == "failed"] == ["store"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are confined on Linux only")
+def test_the_means_that_confine_parsers_are_named() -> None:
+    check = doctor.confinement()
+
+    assert "seccomp" in check.found
+    assert check.verdict == ("ok" if "landlock" in check.found.split(":")[-1] else "warning")
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict", "found"),
+    [
+        ("limits, landlock, seccomp", "ok", "parsers are confined: limits, landlock, seccomp"),
+        ("limits, seccomp", "warning", "may read what this user may read"),
+        ("", "warning", "this system can't confine parsers"),
+    ],
+)
+def test_a_system_without_some_means_is_told(means: str, verdict: str, found: str) -> None:
+    check = doctor.confined_by(means)
+
+    assert check.verdict == verdict
+    assert found in check.found

@@ -1,0 +1,119 @@
+"""A parser that a document has taken over gets nothing of the system around it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+import structlog
+
+from services.ingest_worker.parsers import ParserPool
+from shared import sandbox
+from tests.integration import hostile_parser
+from tests.integration.hostile_parser import Prey
+
+_NEEDED = {"seccomp", "no new privileges", "not dumpable", "no capabilities", "limits"}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are confined on Linux only")
+
+
+class _Words:
+    max_tokens = 250
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+@pytest.fixture
+def prey(tmp_path: Path) -> Iterator[Prey]:
+    secret = tmp_path / "secret"
+    secret.write_text("a text of another tenant")
+    unix = tmp_path / "listener.sock"
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as local:
+        local.bind(str(unix))
+        local.listen()
+        yield Prey(os.getpid(), str(secret), str(tmp_path), tcp.getsockname()[1], str(unix))
+
+
+def _file(prey: Prey) -> bytes:
+    return hostile_parser.MARK + b" " + msgspec.json.encode(prey) + b"." * (65 * 1024)  # too long to be read in here
+
+
+def _left(prey: Prey) -> dict[str, str]:
+    """Return what is in the data folder afterwards."""
+    return {path.name: path.read_text() if path.is_file() else "" for path in Path(prey.folder).iterdir()}
+
+
+async def _outcomes(prey: Prey, *, confined: bool) -> dict[str, str]:
+    pool = ParserPool(1, tokens=_Words(), confined=confined, program=hostile_parser.__name__)
+    try:
+        extraction = await pool.extract(_file(prey), tenant="default", filename="x.hostile")
+        return msgspec.json.decode(extraction.text, type=dict[str, str])
+    finally:
+        await pool.close()
+
+
+@pytest.fixture
+async def deaf() -> AsyncIterator[None]:
+    """Ignore the signal that the attacker sends, which would end this process."""
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("deaf")
+async def test_a_parser_that_was_taken_over_gets_nothing(prey: Prey, capsys: pytest.CaptureFixture[str]) -> None:
+    with structlog.testing.capture_logs() as logs:
+        outcomes = await _outcomes(prey, confined=True)
+
+    means = next(line["confined_by"] for line in logs if line["event"] == "parser_started")
+    with capsys.disabled():
+        print(f"\n{len(outcomes)} attacks; active: {', '.join(means)}")
+    assert set(means) >= _NEEDED
+    assert len(outcomes) >= 20
+    files = {name for name in outcomes if name.startswith(("read a", "read the", "list the", "open a raw disk"))}
+    spared = files if "landlock" not in means else set()  # reading is open without it, as `sluice doctor` says
+    assert {name for name, said in outcomes.items() if said == "succeeded"} <= spared
+    assert _left(prey) == {"listener.sock": "", "secret": "a text of another tenant"}
+
+
+def test_the_attacks_are_real(prey: Prey) -> None:
+    """Without confinement the harmless ones succeed; those that would harm this machine aren't tried."""
+    attacks = hostile_parser.attempts(prey)
+
+    for name in (
+        "read a file of the data folder",
+        "list the data folder",
+        "connect by TCP",
+        "connect by a Unix socket",
+    ):
+        attacks[name]()
+    for name in ("fork", "run a program", "write into the data folder", "hold the parent by a descriptor"):
+        attacks[name]()
+
+    assert _left(prey)["mine"] == "x"
+
+
+def test_threads_still_start_in_a_confined_process() -> None:
+    program = (
+        "import threading\nfrom shared import sandbox\n"
+        "sandbox.confine(sandbox.PARSER, read=sandbox.libraries())\n"
+        "thread = threading.Thread(target=print, args=('from a thread',))\nthread.start()\nthread.join()"
+    )
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert said.stdout == "from a thread\n"
+
+
+def test_the_means_are_printed_for_people() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", sandbox.__name__], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert set(said.stdout.strip().split(", ")) >= _NEEDED
