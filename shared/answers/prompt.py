@@ -1,12 +1,12 @@
 """What a language model is sent: instructions, the passages, the end of the conversation, the question."""
 
-import re
+import secrets
 from collections.abc import Sequence
 from itertools import accumulate, takewhile
 from typing import Any, Final
 
 from shared.answers import Conversation, Passage, Turn
-from shared.answers.citations import unmarked
+from shared.answers.escaping import quoted
 from shared.answers.templates import Templates, packaged
 
 CONTEXT_START: Final = "[CONTEXT START]"
@@ -18,20 +18,22 @@ HISTORY_BYTES: Final = 6_000
 
 _WISH: Final = 1_000
 _TEMPLATES: Final = packaged()
-_INVISIBLE: Final = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
-_DELIMITER: Final = re.compile(r"[\[［【]\s*(context\s*(?:start|end))\s*[\]］】]", re.IGNORECASE)
-# The marks by which chat templates tell roles apart; servers read them in a message's text too.
-_TEMPLATE: Final = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?s>|(?:start|end)_of_turn>|</?SYS>>)|\[(?=/?INST\])")
 
 
 def messages(
-    conversation: Conversation, history: int, *, share: int = 1, templates: Templates = _TEMPLATES
+    conversation: Conversation,
+    history: int,
+    *,
+    share: int = 1,
+    templates: Templates = _TEMPLATES,
+    boundary: str | None = None,
 ) -> list[Turn]:
     """Return the turns to send: one of the system where there is something to say, the last `history`, the question.
 
     What follows the question, such as the results of tools, is sent whole. Passages and earlier turns get 1/`share` of
     the room that there is for them.
-    The passages stand in the question's turn, not the system's: a document has no more say than a user.
+    The passages stand in the question's turn, not the system's: a document has no more say than a user. The first and
+    last line of their block is `boundary`, by default a new random one, which no document can know.
     """
     said = [turn for turn in conversation.turns if turn.role != "system"]
     asked = max((position for position, turn in enumerate(said) if turn.role == "user"), default=len(said))
@@ -61,6 +63,7 @@ def messages(
             [_view(each) for each in passages],
             compare=conversation.compare,
             marks=(CONTEXT_START, CONTEXT_END),
+            boundary=boundary or new_boundary(),
         )
     return [
         *([Turn(role="system", content=directions)] if directions else []),
@@ -68,6 +71,11 @@ def messages(
         Turn(role="user", content=question),
         *said[asked + 1 :],
     ]
+
+
+def new_boundary() -> str:
+    """Return a line that marks the first and last line of one request's passages."""
+    return f"boundary {secrets.token_hex(8)}"
 
 
 def shown(passages: Sequence[Passage], *, share: int = 1) -> Sequence[Passage]:
@@ -96,15 +104,6 @@ def _view(passage: Passage) -> dict[str, Any]:
 def _wish(text: str | None) -> str | None:
     """Return a user's wish without our marks, at most `_WISH` characters of it."""
     return quoted(text)[:_WISH] if text else None
-
-
-def quoted(text: str) -> str:
-    """Return a document's text without anything that reads as our delimiters, a passage's number or a role's mark."""
-    # Invisible characters first: they would hide a delimiter from us, but not from a model.
-    visible = _INVISIBLE.sub("", text)
-    return _TEMPLATE.sub(
-        lambda mark: f"{mark[0]} " if mark[0] != ">" else " >", unmarked(_DELIMITER.sub(r"(\1)", visible))
-    )
 
 
 def _fitting(texts: Sequence[str], limit: int) -> int:

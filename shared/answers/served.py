@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
 from shared.answers.citations import KnownCitations
-from shared.answers.prompt import messages, shown
+from shared.answers.prompt import messages, new_boundary, shown
 from shared.answers.templates import Templates
 from shared.errors import Rejected
 from shared.model_server.http import TooLong
@@ -29,8 +29,9 @@ async def answered(
         Rejected: the question alone is too long. And what `ask` raises.
     """
     sent: list[Turn] | None = None
+    boundary = new_boundary()
     for share in _SHARES:
-        turns = messages(conversation, history, share=share, templates=templates)
+        turns = messages(conversation, history, share=share, templates=templates, boundary=boundary)
         if turns == sent:
             continue
         sent = turns

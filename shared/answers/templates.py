@@ -44,8 +44,13 @@ class Templates:
         """Return the system prompt, which may be empty. `wishes`: persona, style, language, instructions."""
         return self._rendered("system.jinja", kind=kind, compare=compare, **wishes)
 
-    def question(self, question: str, passages: list[dict[str, Any]], *, compare: bool, marks: tuple[str, str]) -> str:
-        """Return the question's turn, with the passages between `marks`; `compare` groups them by document."""
+    def question(
+        self, question: str, passages: list[dict[str, Any]], *, compare: bool, marks: tuple[str, str], boundary: str
+    ) -> str:
+        """Return the question's turn, with the passages between `marks`; `compare` groups them by document.
+
+        `boundary` is the first and the last line between the marks.
+        """
         ordered = sorted(passages, key=lambda each: _first(passages, each)) if compare else passages
         documents = [
             {"title": group[0]["title"], "passages": group}
@@ -60,6 +65,7 @@ class Templates:
             compare=compare,
             context_start=start,
             context_end=end,
+            boundary=boundary,
         )
 
     def _rendered(self, name: str, **values: Any) -> str:
@@ -102,7 +108,7 @@ def _try_out(templates: Templates) -> None:
         for kind in ("documents", "general", "plain"):
             for wish in ("wish", None):
                 templates.system(kind=kind, compare=compare, persona=wish, style=wish, language=wish, instructions=wish)
-        templates.question("Question?", [dict(_SAMPLE_PASSAGE)], compare=compare, marks=("[", "]"))
+        templates.question("Question?", [dict(_SAMPLE_PASSAGE)], compare=compare, marks=("[", "]"), boundary="b")
 
 
 def _packaged_texts() -> dict[str, str]:

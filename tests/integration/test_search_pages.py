@@ -1,5 +1,6 @@
 """Pages, groups, neighbours, variety, batches, and the context of a question."""
 
+import re
 from typing import Any
 
 import httpx
@@ -103,7 +104,7 @@ async def test_the_context_is_what_a_prompt_would_have(client: httpx.AsyncClient
     found = (await client.post("/rag/context", json={"query": "When is the lantern lit?"})).json()
     nothing = (await client.post("/rag/context", json={"query": "blorptang fizzwickle mortgage"})).json()
 
-    assert found["context"].startswith("[CONTEXT START]\n\n[1] Pier: ")
+    assert re.match(r"\[CONTEXT START\]\nboundary [0-9a-f]{16}\n\n\[1\] Pier: ", found["context"])
     assert LANTERN.splitlines()[-1] in found["context"]
     assert [(each["number"], each["title"]) for each in found["documents"]] == [(1, "Pier")]
     assert nothing == {"context": None, "documents": []}
