@@ -1,10 +1,14 @@
-"""Writes minilm_graph.onnx, the forward pass of all-MiniLM-L6-v2 without its weights.
+"""Writes the graphs of all-MiniLM-L6-v2, its forward pass without the weights: in float32, and with 8-bit weights.
 
 Run: python -m shared.embedder.build_minilm_graph   (needs the development dependency `onnx`)
 
 Every weight is an external initializer with the name and layout that it has in model.safetensors, so minilm.py passes
 the file's tensors on unchanged. The graph takes one text: without padding it needs no attention mask, and a vector
 can't depend on what else is being embedded.
+
+The 8-bit graphs multiply in integers: minilm.py quantizes the weights, the graph each text's activations. There are two
+for the same vectors, since CPUs multiply one pair of types exactly and fast, and the other exactly or fast.
+docs/adr/0100-eight-bits.md.
 """
 
 from collections.abc import Iterator
@@ -14,13 +18,19 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-TARGET = Path(__file__).with_name("minilm_graph.onnx")
+_FOLDER = Path(__file__).parent
+TARGETS: dict[int | None, Path] = {  # the type of the weights -> the file
+    None: _FOLDER / "minilm_graph.onnx",
+    TensorProto.INT8: _FOLDER / "minilm_graph_int8.onnx",
+    TensorProto.UINT8: _FOLDER / "minilm_graph_uint8.onnx",
+}
 
 # config.json of the model
 _HIDDEN, _INNER, _HEADS, _LAYERS = 384, 1536, 12, 6
 _VOCABULARY, _POSITIONS, _TYPES = 30_522, 512, 2
 _EPSILON = 1e-12
 _OPSET, _IR = 20, 10  # opset 20 is the first with Gelu
+_CONTRIBUTED = "com.microsoft"  # onnxruntime's own operators
 
 
 class _Graph:
@@ -40,8 +50,8 @@ class _Graph:
             self.initializers.append(helper.make_tensor(name, TensorProto.FLOAT, [], [values]))
         return name
 
-    def weight(self, name: str, *shape: int) -> str:
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
+    def weight(self, name: str, *shape: int, kind: int = TensorProto.FLOAT) -> str:
+        tensor = TensorProto(name=name, data_type=kind, dims=shape, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="model.safetensors")
         self.initializers.append(tensor)
         return name
@@ -83,9 +93,27 @@ class _Graph:
         return self.layer_norm(self.op("Add", outer, x), f"{name}.output.LayerNorm")
 
 
-def build() -> onnx.ModelProto:
-    """Return the model: token ids (int64, one text) in, the mean of its last layer (float32, not normalised) out."""
-    graph = _Graph()
+class _QuantizedGraph(_Graph):
+    """The same with 8-bit weights, a scale per output, and activations quantized to 8 bits text by text."""
+
+    def __init__(self, kind: int) -> None:
+        super().__init__()
+        self._kind = kind
+        # A weight of 0 is 0 as int8 and 128 as uint8.
+        self.initializers.append(helper.make_tensor("zero", kind, [], [128 if kind == TensorProto.UINT8 else 0]))
+
+    def linear(self, x: str, name: str, wide: int, narrow: int) -> str:
+        quantized = self.weight(f"{name}.weight.quantized", narrow, wide, kind=self._kind)
+        scales, bias = self.weight(f"{name}.weight.scales", wide), self.weight(f"{name}.bias", wide)
+        return self.op("DynamicQuantizeMatMul", x, quantized, scales, "zero", bias, domain=_CONTRIBUTED)
+
+
+def build(kind: int | None = None) -> onnx.ModelProto:
+    """Return the model: token ids (int64, one text) in, the mean of its last layer (float32, not normalised) out.
+
+    `kind` is the type of the layers' weights, INT8 or UINT8; None is float32.
+    """
+    graph = _Graph() if kind is None else _QuantizedGraph(kind)
     x = graph.embeddings("ids")
     for number in range(_LAYERS):
         x = graph.layer(x, f"encoder.layer.{number}")
@@ -98,7 +126,8 @@ def build() -> onnx.ModelProto:
             [helper.make_tensor_value_info("mean", TensorProto.FLOAT, [_HIDDEN])],
             graph.initializers,
         ),
-        opset_imports=[helper.make_opsetid("", _OPSET)],
+        opset_imports=[helper.make_opsetid("", _OPSET)]
+        + ([] if kind is None else [helper.make_opsetid(_CONTRIBUTED, 1)]),
         ir_version=_IR,
     )
     model.ClearField("producer_name")
@@ -113,4 +142,5 @@ def weights(model: onnx.ModelProto) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 if __name__ == "__main__":
-    TARGET.write_bytes(build().SerializeToString(deterministic=True))
+    for weights_kind, target in TARGETS.items():
+        target.write_bytes(build(weights_kind).SerializeToString(deterministic=True))

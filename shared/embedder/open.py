@@ -1,28 +1,34 @@
 """Builds the embedder that the setting names."""
 
+from typing import TYPE_CHECKING, Final
+
 from pydantic import SecretStr
 
 from shared.embedder import Embedder
 from shared.embedder.cache import QueryCache
 from shared.settings import ConfigurationError
 
+if TYPE_CHECKING:  # numpy is slow to import
+    from shared.embedder.minilm import Precision
+
 _NO_KEY = SecretStr("")
+BUILT_IN: Final[dict[str, "Precision"]] = {"minilm:": "float32", "minilm:int8": "int8"}  # models that need no server
 
 
 def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder:
     """Return the embedder that `setting` names, not started, with a query cache.
 
-    The setting is `minilm:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`; only the last sends
-    the key.
+    The setting is `minilm:`, `minilm:int8`, `ollama://host:port/model` or `openai+https://host:port/v1/model`; only the
+    last sends the key.
 
     Raises:
         ConfigurationError: the setting has another form; the sentence names SLUICE_EMBEDDER and the value.
     """
     # Each adapter is imported only where it is used: onnxruntime and the clients are slow to import.
-    if setting == "minilm:":
+    if setting in BUILT_IN:
         from shared.embedder.minilm import MiniLm
 
-        return QueryCache(MiniLm())
+        return QueryCache(MiniLm(precision=BUILT_IN[setting]))
     if setting.startswith("ollama:"):
         from shared.embedder.ollama import ollama_embedder
         from shared.model_server.ollama import ollama_address
@@ -34,5 +40,5 @@ def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder
 
         return QueryCache(openai_embedder(openai_address("SLUICE_EMBEDDER", setting), openai_api_key))
     raise ConfigurationError(
-        f"SLUICE_EMBEDDER={setting} must be minilm:, ollama://host:11434/model or openai+https://host/v1/model"
+        f"SLUICE_EMBEDDER={setting} must be minilm:, minilm:int8, ollama://host:11434/model or openai+https://host/v1/model"
     )

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from shared.embedder import Embedder
 from shared.embedder.cache import QueryCache
-from shared.embedder.minilm import MiniLm
+from shared.embedder.minilm import MiniLm, Precision
 from shared.embedder.ollama import ollama_embedder
 from shared.embedder.openai import openai_embedder
 from shared.errors import Rejected
@@ -26,7 +26,16 @@ KEY = SecretStr("sk-a-key")
 
 @pytest.fixture(scope="module")
 def minilm() -> Iterator[MiniLm]:
-    embedder = MiniLm(threads=2)
+    yield from running("float32")
+
+
+@pytest.fixture(scope="module")
+def minilm_int8() -> Iterator[MiniLm]:
+    yield from running("int8")
+
+
+def running(precision: Precision) -> Iterator[MiniLm]:
+    embedder = MiniLm(threads=2, precision=precision)
     asyncio.run(embedder.start())
     yield embedder
     asyncio.run(embedder.close())
@@ -35,6 +44,7 @@ def minilm() -> Iterator[MiniLm]:
 @pytest.fixture(
     params=[
         "minilm",
+        "minilm:int8",
         "cached",
         "memory",
         "fake ollama",
@@ -43,9 +53,11 @@ def minilm() -> Iterator[MiniLm]:
         pytest.param("openai", marks=pytest.mark.server),
     ]
 )
-async def embedder(request: pytest.FixtureRequest, minilm: MiniLm) -> AsyncIterator[Embedder]:
+async def embedder(request: pytest.FixtureRequest, minilm: MiniLm, minilm_int8: MiniLm) -> AsyncIterator[Embedder]:
     if request.param == "minilm":
         yield minilm
+    elif request.param == "minilm:int8":
+        yield minilm_int8
     elif request.param == "cached":
         yield QueryCache(minilm)
     elif request.param == "memory":

@@ -220,9 +220,10 @@ def _taken(settings: Settings, found: str) -> Check:
 
 def weights(setting: str) -> Check:
     """Return whether the built-in model is there, unaltered, and loads."""
-    if setting != "minilm:":
+    from shared.embedder.open import BUILT_IN, open_embedder  # numpy is slow to import
+
+    if setting not in BUILT_IN:
         return Check(name="weights", verdict="ok", found=f"not needed by SLUICE_EMBEDDER={setting}")
-    from shared.embedder.open import open_embedder  # numpy is slow to import
 
     async def loaded() -> "Model":
         embedder = open_embedder(setting)

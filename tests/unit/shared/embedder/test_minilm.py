@@ -3,7 +3,8 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.embedder import build_minilm_graph as graph
-from shared.embedder.minilm import GRAPH, MiniLm, package_folder, tensors
+from shared.embedder.minilm import MiniLm, multiplies_int8_exactly, package_folder, quantized, tensors
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
 from tests.unit.shared.embedder.bert_in_numpy import TEXTS, Bert, stored
@@ -25,6 +26,15 @@ def minilm() -> Iterator[MiniLm]:
     asyncio.run(embedder.start())
     yield embedder
     asyncio.run(embedder.close())
+
+
+@asynccontextmanager
+async def started(embedder: MiniLm) -> AsyncIterator[MiniLm]:
+    await embedder.start()
+    try:
+        yield embedder
+    finally:
+        await embedder.close()
 
 
 async def test_vectors_equal_the_stored_reference(minilm: MiniLm) -> None:
@@ -107,9 +117,61 @@ def test_words_beyond_those_that_are_kept_are_counted_alike(minilm: MiniLm) -> N
     assert minilm.tokens.count(texts) == [first, *others] == [len(minilm.tokens.ids(text)) - 2 for text in texts]
 
 
-def test_the_graph_is_what_its_script_builds() -> None:
-    assert onnx.load(GRAPH, load_external_data=False) == graph.build()
-    assert GRAPH.stat().st_size < 100_000
+@pytest.mark.parametrize("kind", graph.TARGETS)
+def test_each_graph_is_what_its_script_builds(kind: int | None) -> None:
+    target = graph.TARGETS[kind]
+
+    assert onnx.load(target, load_external_data=False) == graph.build(kind)
+    assert target.stat().st_size < 100_000
+
+
+async def test_eight_bits_stay_near_and_are_another_model(minilm: MiniLm) -> None:
+    async with started(MiniLm(threads=1, precision="int8")) as int8:
+        vectors = await int8.embed_documents(TEXTS)
+
+    assert (int8.model.name, int8.model.precision) == (minilm.model.name, "int8")
+    assert int8.model.digest != minilm.model.digest
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        assert float(stored()[text] @ vector) >= 0.97, text
+
+
+async def test_eight_bits_are_the_same_bits_whatever_else_is_embedded() -> None:
+    text = TEXTS[3]
+    async with started(MiniLm(threads=2, precision="int8")) as int8:
+        [alone] = await int8.embed_documents([text])
+        crowd = await asyncio.gather(*(int8.embed_documents([*TEXTS[:6], text]) for _ in range(4)))
+
+    for vectors in crowd:
+        assert vectors[-1].tobytes() == alone.tobytes()
+
+
+@pytest.mark.skipif(not multiplies_int8_exactly(), reason="this CPU has no exact product of signed and unsigned bytes")
+async def test_eight_bits_are_the_same_bits_on_a_cpu_without_exact_int8_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with started(MiniLm(threads=1, precision="int8")) as signed:
+        expected = await signed.embed_documents(TEXTS)
+    monkeypatch.setattr("shared.embedder.minilm.multiplies_int8_exactly", lambda: False)
+
+    async with started(MiniLm(threads=1, precision="int8")) as unsigned:
+        vectors = await unsigned.embed_documents(TEXTS)
+
+    assert unsigned.model == signed.model
+    assert [vector.tobytes() for vector in vectors] == [vector.tobytes() for vector in expected]
+
+
+@given(st.lists(st.lists(st.floats(-4, 4, width=32), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_a_quantized_matrix_is_the_matrix_within_half_a_step(rows: list[list[float]]) -> None:
+    weight = np.array(rows, dtype=np.float32)
+
+    for kind, zero in ((np.int8, 0), (np.uint8, 128)):
+        result = quantized({"encoder.x.weight": weight, "encoder.x.bias": weight[0]}, kind)
+        integers, scales = result["encoder.x.weight.quantized"], result["encoder.x.weight.scales"]
+
+        back = (integers.astype(np.float32) - zero).T * scales[:, None]
+        assert integers.dtype == np.dtype(kind)
+        assert (np.abs(back - weight) <= scales[:, None] * 0.501).all()
+        assert np.array_equal(result["encoder.x.bias"], weight[0])
 
 
 def test_the_graph_asks_for_exactly_the_tensors_of_the_file() -> None:
