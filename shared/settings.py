@@ -61,6 +61,7 @@ class Settings(BaseSettings):
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
     prompts: Path | None = None  # folder whose system.jinja and question.jinja replace the built-in prompts
     general_knowledge: Literal["on", "off"] = "off"  # on: if no passage is relevant, a model answers and says so
+    answer_links: Literal["keep", "inert"] = "keep"  # inert: links and images in answers from documents are text only
     openai_api_key: SecretStr = SecretStr("")  # API key for openai+https:// servers of embedder and chat
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 

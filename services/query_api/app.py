@@ -110,6 +110,7 @@ def make_api(parts: ApiParts) -> Litestar:
         parts.models,
         gate=RelevanceGate(settings.min_score, settings.gate),
         general_knowledge=settings.general_knowledge == "on",
+        inert_links=settings.answer_links == "inert",
         without_store=settings.chat_without_store == "on",
     )
     provided: dict[str, object] = {

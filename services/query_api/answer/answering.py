@@ -1,7 +1,7 @@
 """The one way from a question to an answer. Every surface (AgentX, OpenAI, Ollama, MCP) calls this and translates."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Final
 
@@ -15,6 +15,8 @@ from services.query_api.search.retrieval import Retriever
 from shared.answers import (
     Called,
     Conversation,
+    Event,
+    Finished,
     FinishReason,
     Passage,
     Preferences,
@@ -26,6 +28,7 @@ from shared.answers import (
 )
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import spelled_out
+from shared.answers.links import InertLinks
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
 from shared.errors import Unavailable
 from shared.store import Filter, Match
@@ -113,17 +116,20 @@ class Answering:
         *,
         gate: RelevanceGate = EVERYTHING,
         general_knowledge: bool = False,
+        inert_links: bool = False,
         without_store: bool = False,
     ) -> None:
         """Take the parts.
 
         `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
+        `inert_links`: links and images in answers from documents are made text.
         `without_store`: while the search is unavailable, a model answers without passages.
         """
         self._retriever = retriever
         self._models = models
         self._gate = gate
         self._general_knowledge = general_knowledge
+        self._inert_links = inert_links
         self._without_store = without_store
 
     @property
@@ -196,7 +202,7 @@ class Answering:
         for attempt, model in enumerate(attempts, start=1):
             begun = False
             try:
-                async with aclosing(_answered(model, prepared)) as progress:
+                async with aclosing(_answered(model, prepared, inert_links=self._inert_links)) as progress:
                     async for step in progress:
                         begun = True
                         yield step
@@ -286,7 +292,9 @@ class Answering:
         return Prepared(conversation=conversation, models=models, warnings=warnings)
 
 
-async def _answered(model: ChatModel, prepared: Prepared) -> AsyncGenerator[Progress, None]:
+async def _answered(
+    model: ChatModel, prepared: Prepared, *, inert_links: bool = False
+) -> AsyncGenerator[Progress, None]:
     """Yield what one attempt of one model gives."""
     began = time.perf_counter_ns()
     conversation = prepared.conversation
@@ -294,6 +302,8 @@ async def _answered(model: ChatModel, prepared: Prepared) -> AsyncGenerator[Prog
     passages: tuple[Passage, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     stream = model.answers.stream(conversation)
+    if inert_links and conversation.passages:
+        stream = _with_inert_links(stream)
     # Closed here, so that a client that goes away stops the model.
     async with aclosing(stream) as events:  # type: ignore[type-var]  # adapters are generators
         async for event in events:
@@ -324,6 +334,20 @@ async def _answered(model: ChatModel, prepared: Prepared) -> AsyncGenerator[Prog
                     general=conversation.general,
                     warnings=prepared.warnings,
                 )
+
+
+async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
+    """Yield the events, links and images of the text made inert."""
+    links = InertLinks()
+    async with aclosing(events):  # type: ignore[type-var]  # adapters are generators
+        async for event in events:
+            if isinstance(event, str):
+                if shown := links.feed(event):
+                    yield shown
+            else:
+                if isinstance(event, Finished) and (rest := links.rest()):
+                    yield rest
+                yield event
 
 
 def _no_model(model: ChatModel) -> Exception:
