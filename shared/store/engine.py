@@ -683,7 +683,12 @@ def _match(field: str, any_of: Sequence[Scalar]) -> Any:
     """Return one condition, or a disjunction: the engine's own `any` takes values of one kind only."""
     texts = [value for value in any_of if isinstance(value, str)]
     numbers = [value for value in any_of if not isinstance(value, str)]
-    matches = [qdrant.MatchAny(values) for values in (texts, numbers) if values]
+    # For a single value the engine's `any` takes half as long again as its plain match.
+    matches = [
+        qdrant.MatchValue(values[0]) if len(values) == 1 else qdrant.MatchAny(values)
+        for values in (texts, numbers)
+        if values
+    ]
     conditions: list[Any] = [qdrant.FieldCondition(json_path(field), match=match) for match in matches]
     if not conditions:
         return qdrant.HasIdCondition(set())

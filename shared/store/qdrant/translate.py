@@ -90,8 +90,10 @@ def _condition(condition: Condition) -> models.Condition:
 
 
 def _match(field: str, any_of: Sequence[Scalar]) -> models.Condition:
-    """Return a disjunction: the server's own `any` takes values of one kind only, and no bool."""
+    """Return a plain match for one value, else a disjunction: `any` takes values of one kind only, and no bool."""
     key = json_path(field)
+    if len(any_of) == 1:
+        return models.FieldCondition(key=key, match=models.MatchValue(value=any_of[0]))
     flags = [value for value in any_of if isinstance(value, bool)]
     texts = [value for value in any_of if isinstance(value, str)]
     numbers = [value for value in any_of if not isinstance(value, str | bool)]
