@@ -11,6 +11,8 @@ from faststream.kafka import KafkaBroker
 from services.query_api.app import ApiParts, make_api
 from services.query_api.clients.open_webui import ReadFile
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
+from services.query_api.search.words import weight
+from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates
 from shared.log.consume import Consumption
@@ -34,7 +36,7 @@ async def opened(
         settings.chat,
         settings.history,
         settings.openai_api_key,
-        compare=base.embedder.similarities,
+        extractive=Extractive(base.embedder.similarities, weight),
         templates=load_templates(settings.prompts),
     )
     notices = StatusWaiters()

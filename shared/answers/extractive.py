@@ -1,14 +1,16 @@
 """Answers without a language model: what the passages themselves say, quoted, with its [n].
 
 Units (sentences, rows, short lists, code) are ranked by the embedding model's similarity to the question together with
-the part of the question's words that they hold.
+the part of the question's words that they hold. The best ones are quoted with their neighbours
+(docs/adr/0096-extractive-answers-quote-places.md).
 """
 
+import asyncio
 import math
 import re
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -21,63 +23,84 @@ from shared.answers.units import Unit, furniture, row_text, units
 from shared.errors import PipelineError
 
 Compare = Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]  # cosines of a question and texts
+Weigh = Callable[[str], float]  # how much a lower-case word of a question tells; a stop word nothing
 
 NO_PASSAGES: Final = "I found nothing about this in the documents."
 NO_ANSWER: Final = "The documents that I searched do not answer this question."
 
-MOST_COMPARED: Final = 64  # units embedded for one question
+MOST_COMPARED: Final = 32  # units embedded for one question; 64 answered no more of the questions
 _PASSAGES: Final = 20  # the best ones are enough, and the event loop is not to wait for a thousand
-MOST_QUOTED: Final = 3  # units in one answer
+MOST_QUOTED: Final = 3  # places in one answer
 _CHARACTERS: Final = 900  # of the whole answer, by and large
 _LONGEST: Final = 400  # of one sentence
-# Chosen on the odd questions of three sets of questions; the even ones confirmed them (ADR 0067).
-_BY_MEANING: Final = 0.6  # the similarity's part of a score; the rest is coverage
-_BY_MEANING_KEYED: Final = 0.4  # the same for a form's line or a row: their words are names of fields, and few
-_BY_PASSAGE: Final = 0.15  # how much the passage's own score adds
-_LEAST: Final = 0.42  # score below which a unit is no answer
-_LEAST_ALIKE: Final = 0.30  # similarity below which it is none, however many words it shares
-_ALIKE: Final = 0.62  # similarity above which it is one, however few words it shares
-_COVERED: Final = 0.28  # coverage below which it is none, where there is no model to ask
-_NEXT_BEST: Final = 0.85  # of the best unit's score, below which nothing is added
+# Chosen on a set of 60 questions, confirmed on another one (docs/adr/0096-extractive-answers-quote-places.md).
+_BY_MEANING: Final = 0.75  # the similarity's part of a score; the rest is coverage
+_BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row: their words are names of fields, and few
+_BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds
+_BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour adds
+_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds afterwards: an answer often stands beside its subject
+_ALONE: Final = 0.8  # of its own score, which a unit without neighbours gets instead
+_BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
+_BY_RANK: Final = 0.1 / 12  # what each better passage costs
 _BY_HEADING: Final = 0.5  # what a word is worth that stands only above the unit
-_BY_KIND: Final = 0.12  # for a unit that looks like an answer: a date for when, a number for how many
-_UNFIT: Final = 0.9  # for a unit whose document doesn't hold a code of the question
-_BARE_CODE: Final = 0.75  # for code that no sentence opens
-_OTHER_ROW: Final = 0.8  # for a table's row without the name that the question asks about
-_TOGETHER: Final = 320  # characters of a sentence and the next one of its paragraph that are quoted together
-_NEARLY: Final = 0.75  # of the best sentence's similarity, from which the next one belongs to it
-_BY_RANK: Final = 0.15  # of a word of the question, that a later passage costs when units are too many to compare
+_BY_STOP_WORD: Final = 0.3  # what a word is worth that tells nothing
+_TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
+_UNFIT: Final = 0.06  # cost where the document doesn't hold a code of the question
+_BARE_CODE: Final = 0.1  # cost of code that no sentence opens
+_ROW: Final = 0.12  # cost of a table's row, and once more for one without the name that the question asks about
+_NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
+_AROUND: Final = 500  # characters of the best place: the unit with its neighbours
+_AROUND_OTHERS: Final = 300
+_NEARLY: Final = 0.4  # of a unit's score, from which its neighbour is quoted with it
+_FORWARD: Final = 0.05  # by which the neighbour behind is preferred to the one before
+_LEAST: Final = 0.45  # confidence below which there is no answer
+_LEAST_BY_WORDS: Final = 0.6  # the same where there is no model to ask
+_LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop words count, and few are covered
+_LEFT_OUT_BY_RANK: Final = 0.15  # of a word that a later passage costs when units are too many to compare
+_ALIKE: Final = 0.7  # similarity from which a unit answers, however few words it shares
+_SETTLES: Final = 0.6  # similarity and coverage from which a unit of the kind that is asked for is quoted alone
+_SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
-_RAREST: Final = 3  # units that hold a word; a rarer one weighs no more
 _MOST_FOCUSED: Final = 3  # documents that a question's names leave over, to be searched alone
 _STEM: Final = 5  # characters that two forms of a name share at least
-_SHORT: Final = 3  # words, fewer of which are seldom a statement
-# A sentence that begins so is understood only after the one before it.
+_SHORT: Final = 3
+_KEYED: Final = ("field", "row")
+_CERTAIN: Final = 0.998  # the greatest score of a passage whose odds count
+_BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _DATE: Final = re.compile(
     r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
     r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d|\b\d{1,2}:\d\d\b"
+    r"|\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|morning|noon|afternoon|evening|midnight|o'clock)\b"
+    r"|\bat (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
 )
 _ANSWER_KINDS: Final = (
     (re.compile(r"^(?:when|since when|what (?:date|year)|in (?:which|what) year)\b", re.IGNORECASE), _DATE),
-    (re.compile(r"\bhow (?:many|much|old|long|far|high|fast|often)\b", re.IGNORECASE), re.compile(r"\d")),
+    (
+        re.compile(r"\bhow (?:many|much|old|long|far|high|fast|often)\b", re.IGNORECASE),
+        re.compile(
+            r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|dozen|hundred|thousand)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (re.compile(r"\b(?:what|which) (?:\w+ )?port\b", re.IGNORECASE), re.compile(r"\b\d{2,5}\b")),
+    (re.compile(r"\b(?:what|which) (?:\w+ )?version\b", re.IGNORECASE), re.compile(r"\b\d+\.\d")),
+    (
+        re.compile(
+            r"\b(?:what|which) (?:\w+ )?(?:option|flag|exception|class|method|function|command|setting|parameter|"
+            r"argument|decorator|object|hook|package|attribute|header|mode|policy)\b",
+            re.IGNORECASE,
+        ),
+        re.compile(r"`[^`]+`|--\w|\w\(\)"),
+    ),
     (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
 )
-_LEANS: Final = re.compile(
-    r"(?:This|That|These|Those|It|They|He|She|Otherwise|However|Therefore|Thus|Then|Instead|In this case|So|But|You'll|"
-    r"You can also|Also|Dies|Dadurch|Sonst|Es|Ceci|Cela|Il|Elle|Esto)\b"
-)
 
 
-class _Candidate(msgspec.Struct, frozen=True):
-    """A unit as a possible part of the answer."""
-
-    score: float
-    rank: int  # of its passage
-    position: int  # in its passage
-    unit: Unit
-    text: str  # as it is quoted
+def alike_heavy(_word: str) -> float:
+    """Return the same weight for every word."""
+    return 1.0
 
 
 class Quotable(msgspec.Struct, frozen=True):
@@ -125,9 +148,10 @@ def wanted(question: str) -> Wanted:
 class Extractive:
     """The answers of `extractive:`: deterministic, and never a word that no document says."""
 
-    def __init__(self, compare: Compare | None = None) -> None:
-        """Take the model's similarity; without it, or while it fails, words alone decide."""
+    def __init__(self, compare: Compare | None = None, weigh: Weigh = alike_heavy) -> None:
+        """Take the model's similarity, without which, or while it fails, words alone decide; and the words' weights."""
         self._compare = compare
+        self._weigh = weigh
 
     @property
     def name(self) -> str:
@@ -145,7 +169,7 @@ class Extractive:
         An answer that quotes nothing has read nothing: its `Prompted` is empty.
         """
         question = spelled_out(conversation.turns)
-        found = quotable(question, conversation.passages)
+        found = await asyncio.to_thread(quotable, question, conversation.passages)
         alike: Sequence[float] | None = None
         if found and self._compare:
             try:
@@ -153,7 +177,7 @@ class Extractive:
             except PipelineError:
                 alike = None
         telling = told_apart if conversation.compare else answer
-        quoted, pieces = telling(question, conversation.passages, found, alike)
+        quoted, pieces = await asyncio.to_thread(telling, question, conversation.passages, found, alike, self._weigh)
         yield Prompted(quoted)
         for piece in pieces:
             yield piece
@@ -187,7 +211,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - said))
             found.append(Quotable(rank, position, unit, said, above, context, fits))
     if len(found) > MOST_COMPARED:
-        likely = {id(each): len(asks.words & each.said) - _BY_RANK * each.rank for each in found}
+        likely = {id(each): len(asks.words & each.said) - _LEFT_OUT_BY_RANK * each.rank for each in found}
         found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
         found = sorted(found[:MOST_COMPARED], key=lambda each: (each.rank, each.position))
     return found
@@ -209,30 +233,40 @@ def answer(
     passages: Sequence[Passage],
     found: Sequence[Quotable] | None = None,
     alike: Sequence[float] | None = None,
+    weigh: Weigh = alike_heavy,
 ) -> tuple[tuple[Passage, ...], list[str]]:
     """Return the passages quoted, numbered in order of mention, and the answer's pieces; joined, they are the answer.
 
-    A unit's score is its similarity (`alike`, one cosine a unit of `found`) and its coverage: the part of the
-    question's words that it or its heading holds, each by its rarity among the units (IDF). The best unit comes first
-    with what completes it, then others that are nearly as good, in reading order.
+    `alike` has one cosine for each unit of `found`. The best unit comes first, together with its neighbours that are
+    about the question, too; then other places that are nearly as good, in reading order. If the best place is not
+    close enough to the question, the answer says that there is none.
     """
     if not passages:
         return (), [NO_PASSAGES]
     if found is None:
         found = quotable(question, passages)
-    candidates = _candidates(question, passages, found, alike)
-    chosen = _chosen(
-        sorted(candidates, key=lambda each: (-each.score, each.rank, each.position)), found, passages, alike
-    )
-    if not chosen:
+    if not found:
         return (), [NO_ANSWER]
-    ranks = list(dict.fromkeys(each.rank for each in chosen))
+    asks = wanted(question)
+    matching = _Matching(asks, _weights(question, asks, weigh), passages, found)
+    near = [matching.covered(each.said) for each in found] if alike is None else alike
+    places = _places(found, matching.scores(near), asks)
+    if matching.settles(places[0].best, near):
+        unit = found[places[0].best]
+        places = [_Place(places[0].best, unit.said, _quoted(unit.unit, asks.words))]
+    if matching.confidence(places, near) < _least(question, by_words=alike is None):
+        return (), [NO_ANSWER]
+    ranks = list(dict.fromkeys(found[place.best].rank for place in places))
     quoted = tuple(msgspec.structs.replace(passages[rank], number=number) for number, rank in enumerate(ranks, start=1))
-    return quoted, list(_pieces(chosen, {rank: number for number, rank in enumerate(ranks, start=1)}))
+    return quoted, list(_pieces([(ranks.index(found[place.best].rank) + 1, place.text) for place in places]))
 
 
 def told_apart(
-    question: str, passages: Sequence[Passage], found: Sequence[Quotable], alike: Sequence[float] | None
+    question: str,
+    passages: Sequence[Passage],
+    found: Sequence[Quotable],
+    alike: Sequence[float] | None,
+    weigh: Weigh = alike_heavy,
 ) -> tuple[tuple[Passage, ...], list[str]]:
     """Return what `answer` does, one paragraph a document under its title; documents that say nothing are left out."""
     quoted: list[Passage] = []
@@ -241,7 +275,7 @@ def told_apart(
         of_it = [at for at, each in enumerate(found) if _document(passages[each.rank]) == document]
         chosen = [found[at] for at in of_it]
         near = [alike[at] for at in of_it] if alike is not None else None
-        read, said = answer(question, passages, chosen, near) if chosen else ((), [])
+        read, said = answer(question, passages, chosen, near, weigh) if chosen else ((), [])
         if not read:
             continue
         text = "".join(said)
@@ -253,122 +287,181 @@ def told_apart(
     return (tuple(quoted), pieces) if pieces else ((), [NO_ANSWER])
 
 
-def _pieces(chosen: Sequence[_Candidate], numbers_of: dict[int, int]) -> Iterator[str]:
-    """Yield the quotations; each run of sentences from one passage has one citation, lists and code their own lines."""
-    before: _Candidate | None = None
-    for _, run in groupby(chosen, key=lambda each: (each.rank, "\n" in each.text, each.unit.kind == "field")):
-        quotes = list(run)
-        number = numbers_of[quotes[0].rank]
-        text = " ".join(each.text for each in quotes)
-        block = "\n" in text
-        gap = "" if before is None else "\n\n" if block or "\n" in before.text else " "
+def _least(question: str, *, by_words: bool) -> float:
+    if not by_words:
+        return _LEAST
+    return _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
+
+
+def _pieces(places: Sequence[tuple[int, str]]) -> Iterator[str]:
+    """Yield the quoted places with their citations; lists and code stand on lines of their own."""
+    before = ""
+    for number, text in places:
+        gap = "" if not before else "\n\n" if "\n" in text or "\n" in before else " "
         mark = f"\n[{number}]" if text.endswith("```") else f" [{number}]"
         yield f"{gap}{text}{mark}"
-        before = quotes[-1]
+        before = text
 
 
-def _candidates(
-    question: str, passages: Sequence[Passage], found: Sequence[Quotable], alike: Sequence[float] | None
-) -> list[_Candidate]:
-    asks = wanted(question)
-    frequency = Counter(word for each in found for word in asks.words & each.said)
-    # A word that no unit has says little about which of them answers.
-    weights = {word: math.log1p(len(found) / max(_RAREST, frequency[word])) for word in asks.words}
-    # fsum: a set has another order in every process, and a plain sum would differ in its last bit.
-    total = math.fsum(weights.values()) or 1.0
-    candidates = []
-    for at, each in enumerate(found):
-        heard = asks.words & (each.said | each.above)
-        covered = math.fsum(weights[word] * (1 if word in each.said else _BY_HEADING) for word in heard) / total
-        factor = (0.7 if len(each.said) < _SHORT else 1.0) * (1.0 if each.fits else _UNFIT)
-        if each.unit.kind == "code" and not each.unit.opening:
-            factor *= _BARE_CODE
-        if each.unit.kind == "row" and asks.names - each.said:
-            factor *= _OTHER_ROW
-        passage_score = passages[each.rank].score
-        if alike is None:
-            score = covered * (0.5 + 0.5 * passage_score) * factor
-            enough = covered >= _COVERED
-        else:
-            near = float(alike[at])
-            kind = _BY_KIND if any(pattern.search(each.unit.text) for pattern in asks.kinds) else 0.0
-            meaning = _BY_MEANING_KEYED if each.unit.kind in ("field", "row") else _BY_MEANING
-            score = (meaning * near + (1 - meaning) * covered + _BY_PASSAGE * passage_score + kind) * factor
-            # The context makes every unit of its document alike: something else must speak for one of them.
-            own = covered or kind or not each.context
-            enough = bool(own) and (near >= _ALIKE or (near >= _LEAST_ALIKE and score >= _LEAST))
-        if enough:
-            text = _quoted(each.unit, set(asks.words))
-            candidates.append(_Candidate(score, each.rank, each.position, each.unit, text))
-    return candidates
+def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
+    """Return how much each word tells that an answer should hold."""
+    weights: dict[str, float] = {}
+    for token in _WORDS.findall(question):
+        for word in asks.words.intersection(words(token)):
+            weights[word] = max(weights.get(word, 0.0), weigh(token.lower()))
+    return {word: weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)}
 
 
-def _chosen(
-    candidates: Sequence[_Candidate],
-    found: Sequence[Quotable],
-    passages: Sequence[Passage],
-    alike: Sequence[float] | None,
-) -> list[_Candidate]:
-    """Return the best candidate with what belongs to it, and others nearly as good, none of them twice."""
-    if not candidates:
-        return []
-    best, *others = candidates
-    chosen = _with_neighbours(best, found, passages, alike)
-    said = [tuple(words(each.text)) for each in chosen]
-    room = _CHARACTERS - sum(len(each.text) for each in chosen)
-    more: list[_Candidate] = []
-    for candidate in others:
-        if len(chosen) + len(more) >= MOST_QUOTED or candidate.score < _NEXT_BEST * best.score:
-            break
-        spoken = tuple(words(candidate.text))
-        if len(candidate.text) > room or any(_same(spoken, other) for other in said):
-            continue  # versions of one text, quoted once
-        said.append(spoken)
-        more.append(candidate)
-        room -= len(candidate.text)
-    return [*chosen, *sorted(more, key=lambda each: (each.rank, each.position))]
+class _Place(msgspec.Struct, frozen=True):
+    """A unit with the neighbours that are quoted with it."""
+
+    best: int  # the unit's position in the list of what can be quoted
+    said: frozenset[str]
+    text: str
 
 
-def _with_neighbours(
-    best: _Candidate, found: Sequence[Quotable], passages: Sequence[Passage], alike: Sequence[float] | None
-) -> list[_Candidate]:
-    """Return the best sentence, behind the one that it leans on, before the one that goes on from it."""
+class _Score(msgspec.Struct, frozen=True):
+    """The score of a unit."""
+
+    alone: float
+    beside: float  # a good neighbour makes it better
+
+
+class _Matching:
+    """How well each unit fits the question."""
+
+    def __init__(
+        self, asks: Wanted, weights: Mapping[str, float], passages: Sequence[Passage], found: Sequence[Quotable]
+    ) -> None:
+        self._asks = asks
+        self._weights = weights
+        # fsum: a set has another order in every process, and a plain sum would differ in its last bit.
+        self._total = math.fsum(weights.values()) or 1.0
+        self._passages = passages
+        self._found = found
+        self._beside = _beside(found)
+        self._whole = {rank: self.covered(_all_words(passages[rank])) for rank in {each.rank for each in found}}
+
+    def covered(self, said: AbstractSet[str]) -> float:
+        """Return the share of the question's weight that the words have, 0..1."""
+        return math.fsum(weight for word, weight in self._weights.items() if word in said) / self._total
+
+    def scores(self, near: Sequence[float]) -> list[_Score]:
+        """Return the score of each unit, alone and beside its neighbours."""
+        alone = [self._score(at, near) for at in range(len(self._found))]
+        return [
+            _Score(
+                own,
+                own + _BY_NEIGHBOUR_SCORE * max((alone[beside] for beside in self._beside[at]), default=_ALONE * own),
+            )
+            for at, own in enumerate(alone)
+        ]
+
+    def _score(self, at: int, near: Sequence[float]) -> float:
+        each, asks = self._found[at], self._asks
+        unit = each.unit
+        covered = self.covered(each.said)
+        covered += _BY_HEADING * (self.covered(each.said | each.above) - covered)
+        meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
+        score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
+        score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
+        score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
+        score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.said) < _SHORT)
+        row = unit.kind == "row"
+        return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.said)))
+
+    def settles(self, at: int, near: Sequence[float]) -> bool:
+        """Return whether the unit alone is the answer: of the kind that is asked for, and about what is asked."""
+        each, kinds = self._found[at], self._asks.kinds
+        fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
+        return fits and near[at] >= _SETTLES and self.covered(each.said | each.above) >= _SETTLES_COVERED
+
+    def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
+        """Return how surely the places answer the question: by meaning, by words, and by the passage's own score."""
+        best = places[0].best
+        each = self._found[best]
+        said = frozenset[str]().union(each.above, *(place.said for place in places))
+        if near[best] >= _ALIKE and not each.context:
+            return 1.0
+        score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
+        odds = math.log(score / (1 - score))
+        return 0.4 * near[best] + 0.4 * self.covered(said) + 0.2 * self._whole[each.rank] + _BY_ODDS * odds
+
+
+def _all_words(passage: Passage) -> set[str]:
+    return set(words(f"{passage.title} {passage.metadata.get('sectionTitle') or ''} {passage.text}"))
+
+
+def _beside(found: Sequence[Quotable]) -> list[list[int]]:
+    """Return, for each unit, where its neighbours in its passage are."""
     at = {(each.rank, each.position): index for index, each in enumerate(found)}
-    here = at[best.rank, best.position]
-    chosen = [best]
-    before = at.get((best.rank, best.position - 1))
-    unit_before = found[before].unit if before is not None else _last_before(best, passages, found)
-    if unit_before and _leans(best.unit, unit_before):
-        chosen.insert(0, _Candidate(best.score, best.rank, best.position - 1, unit_before, unit_before.text))
-    following = at.get((best.rank, best.position + 1))
-    if following is None:
-        return chosen
-    after = found[following].unit
-    goes_on = best.unit.kind == "sentence" == after.kind and after.block == best.unit.block
-    belongs = _LEANS.match(after.text) or (alike and alike[following] >= _NEARLY * alike[here])
-    fits = sum(len(each.text) for each in chosen) + len(after.text) <= _TOGETHER
-    if goes_on and belongs and fits and not _same(words(best.text), words(after.text)):
-        chosen.append(_Candidate(best.score, best.rank, best.position + 1, after, after.text))
+    around = [[(each.rank, each.position + step) for step in (-1, 1)] for each in found]
+    return [[at[key] for key in keys if key in at] for keys in around]
+
+
+def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -> list[_Place]:
+    """Return the best place, then others nearly as good in reading order, none of them twice."""
+    order = sorted(range(len(found)), key=lambda at: (-scores[at].beside, found[at].rank, found[at].position))
+    taken: set[int] = set()
+    chosen: list[_Place] = []
+    said: list[list[str]] = []
+    room = _CHARACTERS
+    for at in order:
+        if chosen and (len(chosen) == MOST_QUOTED or scores[at].beside < _NEXT_BEST * scores[order[0]].beside):
+            break
+        if at in taken or any(_same(words(found[at].unit.text), other) for other in said):
+            continue  # versions of one text are quoted once
+        around = _around(at, found, scores, taken, _AROUND_OTHERS if chosen else _AROUND)
+        text = _joined([_quoted(found[each].unit, asks.words) for each in around])
+        if chosen and len(text) > room:
+            break
+        taken.update(around)
+        said += [words(found[each].unit.text) for each in around]
+        room -= len(text)
+        chosen.append(_Place(at, frozenset().union(*(found[each].said for each in around)), text))
+    best, *others = chosen
+    return [best, *sorted(others, key=lambda place: (found[place.best].rank, found[place.best].position))]
+
+
+def _around(
+    at: int, found: Sequence[Quotable], scores: Sequence[_Score], taken: AbstractSet[int], longest: int
+) -> list[int]:
+    """Return the unit and its neighbours under the same heading, the better ones first, up to `longest` characters."""
+    places = {(each.rank, each.position): index for index, each in enumerate(found)}
+    chosen = [at]
+    unit = found[at].unit
+    length = len(unit.text)
+    while unit.kind not in _KEYED:
+        first, last = found[chosen[0]], found[chosen[-1]]
+        before, behind = places.get((first.rank, first.position - 1)), places.get((last.rank, last.position + 1))
+        options = [
+            (scores[each].alone + (_FORWARD if each == behind else 0.0), each)
+            for each in (before, behind)
+            if each is not None
+            and each not in taken
+            and scores[each].alone >= _NEARLY * scores[at].alone
+            and length + len(found[each].unit.text) <= longest
+            and _belongs(found[each].unit, unit)
+            and not any(_same(words(found[each].unit.text), words(found[other].unit.text)) for other in chosen)
+        ]
+        if not options:
+            break
+        _, better = max(options)
+        length += len(found[better].unit.text)
+        chosen = [*chosen, better] if better == behind else [better, *chosen]
     return chosen
 
 
-def _last_before(best: _Candidate, passages: Sequence[Passage], found: Sequence[Quotable]) -> Unit | None:
-    """Return the last unit of the chunk before the best one's, where that begins its chunk and the other was found."""
-    order = passages[best.rank].metadata.get("chunkOrder")
-    if best.position or not isinstance(order, int):
-        return None
-    document = _document(passages[best.rank])
-    units_before = [
-        each.unit
-        for each in found
-        if _document(passages[each.rank]) == document and passages[each.rank].metadata.get("chunkOrder") == order - 1
-    ]
-    return units_before[-1] if units_before else None
+def _belongs(unit: Unit, best: Unit) -> bool:
+    return unit.kind not in _KEYED and (unit.about == best.about or unit.kind == "code")
 
 
-def _leans(unit: Unit, before: Unit) -> bool:
-    """Return whether the unit is understood only after the one before it."""
-    return unit.kind == "sentence" == before.kind and unit.about == before.about and bool(_LEANS.match(unit.text))
+def _joined(texts: Sequence[str]) -> str:
+    """Return the texts as one: sentences on one line, lists and code on lines of their own."""
+    joined = texts[0]
+    for before, text in pairwise(texts):
+        joined += ("\n\n" if "\n" in before or "\n" in text else " ") + text
+    return joined
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -377,13 +470,13 @@ def _same(one: Sequence[str], other: Sequence[str]) -> bool:
     return bool(few) and len(few & many) >= 0.8 * len(few)
 
 
-def _quoted(unit: Unit, asked: set[str]) -> str:
+def _quoted(unit: Unit, asked: AbstractSet[str]) -> str:
     """Return the unit as it is quoted: of a row, the cells whose columns the question names, if it names any."""
     if unit.kind in ("list", "code"):
         return unit.text
     if unit.cells:
         (row, _), *cells = unit.cells
-        fit = {name: len(asked.intersection(words(name))) for name, _ in cells}
+        fit = {name: len(asked & set(words(name))) for name, _ in cells}
         most = max(fit.values(), default=0)
         if most and len(named := [cell for cell in cells if fit[cell[0]] == most]) < len(cells):
             return _shortened(row_text(row, named))

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import SecretStr
 
-from shared.answers.extractive import Compare, Extractive
+from shared.answers.extractive import Extractive
 from shared.answers.models import ChatModel, ChatModels
 from shared.answers.templates import Templates
 from shared.errors import Unavailable
@@ -29,23 +29,24 @@ async def open_models(
     setting: str,
     history: int = 5,
     openai_api_key: SecretStr = _NO_KEY,
-    compare: Compare | None = None,
+    extractive: Extractive | None = None,
     templates: Templates | None = None,
 ) -> ChatModels:
     """Return the models of a comma-separated list, the default first; each may have an alias, as in `fast=ollama://…`.
 
     A model is `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`. `auto:` is the
     first chat model of the Ollama server at OLLAMA_HOST, or on this machine, if it is running now; otherwise extractive
-    answers. Those can always be chosen by name, and rank their quotes with `compare`. `history` is the number of
-    earlier turns that a language model sees. A server that is down now may be started later.
+    answers. Those can always be chosen by name. `history` is the number of earlier turns that a language model sees. A
+    server that is down now may be started later.
 
     Raises:
         ConfigurationError: an entry has another form, a name occurs twice, or a server refuses the key; the sentence
             names SLUICE_CHAT.
     """
     models: list[ChatModel] = []
+    extractive = extractive or Extractive()
     for alias, url in entries(setting):
-        model = await _opened(url, history, openai_api_key, compare, templates)
+        model = await _opened(url, history, openai_api_key, extractive, templates)
         if alias:
             model = msgspec.structs.replace(model, name=alias)
         if any(model.name == other.name for other in models):
@@ -56,7 +57,6 @@ async def open_models(
     if not models:
         raise ConfigurationError(f"SLUICE_CHAT={setting} {_SHAPES}")
     if all(model.server != "extractive" for model in models):
-        extractive = Extractive(compare)
         models.append(ChatModel(name=extractive.name, server="extractive", answers=extractive, stands_in=False))
     return ChatModels(models)
 
@@ -69,12 +69,11 @@ def entries(setting: str) -> list[tuple[str, str]]:
 
 
 async def _opened(
-    url: str, history: int, openai_api_key: SecretStr, compare: Compare | None, templates: Templates | None
+    url: str, history: int, openai_api_key: SecretStr, extractive: Extractive, templates: Templates | None
 ) -> ChatModel:
     if url == "auto:" and (found := await _found(history, templates)):
         return ChatModel(name=found.name, server="ollama", answers=found)
     if url in ("auto:", "extractive:"):
-        extractive = Extractive(compare)
         return ChatModel(name=extractive.name, server="extractive", answers=extractive)
     if url.startswith("ollama:"):
         # The Ollama client is slow to import.
