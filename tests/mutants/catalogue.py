@@ -193,7 +193,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "services/ingest_worker/version_publisher.py",
         "extraction, ref = await self._first_text(entry, extraction, ref)",
         "extraction, ref = extraction, ref",
-        "tests/unit/services/ingest_worker/test_ingest.py",
+        "tests/unit/services/ingest_worker/test_version_publisher.py",
     ),
     _mutant(
         "a point that is there is right, whatever its text",
@@ -221,14 +221,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "services/ingest_worker/decisions.py",
         "if keeps and (seen.accepted.version if seen else 0) != (entry.accepted.version if entry else 0):",
         "if False:",
-        "tests/unit/services/ingest_worker/test_ingest.py",
+        "tests/unit/services/ingest_worker/test_decisions.py",
     ),
     _mutant(
         "a change of metadata is made to whatever version stands",
         "services/ingest_worker/accept.py",
         "    if if_version is not None and accepted.version != if_version and accepted.place != place:\n",
         "    if False:\n",
-        "tests/unit/services/ingest_worker/test_ingest.py",
+        "tests/unit/services/ingest_worker/test_decisions.py",
     ),
     _mutant(
         "a version that was withdrawn can still be switched to",

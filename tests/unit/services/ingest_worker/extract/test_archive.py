@@ -1,0 +1,54 @@
+import io
+import zipfile
+
+import pytest
+
+from services.ingest_worker.extract import archive
+from services.ingest_worker.extract.format import Hints
+from shared.errors import Rejected
+
+HINTS = Hints(filename="a.docx")
+
+
+def a_zip(**entries: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as container:
+        for name, data in entries.items():
+            container.writestr(name, data)
+    return file.getvalue()
+
+
+def test_names_are_listed_and_what_is_no_container_has_none() -> None:
+    assert archive.names(a_zip(one=b"1", two=b"2")) == {"one", "two"}
+    assert archive.names(b"PK\x03\x04 broken") == frozenset()
+    assert archive.names(b"text") == frozenset()
+
+
+def test_a_container_that_would_swell_is_refused_before_it_is_unpacked() -> None:
+    with pytest.raises(Rejected, match="would unpack from") as refused:
+        archive.opened(a_zip(bomb=b"0" * (80 << 20)), HINTS)
+
+    assert refused.value.code == "too_large"
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 broken"])
+def test_a_container_that_cannot_be_read_is_damaged(data: bytes) -> None:
+    with pytest.raises(Rejected, match=r"a\.docx is damaged"):
+        archive.opened(data, HINTS)
+
+
+def test_a_missing_part_is_named() -> None:
+    with archive.opened(a_zip(one=b"1"), HINTS) as container:
+        assert archive.part(container, "one", HINTS) == b"1"
+        with pytest.raises(Rejected, match="its part two is missing"):
+            archive.part(container, "two", HINTS)
+
+
+def test_relations_are_resolved_from_their_folder_and_external_ones_left_out() -> None:
+    listed = b"""<Relationships xmlns="x">
+        <Relationship Id="a" Type="http://x/image" Target="../media/1.png"/>
+        <Relationship Id="b" Type="http://x/hyperlink" Target="http://elsewhere" TargetMode="External"/>
+    </Relationships>"""
+    with archive.opened(a_zip(**{"word/_rels/document.xml.rels": listed}), HINTS) as container:
+        assert archive.related(container, "word/document.xml", HINTS) == {"a": ("image", "media/1.png")}
+        assert archive.related(container, "word/other.xml", HINTS) == {}

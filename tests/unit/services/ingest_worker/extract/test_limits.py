@@ -1,0 +1,27 @@
+import math
+
+from services.ingest_worker.extract import limits
+
+
+def test_pages_and_scans_add_time_up_to_a_limit() -> None:
+    assert limits.allowed(10, 5, 2) == 10 + 5 * limits.PAGE_S + 2 * limits.SCAN_S
+    assert limits.allowed(0, 10**9, 10**9) == limits.allowed(0, limits.MAX_PAGES, limits.MAX_SCANS)
+
+
+def test_time_on_the_wall_counts_only_where_it_is_far_above_the_cpus() -> None:
+    assert limits.used(3.0, 10.0) == 3.0
+    assert limits.used(3.0, 100.0) == 5.0
+
+
+def test_a_document_without_time_is_spent_and_its_pages_are_announced() -> None:
+    announced: list[tuple[int, int]] = []
+    try:
+        limits.begin(0.0, lambda pages, scans: announced.append((pages, scans)))
+        assert limits.spent()
+        limits.earn(pages=100)
+        limits.earn(scans=1)
+        assert not limits.spent()
+        assert announced == [(100, 0), (100, 1)]
+        assert limits.seconds() == "30 s of CPU time"
+    finally:
+        limits.begin(math.inf, lambda _pages, _scans: None)

@@ -1,0 +1,26 @@
+import pytest
+
+from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.parts import note, part_texts
+from shared.errors import Rejected
+
+
+def test_readable_parts_have_their_names_as_headings_and_others_a_sentence() -> None:
+    texts, unread = part_texts(
+        [("a.txt", b"Herons."), ("b.png", b"\x89PNG\r\n\x1a\n broken")], Hints(filename="all.zip")
+    )
+
+    assert texts == ["# a.txt\n\nHerons."]
+    assert len(unread) == 1
+    assert "b.png" in unread[0]
+
+
+def test_containers_may_not_be_nested_for_ever() -> None:
+    with pytest.raises(Rejected, match="nested more than 3 files deep"):
+        part_texts([], Hints(filename="all.zip", depth=3))
+
+
+def test_a_note_has_five_sentences_at_most() -> None:
+    assert note([]) is None
+    assert note("ab") == "a; b"
+    assert note("abcdefg") == "a; b; c; d; e; and 2 more"

@@ -1,0 +1,50 @@
+import pytest
+
+from services.ingest_worker.fetch.robots import Robots, directives
+from shared.errors import Rejected
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["NoIndex, nofollow"], {"noindex", "nofollow"}),
+        (["none"], {"none", "noindex", "nofollow"}),
+        (["otherbot: noindex"], set()),
+        (["sluice: noindex"], {"noindex"}),
+        (["max-snippet: 5"], {"max-snippet: 5"}),
+        ([], set()),
+    ],
+)
+def test_directives_for_others_are_not_ours(lines: list[str], found: set[str]) -> None:
+    assert directives(lines) == found
+
+
+def robots_of(data: bytes | None, asked: list[str]) -> Robots:
+    async def get(url: str) -> bytes | None:
+        asked.append(url)
+        if data == b"away":
+            raise Rejected("http://a is away", "fetch_failed")
+        return data
+
+    return Robots(get, turn_s=1.0)
+
+
+async def test_a_host_is_asked_once_and_its_rules_hold() -> None:
+    asked: list[str] = []
+    robots = robots_of(b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: http://a/s.xml", asked)
+
+    rules = await robots.rules("http://a/page")
+    await robots.rules("http://a/other")
+
+    rules.check("http://a/page")
+    with pytest.raises(Rejected, match="forbids it"):
+        rules.check("http://a/private/1")
+    assert (rules.delay_s, rules.sitemaps) == (2.0, ["http://a/s.xml"])
+    assert asked == ["http://a/robots.txt"]
+
+
+async def test_without_the_file_all_is_allowed_and_while_it_is_away_nothing_is() -> None:
+    (await robots_of(None, []).rules("http://a/")).check("http://a/")
+
+    with pytest.raises(Rejected, match="http://a is away"):
+        (await robots_of(b"away", []).rules("http://a/")).check("http://a/")

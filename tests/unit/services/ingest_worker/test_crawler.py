@@ -1,0 +1,38 @@
+"""Which pages a crawl leaves out."""
+
+import pytest
+
+from services.ingest_worker.crawl import Bounds
+from services.ingest_worker.fetch import FetchedPage
+from shared.contracts import (
+    Crawl,
+    DocumentSubmitted,
+)
+from shared.errors import Rejected
+from shared.topics import EXTRACTED
+from tests.fakes.fetch import MemoryFetch
+from tests.unit.services.ingest_worker.first_stage import NAME, PARTITION, FirstStage, record
+
+
+@pytest.mark.parametrize(
+    ("found", "robots", "welcome"), [(True, True, False), (False, True, True), (True, False, True)]
+)
+async def test_a_page_that_asks_not_to_be_indexed_is_left_out_if_a_crawl_found_it_and_robots_count(
+    found: bool, robots: bool, welcome: bool
+) -> None:
+    url = "http://herons.example/"
+    page = FetchedPage(
+        url=url, body=b"Herons nest here.", media_type="text/plain", validators=None, robots=("noindex",)
+    )
+    stage = await FirstStage(MemoryFetch(page), bounds=Bounds(robots=robots)).begun()
+    crawl = Crawl(host="herons.example", pages=1) if found else None
+    document = DocumentSubmitted(source="s", path="p", url=url, crawl=crawl)
+    submission = record(1, PARTITION, document, NAME.encode())
+
+    if welcome:
+        await stage.ingest(submission)
+        assert [each.topic for each in stage.sent] == [EXTRACTED]
+    else:
+        with pytest.raises(Rejected, match="asks robots not to index it") as refused:
+            await stage.ingest(submission)
+        assert (refused.value.code, stage.sent, await stage.ledger.get(NAME)) == ("noindex", [], None)

@@ -1,0 +1,16 @@
+from litestar import get, post
+
+from services.query_api.http.lanes import LANE, in_lane, index_of
+
+
+@get("/rag/documents/{document_id:str}", opt=in_lane("ask", "show a document"))
+async def shown(document_id: str) -> None: ...
+
+
+@post("/rag/hidden", opt=in_lane("bring"))
+async def hidden() -> None: ...
+
+
+def test_a_route_without_a_line_is_not_on_the_index_page() -> None:
+    assert index_of([shown, hidden]) == {"GET /rag/documents/{id}": "show a document"}
+    assert hidden.opt[LANE] == "bring"

@@ -1,0 +1,33 @@
+from typing import Any
+
+import pytest
+
+from shared.inputs.metadata import MOST_BYTES, MOST_DEPTH, InvalidMetadata, checked_metadata
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return an object in an object, so many levels deep."""
+    found: dict[str, Any] = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+@pytest.mark.parametrize("metadata", [{}, {"n": 2**63 - 1, "list": [1, {"x": None}]}, nested(MOST_DEPTH)])
+def test_metadata_that_the_store_takes_come_back(metadata: dict[str, Any]) -> None:
+    assert checked_metadata(metadata, "metadata") == metadata
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field", "what"),
+    [
+        ({"a": {"b": [0, 2**63]}}, "metadata.a.b[1]", "beyond 64 bits"),
+        (nested(MOST_DEPTH + 1), "metadata", f"deeper than {MOST_DEPTH} levels"),
+        ({"a": "x" * MOST_BYTES}, "metadata", f"larger than {MOST_BYTES} bytes"),
+    ],
+)
+def test_what_it_does_not_take_is_refused_by_field(metadata: dict[str, Any], field: str, what: str) -> None:
+    with pytest.raises(InvalidMetadata, match=what) as refused:
+        checked_metadata(metadata, "metadata")
+
+    assert refused.value.field == field
