@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.module_tests import NO_DECISIONS, TESTED_BY, branches, expected
+
 ROOT = Path(__file__).resolve().parents[2]
 # Adapters of one port may play the same role under the same name.
 ROLES = {
@@ -41,3 +43,25 @@ def test_no_test_imports_from_another_test() -> None:
     ]
 
     assert found == []
+
+
+def _untested() -> list[str]:
+    """Return the modules that branch and have no test of their name."""
+    modules = [file for top in ("services", "shared") for file in (ROOT / top).rglob("*.py")]
+    return [
+        file.relative_to(ROOT).as_posix()
+        for file in modules
+        if branches(file.read_text(encoding="utf-8")) and not (ROOT / expected(file.relative_to(ROOT))).exists()
+    ]
+
+
+def test_a_module_with_a_decision_has_a_test_of_its_name_or_is_listed() -> None:
+    missing = {module: expected(Path(module)).as_posix() for module in _untested()}
+
+    assert {module: test for module, test in missing.items() if module not in TESTED_BY | NO_DECISIONS} == {}
+
+
+def test_only_modules_without_a_test_of_their_name_are_listed() -> None:
+    assert sorted({*TESTED_BY, *NO_DECISIONS} - set(_untested())) == []
+    assert not TESTED_BY.keys() & NO_DECISIONS.keys()
+    assert sorted(test for test in set(TESTED_BY.values()) if not (ROOT / test).is_file()) == []

@@ -1,0 +1,141 @@
+"""Where each product module's test is, if it isn't the file of its name; `test_layout.py` holds this.
+
+The test of `services/x/y.py` is `tests/unit/services/x/test_y.py`, that of a package `x` is `test_x.py` beside its
+folder. A module without any branch needs none.
+"""
+
+import ast
+from pathlib import Path
+from typing import Final
+
+# Modules that branch but decide nothing of their own, each with the reason.
+NO_DECISIONS: Final = {
+    "services/operator_cli/__main__.py": "starts the command line",
+    "services/operator_cli/actions/demo.py": "the story of `make demo`; its transcript is in README.md",
+    "services/operator_cli/demo_server.py": "the processes of `make demo`",
+    "services/operator_cli/actions/serve.py": "starts one process and reports why it couldn't",
+    "services/operator_cli/actions/worker.py": "starts one process and reports why it couldn't",
+    "services/query_api/process.py": "wiring",
+    "services/standalone/store_process.py": "starts the store's process",
+    "shared/embedder/build_minilm_graph.py": "run by hand; test_minilm.py compares its product with the reference",
+}
+
+# Modules that are tested from outside, through the port, the API or the command that they serve.
+_API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/test_main.py"
+_OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
+TESTED_BY: Final = {
+    "services/embed_worker/app.py": "tests/integration/test_pipeline.py",
+    "services/embed_worker/apply.py": "tests/property/test_apply_model.py",
+    "services/embed_worker/blob_collector.py": "tests/integration/test_blob_collection.py",
+    "services/embed_worker/switch.py": "tests/property/test_apply_model.py",
+    "services/ingest_worker/chunk/blocks.py": "tests/unit/services/ingest_worker/test_chunk.py",
+    "services/ingest_worker/chunk/pack.py": "tests/property/test_chunk.py",
+    "services/ingest_worker/chunk/score.py": "tests/unit/services/ingest_worker/chunk/test_version.py",
+    "services/ingest_worker/chunk/words.py": "tests/property/test_words.py",
+    "services/ingest_worker/content.py": "tests/integration/test_pages.py",
+    "services/ingest_worker/extract/clean.py": "tests/property/test_ready_chunks.py",
+    "services/ingest_worker/extract/drawings.py": f"{_EXTRACT}formats/test_docx.py",
+    "services/ingest_worker/extract/formats/xls.py": f"{_EXTRACT}formats/test_xlsx.py",
+    "services/ingest_worker/extract/ocr.py": f"{_EXTRACT}formats/test_image.py",
+    "services/ingest_worker/extract/office.py": f"{_EXTRACT}formats/test_doc.py",
+    "services/ingest_worker/extract/opendocument.py": f"{_EXTRACT}formats/test_odt.py",
+    "services/ingest_worker/extract/page.py": f"{_EXTRACT}formats/test_html.py",
+    "services/ingest_worker/extract/rows.py": f"{_EXTRACT}formats/test_csv.py",
+    "services/ingest_worker/extract/sheets.py": f"{_EXTRACT}formats/test_xlsx.py",
+    "services/ingest_worker/fetch/hosts.py": "tests/unit/services/ingest_worker/fetch/test_fetcher.py",
+    "services/ingest_worker/parser_child.py": "tests/integration/test_parsers.py",
+    "services/ingest_worker/parsers.py": "tests/integration/test_parsers.py",
+    "services/ingest_worker/rebuild/rebuilder.py": "tests/integration/test_rebuild.py",
+    "services/operator_cli/actions/mcp.py": "tests/integration/clients/test_mcp.py",
+    "services/operator_cli/client.py": "tests/unit/services/operator_cli/test_bulk_load.py",
+    "services/operator_cli/commands/ask.py": _CLI,
+    "services/operator_cli/commands/doctor.py": "tests/unit/services/operator_cli/actions/test_doctor.py",
+    "services/operator_cli/commands/documents.py": _CLI,
+    "services/operator_cli/commands/evaluate.py": "tests/unit/services/operator_cli/actions/test_evaluate.py",
+    "services/operator_cli/commands/init.py": "tests/unit/services/operator_cli/actions/test_init.py",
+    "services/operator_cli/commands/search.py": _CLI,
+    "services/operator_cli/commands/serve.py": _CLI,
+    "services/operator_cli/commands/verify.py": "tests/unit/services/operator_cli/verify/test_command.py",
+    "services/operator_cli/options.py": _CLI,
+    "services/operator_cli/terminal.py": _CLI,
+    "services/operator_cli/verify/findings.py": "tests/unit/services/operator_cli/verify/test_compare.py",
+    "services/operator_cli/verify/repair.py": "tests/integration/test_verify.py",
+    "services/operator_cli/verify/verifier.py": "tests/integration/test_verify.py",
+    "services/query_api/answer/answering.py": "tests/property/test_rag_chatbot.py",
+    "services/query_api/answer/chat.py": _API,
+    "services/query_api/answer/context.py": "tests/integration/test_rag_chatbot.py",
+    "services/query_api/answer/query.py": _API,
+    "services/query_api/answer/streaming.py": _API,
+    "services/query_api/app.py": _API,
+    "services/query_api/clients/agent_tools.py": "tests/integration/clients/test_mcp.py",
+    "services/query_api/clients/asking.py": _OPENAI,
+    "services/query_api/clients/dify.py": "tests/integration/clients/test_dify.py",
+    "services/query_api/clients/embedding.py": _OPENAI,
+    "services/query_api/clients/mcp.py": "tests/integration/clients/test_mcp.py",
+    "services/query_api/clients/mcp_server.py": "tests/integration/clients/test_mcp.py",
+    "services/query_api/clients/models.py": _OPENAI,
+    "services/query_api/clients/open_webui.py": "tests/integration/clients/test_open_webui.py",
+    "services/query_api/clients/openai.py": _OPENAI,
+    "services/query_api/clients/responses.py": "tests/integration/clients/test_responses.py",
+    "services/query_api/clients/vector_stores.py": "tests/unit/services/query_api/clients/test_conditions.py",
+    "services/query_api/console/assets.py": "tests/integration/test_console.py",
+    "services/query_api/console/pages.py": "tests/integration/test_console.py",
+    "services/query_api/documents/bulk_delete.py": _API,
+    "services/query_api/documents/selection.py": _API,
+    "services/query_api/documents/stats.py": "tests/integration/test_console.py",
+    "services/query_api/http/query_names.py": _API,
+    "services/query_api/ingest/batch.py": "tests/integration/test_doors.py",
+    "services/query_api/ingest/batch_framing.py": "tests/property/test_framing.py",
+    "services/query_api/ingest/document.py": "tests/integration/test_doors.py",
+    "services/query_api/ingest/submissions.py": "tests/integration/test_backlog.py",
+    "services/query_api/ingest/unchanged_check.py": "tests/integration/test_check.py",
+    "services/query_api/ingest/upload.py": "tests/integration/test_doors.py",
+    "services/query_api/ingest/url_door.py": "tests/integration/test_pages.py",
+    "services/query_api/ops/dead_letters.py": "tests/integration/test_dead_letters.py",
+    "services/query_api/ops/erase.py": "tests/integration/test_erase.py",
+    "services/query_api/search/fusion.py": "tests/property/test_fusion.py",
+    "services/query_api/search/relevance.py": "tests/property/test_relevance.py",
+    "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
+    "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
+    "services/standalone/serve.py": "tests/integration/test_pipeline.py",
+    "shared/answers/__init__.py": "tests/contract/test_answers.py",
+    "shared/blobs/open.py": "tests/contract/test_blobs.py",
+    "shared/contracts.py": "tests/faults/test_schema_skew.py",
+    "shared/log/follow.py": "tests/integration/test_kafka.py",
+    "shared/log/kafka/__init__.py": "tests/contract/test_log.py",
+    "shared/log/kafka/producer.py": "tests/contract/test_log.py",
+    "shared/log/open_letters.py": "tests/contract/test_dead_letters.py",
+    "shared/log/publish.py": "tests/contract/test_log.py",
+    "shared/log/read.py": "tests/contract/test_dead_letters.py",
+    "shared/log/sqlite/consumer.py": "tests/property/test_log_machine.py",
+    "shared/log/sqlite/file.py": "tests/unit/shared/log/test_sqlite.py",
+    "shared/log/sqlite/producer.py": "tests/property/test_log_machine.py",
+    "shared/log/sqlite/upkeep.py": "tests/property/test_log_machine.py",
+    "shared/model_server/ollama.py": "tests/unit/shared/embedder/test_ollama.py",
+    "shared/model_server/openai.py": "tests/unit/shared/embedder/test_openai.py",
+    "shared/runtime/listening.py": "tests/unit/deploy/test_compose.py",
+    "shared/runtime/process.py": "tests/e2e/test_processes.py",
+    "shared/runtime/settings_report.py": "tests/unit/services/query_api/ops/test_config.py",
+    "shared/sandbox/__init__.py": "tests/integration/test_hostile_parser.py",
+    "shared/sandbox/landlock.py": "tests/integration/test_hostile_parser.py",
+    "shared/sandbox/linux.py": "tests/unit/shared/sandbox/test_seccomp.py",
+    "shared/sandbox/syscalls.py": "tests/unit/shared/sandbox/test_seccomp.py",
+    "shared/state/statuses.py": "tests/unit/services/embed_worker/test_embed.py",
+    "shared/store/edge_server.py": "tests/unit/shared/store/test_edge.py",
+    "shared/store/qdrant/connect.py": "tests/unit/shared/store/qdrant/test_store.py",
+}
+
+
+def expected(module: Path) -> Path:
+    """Return where the test of a product module should be; both from the repository's root."""
+    place = module.parent if module.name == "__init__.py" else module
+    return Path("tests/unit", place.with_name(f"test_{place.stem}.py"))
+
+
+def branches(code: str) -> bool:
+    """Return whether the code has any branch: a condition, a case, a loop on one, or an error handler."""
+    return any(
+        isinstance(node, ast.If | ast.IfExp | ast.match_case | ast.While | ast.ExceptHandler)
+        or (isinstance(node, ast.comprehension) and node.ifs)
+        for node in ast.walk(ast.parse(code))
+    )
