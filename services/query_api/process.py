@@ -1,5 +1,6 @@
 """The API on a foundation, and as a process of its own: `sluice query-api`."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -32,6 +33,7 @@ async def opened(
     settings = base.settings
     if "min_score" in settings.model_fields_set:
         log.warning("min_score_is_comparable", min_score=settings.min_score, see="docs/search.md, What a score means")
+    await asyncio.to_thread(weight, "vocabulary")  # reads it now, so that the first search needn't
     models = await open_models(
         settings.chat,
         settings.history,

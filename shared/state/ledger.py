@@ -372,6 +372,12 @@ class Ledger:
         await self._gate.ledger()
         return [_entry(point.payload) for point in points]
 
+    async def statuses(self, where: Filter) -> Mapping[str, int]:
+        """Return the number of matching entries by the status of their newest submission."""
+        counts = await self._store.facet(COLLECTION, "last.status", where)
+        await self._gate.ledger()
+        return counts
+
     async def sources(self, where: Filter) -> Mapping[str, int]:
         """Return the number of matching entries of each source, for the MOST_SOURCES largest sources."""
         counts = await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)

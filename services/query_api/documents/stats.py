@@ -26,7 +26,9 @@ from shared.topics import readers
 
 BUCKETS = 12
 BUCKET_S = 300
-LAG_S = 2.0  # what is asked of the log and the disk is kept for so long
+LAG_S = 2.0  # what is asked of the log is kept for so long
+PAST_S = 60.0  # counts of the past: a bucket that is over only loses documents, those that were sent again
+MOST_TENANTS = 256  # whose counts of the past are kept
 DISK_S = 60.0
 STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in their order
 
@@ -108,19 +110,20 @@ class Census:
         self._now = now
         self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
         self._disk: _Kept[Disk | None] = _Kept(self._read_disk, DISK_S)
+        self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
 
     async def of(self, tenant: str, *, pipeline: bool) -> Stats:
         """Return the tenant's numbers; with `pipeline`, the installation's too."""
         counts, chunks, sources, recent = await asyncio.gather(
-            asyncio.gather(*(self._count(tenant, Match("last.status", (each,))) for each in STATUSES)),
+            self._ledger.statuses(_of(tenant)),
             self._index.tenant_points(tenant),
-            self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),), must_not=_DELETED)),
+            self._ledger.sources(Filter(must=_of(tenant).must, must_not=_DELETED)),
             self._recent(tenant),
         )
-        documents: dict[str, int] = {str(status): count for status, count in zip(STATUSES, counts, strict=True)}
+        documents = {str(status): counts.get(status, 0) for status in STATUSES}
         ordered = sorted(sources.items(), key=lambda each: (-each[1], each[0]))
         return Stats(
-            documents={"total": sum(counts) - documents["deleted"], **documents},
+            documents={"total": sum(documents.values()) - documents["deleted"], **documents},
             chunks=chunks,
             sources=[SourceCount(source, count) for source, count in ordered if source],
             bucket_seconds=BUCKET_S,
@@ -129,20 +132,23 @@ class Census:
             pipeline=Pipeline(await self._stages.get(), await self._disk.get()) if pipeline else None,
         )
 
-    async def _count(self, tenant: str, *conditions: Condition) -> int:
-        return await self._ledger.count(Filter(must=(Match("tenant", (tenant,)), *conditions)))
-
     async def _recent(self, tenant: str) -> list[Bucket]:
-        end = (int(self._now()) // BUCKET_S + 1) * BUCKET_S
-        starts = [end - BUCKET_S * number for number in range(BUCKETS, 0, -1)]
+        """Return the buckets, the newest one counted now, the others at most `PAST_S` ago."""
+        current = int(self._now()) // BUCKET_S * BUCKET_S
+        past = self._past.get((tenant, current))
+        if past is None:
+            if len(self._past) >= MOST_TENANTS:
+                self._past.clear()
+            starts = range(current - (BUCKETS - 1) * BUCKET_S, current, BUCKET_S)
+            past = self._past[tenant, current] = _Kept(lambda: self._buckets(tenant, starts), PAST_S)
+        return [*await past.get(), *await self._buckets(tenant, (current,))]
+
+    async def _buckets(self, tenant: str, starts: Sequence[int]) -> list[Bucket]:
         ranges = [Range("updatedAt", gte=start * 1000, lt=(start + BUCKET_S) * 1000) for start in starts]
-        counts: Sequence[int] = await asyncio.gather(
-            *(self._count(tenant, each) for each in ranges),
-            *(self._count(tenant, each, Match("last.status", ("failed",))) for each in ranges),
-        )
+        counts = await asyncio.gather(*(self._ledger.statuses(_of(tenant, each)) for each in ranges))
         return [
-            Bucket(iso(start * 1000), count, failed)
-            for start, count, failed in zip(starts, counts[:BUCKETS], counts[BUCKETS:], strict=True)
+            Bucket(iso(start * 1000), sum(each.values()), each.get("failed", 0))
+            for start, each in zip(starts, counts, strict=True)
         ]
 
     async def _read_stages(self) -> list[StageLag]:
@@ -181,6 +187,10 @@ class _Kept(Generic[T]):
             if self._value is None or now - self._value[0] > self._seconds:
                 self._value = now, await self._read()
             return self._value[1]
+
+
+def _of(tenant: str, *conditions: Condition) -> Filter:
+    return Filter(must=(Match("tenant", (tenant,)), *conditions))
 
 
 _DELETED = (Match("last.status", ("deleted",)),)
