@@ -87,6 +87,18 @@ class Given(Message, frozen=True):
     metadata: dict[str, Any] = {}
 
 
+class TextReading(Message, frozen=True):
+    """What a metadata change needs of a version besides its text: other extracted fields and submitted ones."""
+
+    said: dict[str, Any]  # extracted fields, as the ingest stage encodes them
+    chunks: BlobRef | None = None  # prepared chunks, as JSON
+    filename: str | None = None
+    media_type: str | None = None
+    url: str | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+
+
 class DocumentSubmitted(Message, frozen=True):
     """documents.submitted: an accepted submission. Key: the document's id.
 
@@ -186,6 +198,16 @@ class DocumentVersion(Message, frozen=True):
     text_size: Natural = 0  # bytes
     created_at: Natural = 0  # ms since 1970 of the first version
     updated_at: Natural = 0  # ms since 1970 of this version
+    # What a later metadata change needs of this one; only on documents.extracted. None: an older record, or a deletion.
+    given: Given | None = None
+    reading: TextReading | None = None
+
+    @property
+    def blobs(self) -> tuple[BlobRef, ...]:
+        """Return the blobs that this version refers to."""
+        text = None if self.text_sha256 is None else BlobRef(sha256=self.text_sha256, size=self.text_size)
+        chunks = None if self.reading is None else self.reading.chunks
+        return tuple(ref for ref in (text, chunks) if ref is not None)
 
     @property
     def deleted(self) -> bool:

@@ -23,7 +23,6 @@ from shared.contracts import (
     DeadLetter,
     DocumentChunked,
     DocumentExtracted,
-    DocumentVersion,
     Message,
     decode,
 )
@@ -281,10 +280,10 @@ def names_in(record: Record) -> set[Name]:
             return set()
         if record.topic == EXTRACTED:
             extracted = decode(record.value, DocumentExtracted)
-            return _of_version(extracted.document) | _names(extracted.document.document_id, extracted.chunks_blob)
+            return _names(extracted.document.document_id, extracted.chunks_blob, *extracted.document.blobs)
         if record.topic.startswith(chunks_topic("")):
             chunked = decode(record.value, DocumentChunked)
-            return _of_version(chunked.document) | _names(chunked.document.document_id, chunked.blob)
+            return _names(chunked.document.document_id, chunked.blob, *chunked.document.blobs)
     except Rejected:
         return set()
     return set()
@@ -295,12 +294,8 @@ def is_under_way(entry: Entry) -> bool:
     return any(each.status not in TERMINAL for each in (entry.last, *entry.earlier))
 
 
-def _of_version(document: DocumentVersion) -> set[Name]:
-    return set() if document.text_sha256 is None else {(document.document_id, document.text_sha256)}
-
-
-def _names(document_id: str, ref: BlobRef | None) -> set[Name]:
-    return set() if ref is None else {(document_id, ref.sha256)}
+def _names(document_id: str, *refs: BlobRef | None) -> set[Name]:
+    return {(document_id, ref.sha256) for ref in refs if ref is not None}
 
 
 def _name(blob: StoredBlob) -> Name:

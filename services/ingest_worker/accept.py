@@ -22,10 +22,11 @@ from shared.contracts import (
     LogPosition,
     OnConflict,
     Status,
+    TextReading,
     Validators,
     VersionOutcome,
 )
-from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, TextReading, noted, older
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64

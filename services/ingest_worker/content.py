@@ -10,10 +10,10 @@ from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.fetch import Fetch, FetchedPage, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
-from shared.contracts import BlobRef, DocumentSubmitted, Validators
+from shared.contracts import BlobRef, DocumentSubmitted, TextReading, Validators
 from shared.errors import Rejected
 from shared.ids import bytes_hash
-from shared.state.ledger import Accepted, TextReading
+from shared.state.ledger import Accepted
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):

@@ -131,6 +131,8 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         language=extraction.language if extraction else None,
         created_at=entry.created_at,
         updated_at=entry.updated_at,
+        given=accepted.given,
+        reading=accepted.reading,
     )
 
 

@@ -7,7 +7,6 @@ transition to the new entry, so transitions must be safe to repeat.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -22,6 +21,7 @@ from shared.contracts import (
     LogPosition,
     Message,
     Status,
+    TextReading,
     Validators,
     VersionOutcome,
 )
@@ -46,18 +46,6 @@ REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newe
 MOST_ENDED = 8  # earlier submissions kept after their end
 MOST_WAITING = 64  # earlier submissions kept that haven't ended
 _WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
-
-
-class TextReading(Message, frozen=True):
-    """What a metadata change needs of a version besides its text: other extracted fields and submitted ones."""
-
-    said: dict[str, Any]  # extracted fields, as the ingest stage encodes them
-    chunks: BlobRef | None = None  # prepared chunks, as JSON
-    filename: str | None = None
-    media_type: str | None = None
-    url: str | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
 
 
 class Accepted(Message, frozen=True):

@@ -215,7 +215,8 @@ def entry_of(
             extractor=newest.extractor,
             outcome=newest.outcome,
             validators=newest.validators,
-            given=_given(newest, submitted),
+            reading=newest.reading,
+            given=newest.given or _given(newest, submitted),
             text=None if newest.deleted else BlobRef(sha256=newest.text_sha256 or "", size=newest.text_size),
         ),
         last=_end(newest, told.failure, head),
@@ -240,7 +241,10 @@ def entry_of(
 
 
 def _given(newest: DocumentVersion, submitted: EndedSubmission | None) -> Given | None:
-    """Return what the version was described with, None where the log doesn't tell that any more."""
+    """Return what the version was described with, for a record of an earlier release, which doesn't say it.
+
+    None where the log doesn't tell that any more.
+    """
     if newest.deleted or submitted is None or submitted.metadata_hash != newest.metadata_hash:
         return None
     return submitted.given

@@ -240,7 +240,10 @@ def _judge_entry(
             # An earlier release wrote no text down.
             text = None if accepted.text is None else wanted.text
             wanted = msgspec.structs.replace(wanted, validators=accepted.validators, text=text)
-        wanted = msgspec.structs.replace(wanted, given=accepted.given, reading=accepted.reading)
+        # A record of an earlier release doesn't say them.
+        wanted = msgspec.structs.replace(
+            wanted, given=wanted.given or accepted.given, reading=wanted.reading or accepted.reading
+        )
         if accepted != wanted:
             findings.add(
                 "I3", f"the ledger's version {accepted.version}: {_unequal(_fields(accepted), _fields(wanted))}"
@@ -361,6 +364,8 @@ def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
         outcome=document.outcome,
         validators=document.validators,
         text=None if document.deleted else BlobRef(sha256=document.text_sha256 or "", size=document.text_size),
+        reading=document.reading,
+        given=document.given,
     )
 
 

@@ -61,8 +61,7 @@ def mention(record: Record, chunks: str) -> DocumentMention | None:
             )
         if record.topic == EXTRACTED and record.value is not None:
             extracted = decode(record.value, DocumentExtracted)
-            text = extracted.document.text_sha256
-            return _of_version(extracted.document, _sha256(extracted.chunks_blob) | ({text} if text else set()))
+            return _of_version(extracted.document, _sha256(extracted.chunks_blob, *extracted.document.blobs))
         if record.topic == chunks and record.value is not None:
             event = decode(record.value, DocumentChunked)
             return _of_version(event.document, _sha256(event.blob))
@@ -75,8 +74,8 @@ def _of_version(document: DocumentVersion, blobs: frozenset[str]) -> DocumentMen
     return DocumentMention(document.document_id, document.place, blobs, document.raw_hash == ERASED)
 
 
-def _sha256(ref: BlobRef | None) -> frozenset[str]:
-    return frozenset() if ref is None else frozenset({ref.sha256})
+def _sha256(*refs: BlobRef | None) -> frozenset[str]:
+    return frozenset(ref.sha256 for ref in refs if ref is not None)
 
 
 def goes(found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> bool:

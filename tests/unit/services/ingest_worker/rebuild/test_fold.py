@@ -10,8 +10,9 @@ from services.ingest_worker.rebuild.fold import (
     entry_of,
     entry_without_version,
 )
-from shared.contracts import ERASED, DocumentVersion, LogPosition
+from shared.contracts import ERASED, DocumentVersion, Given, LogPosition, TextReading
 from shared.state.index import Head
+from shared.state.ledger import Accepted
 
 NAME = "00000000-0000-5000-8000-0000000000aa"
 
@@ -72,6 +73,21 @@ def entry(
         head=head,
     )
     return made.last.status, made.last.version, made.last.place.offset, made.last.chunk_count
+
+
+def test_what_a_metadata_change_needs_is_in_the_versions_record_and_so_in_the_entry() -> None:
+    said = TextReading(said={"document_type": "md"})
+    whole = msgspec.structs.replace(VERSION, given=Given(tags=("x",)), reading=said)
+    later = EndedSubmission(at(6), None, Given(title="T"), "m")
+
+    def of(newest: DocumentVersion, submitted: EndedSubmission | None) -> Accepted:
+        return entry_of(
+            NewestVersion(newest, None), submitted=submitted, failed=None, settled=False, head=None
+        ).accepted
+
+    assert (of(whole, None).given, of(whole, None).reading) == (Given(tags=("x",)), said)
+    assert of(VERSION, later).given == Given(title="T"), "a record of an earlier release doesn't say it"
+    assert (of(VERSION, None).given, of(VERSION, None).reading) == (None, None)
 
 
 def test_a_version_ends_again_where_its_points_are_and_is_under_way_where_they_are_not() -> None:

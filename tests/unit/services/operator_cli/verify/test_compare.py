@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from services.operator_cli.verify.compare import index_judged, last_of, ledger_judged, outage
 from services.operator_cli.verify.findings import JudgedDocument, Remedy
 from services.operator_cli.verify.log_replay import LoggedLetter
-from shared.contracts import ERASED, LogPosition
+from shared.contracts import ERASED, DocumentVersion, Given, LogPosition, TextReading
 from shared.store import Filter, Ids, Match, Point, Sparse
 from tests.unit.services.operator_cli.verify.builders import (
     NAME,
@@ -47,6 +47,21 @@ def sentences(judged: JudgedDocument) -> str:
 def test_a_right_document_is_right() -> None:
     assert index_judged(NAME, WANTED, HEAD, right_points(WANTED)) == JudgedDocument()
     assert in_ledger(ENTRY) == JudgedDocument()
+
+
+def test_what_a_metadata_change_needs_is_compared_and_repaired_where_the_record_says_it() -> None:
+    told = msgspec.structs.replace(WANTED.document, given=Given(tags=("red",)), reading=TextReading(said={}))
+    known = {"given": {"tags": ["red"]}, "reading": {"said": {}}}
+
+    def judged(document: DocumentVersion, accepted: dict[str, Any]) -> JudgedDocument:
+        payload = entry() | {"accepted": ENTRY["accepted"] | accepted}
+        return ledger_judged(NAME, document, failure=None, submitted=PLACE, payload=payload, lettered=True)
+
+    assert judged(told, known) == JudgedDocument()
+    assert judged(WANTED.document, known) == JudgedDocument(), "a record of an earlier release doesn't say it"
+    remedy = judged(told, {}).remedy
+    assert remedy.entry is not None
+    assert (remedy.entry.accepted.given, remedy.entry.accepted.reading) == (told.given, told.reading)
 
 
 def test_a_deleted_document_has_a_head_and_no_point() -> None:
