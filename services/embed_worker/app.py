@@ -86,11 +86,11 @@ def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
     )
 
 
-async def sweep_for_ever(index: Index, publish: Publish) -> None:
+async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish) -> None:
     """Sweep now and every hour; retry after SWEEP_AGAIN_S while the log or the store is away."""
     while True:
         try:
-            await sweep(index, publish)
+            await sweep(index, ledger, publish)
         except Unavailable as error:
             log.warning("sweep_waits", reason=error.sentence)
             await asyncio.sleep(SWEEP_AGAIN_S)
@@ -98,9 +98,9 @@ async def sweep_for_ever(index: Index, publish: Publish) -> None:
             await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def keep_swept(index: Index, publish: Publish, stack: AsyncExitStack) -> None:
+def keep_swept(index: Index, ledger: Ledger, publish: Publish, stack: AsyncExitStack) -> None:
     """Start sweeping; closing `stack` stops it."""
-    sweeping = asyncio.create_task(sweep_for_ever(index, publish))
+    sweeping = asyncio.create_task(sweep_for_ever(index, ledger, publish))
     stack.callback(sweeping.cancel)
 
 
@@ -119,6 +119,6 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     base = await open_resources(settings, stack, chunker=None, attach=True)
     broker = base.log.broker("embed-worker")
     troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)
-    keep_swept(base.index, partial(publish, broker), stack)
+    keep_swept(base.index, base.ledger, partial(publish, broker), stack)
     keep_collected(base, stack)
     return RunningService(troubles=troubles, registry=base.registry)

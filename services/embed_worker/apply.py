@@ -63,7 +63,7 @@ class Apply:
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete
                     await self._index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
-                    await self._statuses.end(document, document.outcome, chunk_count=count)
+                    await self._statuses.applied(document, count, older)
                 case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
                     await self._take_back(document, attempt, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
@@ -93,8 +93,8 @@ class Apply:
         return len(chunks)
 
     async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
-        # After a crash the head no longer names the version it replaced; the remaining points do.
-        older |= await self._index.versions_below(document.document_id, document.version)
+        """Remove from the truth the versions in `older`, and those that the ledger lists, which are added to it."""
+        older |= await self._statuses.published_below(document)
         for version in sorted(older):
             await tombstone(self._publish, document.document_id, version)
 

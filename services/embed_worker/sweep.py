@@ -1,4 +1,4 @@
-"""Deletes points that never answer: below their head after a crash, or of a withdrawn version after a worker froze."""
+"""Removes what never answers: points below their head or of a withdrawn version, and old versions in the truth."""
 
 from collections import defaultdict
 
@@ -6,22 +6,53 @@ import structlog
 
 from shared.log import Publish
 from shared.state.index import ATTEMPT, Head, Index
-from shared.state.truth import tombstone
-from shared.store import Point
+from shared.state.ledger import Ledger
+from shared.state.truth import forget, tombstone
+from shared.store import EVERYTHING, Point
 
 log = structlog.get_logger(__name__)
 
+PAGE = 256  # entries read at a time
 
-async def sweep(index: Index, publish: Publish) -> int:
-    """Return how many stale points were deleted. Idempotent, and safe while others write.
+
+async def sweep(index: Index, ledger: Ledger, publish: Publish) -> int:
+    """Return how many stale points and old versions were removed. Idempotent, and safe while others write.
+
+    Raises:
+        Unavailable: the log or the store is away; sweep again.
+    """
+    points, versions = await sweep_points(index, publish), await sweep_truth(index, ledger, publish)
+    if points or versions:
+        log.info("swept", points=points, versions=versions)
+    return points + versions
+
+
+async def sweep_truth(index: Index, ledger: Ledger, publish: Publish) -> int:
+    """Return how many versions were removed from the truth: those below their head that the ledger still lists.
+
+    Usually the worker that switched has removed them.
+    """
+    removed = 0
+    after: str | None = None
+    while True:
+        entries, after = await ledger.scan(EVERYTHING, after=after, limit=PAGE)
+        several = {entry.document_id: entry for entry in entries if len(entry.published) > 1}
+        for name, head in (await index.heads(list(several))).items():
+            old = [version for version in several[name].published if version < head.version]
+            if old:
+                await forget(ledger, publish, name, old)
+                removed += len(old)
+        if after is None:
+            return removed
+
+
+async def sweep_points(index: Index, publish: Publish) -> int:
+    """Return how many stale points were deleted.
 
     A point below its head is stale. One above it, or without a head, belongs to a version that is being applied, and
     stays, unless the version was withdrawn and not redriven since. A version below its head gets its tombstone before
     its points are deleted, because only the points show that it existed. A withdrawn version stays in the truth, so
     that it can be redriven.
-
-    Raises:
-        Unavailable: the log or the store is away; sweep again.
     """
     deleted = 0
     after: str | None = None
@@ -38,7 +69,6 @@ async def sweep(index: Index, publish: Publish) -> int:
         after = page.after
     if deleted:
         await index.flush()
-        log.info("stale_points_swept", points=deleted)
     return deleted
 
 

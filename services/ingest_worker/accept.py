@@ -294,6 +294,7 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
+        published=(*entry.published, version),
     )
     replaced = _replaced(entry, answering) if outcome == "updated" else None
     last = Last(

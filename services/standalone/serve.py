@@ -92,7 +92,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
         embed_worker.join(broker, embed_worker.parts_of(base)),
     ]
     parts = await opened(base, broker, stages, stack, embeds=True)
-    embed_worker.keep_swept(base.index, parts.publish, stack)
+    embed_worker.keep_swept(base.index, base.ledger, parts.publish, stack)
     embed_worker.keep_collected(base, stack)
     ingest_worker.keep_whole(base, broker, stack)
     return replace(parts, file_reader=file_reader(ingesting.parsers))

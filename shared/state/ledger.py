@@ -6,7 +6,7 @@ transition to the new entry, so transitions must be safe to repeat.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -123,6 +123,7 @@ class Entry(Message, frozen=True):
     url: str | None = None
     tags: tuple[str, ...] = ()
     earlier: tuple[Last, ...] = ()  # recent submissions before the newest one (ADR 0054)
+    published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0059), oldest first
 
     @property
     def erased(self) -> bool:
@@ -206,13 +207,18 @@ def finished(
     error: str | None = None,
     code: str | None = None,
     described: DocumentVersion | None = None,
+    forgotten: Collection[int] = (),
 ) -> Entry | None:
     """Return the entry with the end of `version` for all its submissions, or None if that changes nothing.
 
     If `described` is given, the entry takes title, url and tags from it, so that lists and filters agree with searches.
+    The versions in `forgotten` have tombstones on documents.extracted.
     """
-    if entry is None or entry.standing(version) is None:
+    if entry is None:
         return None
+    kept = without(entry, forgotten)
+    if entry.standing(version) is None:
+        return None if kept == entry else kept
 
     def ends(each: Last) -> Last:
         # Submissions of the same content share a version, and so its end.
@@ -222,12 +228,18 @@ def finished(
 
     earlier = tuple(ends(each) if each.status in ("accepted", "failed") else each for each in entry.earlier)
     ended = _overtaken(
-        msgspec.structs.replace(entry, last=ends(entry.last), earlier=earlier),
+        msgspec.structs.replace(kept, last=ends(entry.last), earlier=earlier),
         Last(version=version, place=NOWHERE, status=status, at=at),
     )
     if described is not None and version in (entry.last.version, entry.accepted.version):
         ended = msgspec.structs.replace(ended, title=described.title, url=described.url, tags=described.tags)
     return None if ended == entry else ended
+
+
+def without(entry: Entry, forgotten: Collection[int]) -> Entry:
+    """Return the entry, in which these versions are no longer published."""
+    left = tuple(version for version in entry.published if version not in forgotten)
+    return msgspec.structs.replace(entry, published=left)
 
 
 Transition = Callable[[Entry | None], Entry | None]

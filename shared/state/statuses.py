@@ -1,7 +1,7 @@
 """Writes how a version ended: to the ledger, then as a notice for waiting callers. correctness.md, section 5."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
@@ -47,8 +47,12 @@ class Statuses:
         chunk_count: int | None = None,
         error: str | None = None,
         code: str | None = None,
+        forgotten: Collection[int] = (),
     ) -> None:
-        """Write the version's final status, if the ledger knows a submission of this version."""
+        """Write the version's final status, if the ledger knows a submission of this version.
+
+        The versions in `forgotten` have tombstones on documents.extracted.
+        """
         described = (
             document if status in ("created", "updated") else None
         )  # a deleted document's entry keeps its title and tags
@@ -64,6 +68,7 @@ class Statuses:
                 error=error,
                 code=code,
                 described=described,
+                forgotten=forgotten,
             ),
         )
         if entry is not None:
@@ -71,6 +76,15 @@ class Statuses:
         log.info(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
+
+    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
+        """Write that the version answers, and that the versions in `forgotten` have tombstones."""
+        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten)
+
+    async def published_below(self, document: DocumentVersion) -> set[int]:
+        """Return the older versions of the document that documents.extracted may hold."""
+        entry = await self._ledger.get(document.document_id)
+        return set() if entry is None else {version for version in entry.published if version < document.version}
 
     async def ended(self, document: DocumentVersion) -> bool:
         """Return whether the version's final status is written, or the ledger doesn't know the version any more."""

@@ -133,7 +133,12 @@ async def test_index_and_ledger_work_in_strict_mode(store: QdrantStore, vendor: 
     await index.put(points)
     assert (await index.present([point.id for point in points])).keys() == {point.id for point in points}
     assert await index.points(DOCUMENT) == 60
-    assert await index.versions_below(DOCUMENT, 9) == {1, 2}
+    assert await index.version_points(DOCUMENT, 1) == 30
+    await index.put([a_chunk(0, version=9)], 1)
+    await index.withdraw(Head(document_id=DOCUMENT, version=9, tenant="t", source="s", path="p"))
+    await index.delete_attempts(DOCUMENT, 9, 0)
+    assert await index.version_points(DOCUMENT, 9) == 1
+    await index.delete_attempts(DOCUMENT, 9, 1)
     known = await index.known("t", [f"hash {number}" for number in range(512)])
     assert len(known) == 60
     await index.switch(Head(document_id=DOCUMENT, version=2, tenant="t", source="s", path="p"))

@@ -412,6 +412,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/contract/test_blobs.py",
     ),
     _mutant(
+        "a version that failed stays in the truth for ever",
+        "services/embed_worker/apply.py",
+        "        older |= await self._statuses.published_below(document)\n",
+        "        pass\n",
+    ),
+    _mutant(
+        "the ledger forgets versions that have no tombstone yet",
+        "shared/state/ledger.py",
+        "    left = tuple(version for version in entry.published if version not in forgotten)\n",
+        "    left = entry.published[-1:]\n",
+    ),
+    _mutant(
         "the sweep leaves stale versions in the truth",
         "services/embed_worker/sweep.py",
         "        await tombstone(publish, head.document_id, version)\n",

@@ -359,7 +359,8 @@ class World:
         through = self.through(process)
         store = cast("Store", _Gated(self.store, "store", through))
         blobs = cast("Blobs", _Blobs(self.blobs, "blobs", through))
-        ledger, process.index = Ledger(store), Index(store, self.generation)
+        ledger = process.ledger = Ledger(store)
+        process.index = Index(store, self.generation)
         broker = cast("KafkaBroker", _Broker(self, process))
         process.publish = partial(publish, broker)
         match name.partition("-")[0]:
@@ -389,7 +390,6 @@ class World:
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
                 index, send = process.index, process.publish
-                process.ledger = ledger
                 process.service = DeadLetterService(log=log, ledger=ledger, blobs=blobs, publish=send)
                 process.library = DocumentViews(ledger, index, blobs)
                 process.submissions = Submissions(
@@ -694,7 +694,7 @@ class World:
             self._start(name)
 
     async def _sweep(self, process: Process) -> None:
-        await sweep(process.index, process.publish)
+        await sweep(process.index, process.ledger, process.publish)
 
     async def _redrive(self, process: Process) -> None:
         for tenant in (*TENANTS, DEFAULT_TENANT):

@@ -129,6 +129,7 @@ class NewestVersion(NamedTuple):
 
     newest: DocumentVersion
     failure: FoldedLetter | None  # why the newest version can't answer
+    published: tuple[int, ...] = ()  # all versions that have a record, oldest first
 
 
 class VersionRecord(NamedTuple):
@@ -225,6 +226,7 @@ def entry_of(
         title=newest.title,
         url=newest.url,
         tags=newest.tags,
+        published=told.published,
     )
     if failed is not None and older(newest.place, failed.place) and _last(failed, submitted):
         return _failed(entry, failed.place, failed)

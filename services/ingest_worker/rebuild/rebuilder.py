@@ -200,7 +200,11 @@ class Rebuilder:
                 submitted = submissions.newest.get(name)
                 entries.append(
                     entry_of(
-                        NewestVersion(document, versions.failure(name, document.version)),
+                        NewestVersion(
+                            document,
+                            versions.failure(name, document.version),
+                            tuple(sorted(versions.documents[name])),
+                        ),
                         submitted=submitted,
                         failed=failed.get(name),
                         settled=submitted is not None and letters.settled(submitted.place),
@@ -233,7 +237,10 @@ class Rebuilder:
             # A door, or a worker that the loss overtook, may have entered the document meanwhile.
             if seen is not None and seen.accepted.version >= wanted.accepted.version:
                 return None
-            return wanted
+            if seen is None:
+                return wanted
+            published = tuple(sorted({*seen.published, *wanted.published}))
+            return msgspec.structs.replace(wanted, published=published)
 
         await self._ledger.update(wanted.document_id, transition)
 

@@ -186,11 +186,13 @@ def ledger_judged(
     submitted: LogPosition | None,
     payload: Payload | None,
     lettered: bool,
+    published: Iterable[int] = (),
 ) -> JudgedDocument:
     """Return how a document's ledger entry differs.
 
-    `newest` is the newest version that has an event, `failure` why it can't answer; `submitted` is the newest
-    submission's place. `lettered` says whether the end that the entry tells of is in the dead letters, or was.
+    `newest` is the newest version that has an event, `failure` why it can't answer, and `published` all versions that
+    have one; `submitted` is the newest submission's place. `lettered` says whether the end that the entry tells of is
+    in the dead letters, or was.
     """
     if newest is None:
         return _without_event(name, submitted, payload, lettered=lettered)
@@ -208,7 +210,7 @@ def ledger_judged(
         tuple(findings.all),
         Remedy(
             drop_entry=_only(name, "rev", payload) if payload is not None and entry is None else None,
-            entry=rebuilt(newest, failure),
+            entry=rebuilt(newest, failure, published),
             entry_rev=entry.rev if entry else None,
             publish=failure is None,
             resubmit=again,
@@ -328,7 +330,7 @@ def last_of(payload: Payload | None) -> Last | None:
         return None
 
 
-def rebuilt(newest: DocumentVersion, failure: LoggedLetter | None) -> Entry:
+def rebuilt(newest: DocumentVersion, failure: LoggedLetter | None, published: Iterable[int] = ()) -> Entry:
     """Return the entry as the log alone gives it; a version that didn't fail has yet to end."""
     return Entry(
         document_id=newest.document_id,
@@ -351,6 +353,7 @@ def rebuilt(newest: DocumentVersion, failure: LoggedLetter | None) -> Entry:
         title=newest.title,
         url=newest.url,
         tags=newest.tags,
+        published=tuple(sorted(published)),
     )
 
 

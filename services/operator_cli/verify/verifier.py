@@ -375,6 +375,7 @@ class Verifier:
             submitted=self.truth.documents[name].submitted,
             payload=entry,
             lettered=decided.lettered,
+            published=self.truth.documents[name].versions,
         )
         answering = None if decided.answers is None else events[decided.answers]
         try:

@@ -130,6 +130,7 @@ class Applying:
     def __init__(self, ledger: Ledger, index: Index) -> None:
         async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
 
+        self.ledger = ledger
         self.index = index
         self.publish = publish
         self.statuses = Statuses(ledger, publish)
@@ -202,7 +203,7 @@ async def test_given_a_redrive_under_way_when_a_worker_of_the_first_attempt_wake
 
     await world.index.put(points)
     await world.apply.withdraw(version(2))
-    await sweep(world.index, world.publish)
+    await sweep(world.index, world.ledger, world.publish)
 
     assert await world.stands() == (None, 1)
     await world.apply(version(2), load, attempt=1)

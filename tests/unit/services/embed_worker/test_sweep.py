@@ -10,8 +10,10 @@ from shared.contracts import truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
 from shared.state.index import ATTEMPT, Head, Index
+from shared.state.ledger import Ledger
 from shared.store import Point
 from shared.topics import EXTRACTED
+from tests.builders import an_entry
 from tests.fakes.embedder import DIMENSION
 from tests.fakes.state import ledger_and_index
 from tests.fakes.store import MemoryStore
@@ -24,9 +26,9 @@ async def points_of(index: Index) -> set[tuple[str, int]]:
     return {(point.payload["metadata"]["documentId"], point.payload["metadata"]["version"]) for point in found}
 
 
-async def left_by_a_crash() -> Index:
-    """Return an index with A at version 3 and points of 1 to 3, and B at none with points of 5."""
-    _, index = await ledger_and_index(MemoryStore())
+async def left_by_a_crash() -> tuple[Ledger, Index]:
+    """Return an empty ledger, and an index with A at version 3 and points of 1 to 3, and B at none with points of 5."""
+    ledger, index = await ledger_and_index(MemoryStore())
     for document, version in ((A, 1), (A, 2), (A, 3), (B, 5)):
         for order in range(2):
             metadata = {"tenant": "default", "documentId": document, "version": version, "chunkOrder": order}
@@ -35,50 +37,72 @@ async def left_by_a_crash() -> Index:
                 [Point(id=point_id(document, version, order), payload={"metadata": metadata}, dense=vector)]
             )
     await index.switch(Head(document_id=A, version=3, tenant="default", source="s", path="p", chunk_count=2))
-    return index
+    return ledger, index
 
 
 async def test_stale_versions_are_struck_from_the_truth_and_then_their_points_go() -> None:
-    index, struck = await left_by_a_crash(), list[tuple[str, bytes | None, bytes, bytes | None]]()
+    (ledger, index), struck = await left_by_a_crash(), list[tuple[str, bytes | None, bytes, bytes | None]]()
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, route: bytes | None = None, **_: Any) -> Any:
         assert len(await points_of(index)) == 4, "the points tell which versions there were: they go last"
         struck.append((topic, value, key, route))
 
-    assert await sweep(index, publish) == 4
+    assert await sweep(index, ledger, publish) == 4
 
     assert struck == [(EXTRACTED, None, truth_key(A, version), A.encode()) for version in (1, 2)]
     assert await points_of(index) == {(A, 3), (B, 5)}
-    assert await sweep(index, publish) == 0
+    assert await sweep(index, ledger, publish) == 0
 
 
 async def test_given_a_log_that_is_away_when_it_sweeps_then_the_points_stay_for_the_next_time() -> None:
-    index = await left_by_a_crash()
+    ledger, index = await left_by_a_crash()
 
     async def publish(topic: str, *_: Any, **__: Any) -> Any:
         raise Unavailable(f"no {topic}")
 
     with pytest.raises(Unavailable):
-        await sweep(index, publish)
+        await sweep(index, ledger, publish)
 
     assert len(await points_of(index)) == 4
 
 
 async def test_points_of_a_withdrawn_version_go_and_those_of_its_redrive_stay() -> None:
-    index, struck = await left_by_a_crash(), list[bytes]()
+    (ledger, index), struck = await left_by_a_crash(), list[bytes]()
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
         struck.append(key)
 
-    await sweep(index, publish)
+    await sweep(index, ledger, publish)
     struck.clear()
     await index.withdraw(Head(document_id=B, version=5, tenant="default", source="s", path="p"))
     [redriven, _] = [p for p in (await index.versions_page()).points if p.payload["metadata"]["documentId"] == B]
     vector = np.ones(DIMENSION, np.float32)
     await index.put([Point(id=redriven.id, payload=redriven.payload, dense=vector)], 1)
 
-    assert await sweep(index, publish) == 1
+    assert await sweep(index, ledger, publish) == 1
 
     assert [point.id for point in (await index.versions_page()).points if point.payload.get(ATTEMPT)] == [redriven.id]
     assert await points_of(index) == {(A, 3), (B, 5)}
     assert struck == [], "a version that failed stays in the truth: it can be redriven"
+
+
+async def test_old_versions_without_points_are_struck_from_the_truth_by_the_ledgers_list() -> None:
+    (ledger, index), struck = await left_by_a_crash(), list[bytes]()
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
+        assert value is None
+        struck.append(key)
+
+    await sweep(index, ledger, publish)
+    struck.clear()
+    await ledger.update(A, lambda _: an_entry(A, accepted=4, published=(1, 2, 3, 4)))  # 1 was a deletion, 2 failed
+    await ledger.update(B, lambda _: an_entry(B, accepted=5, published=(4, 5)))  # nothing answers yet
+
+    assert await sweep(index, ledger, publish) == 2
+
+    assert struck == [truth_key(A, 1), truth_key(A, 2)]
+    assert [(entry.published if entry else None) for entry in [await ledger.get(A), await ledger.get(B)]] == [
+        (3, 4),
+        (4, 5),
+    ]
+    assert await sweep(index, ledger, publish) == 0
