@@ -129,7 +129,9 @@ def make_api(parts: ApiParts) -> Litestar:
         "place": erase.DataLocation(
             parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None
         ),
-        "service": DeadLetterService(log=parts.log, ledger=parts.ledger, blobs=parts.blobs, publish=parts.publish),
+        "service": DeadLetterService(
+            log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
+        ),
         "settings_report": settings_report(settings, read_given()),
         "answering": answering,
         "asking": Asking(answering),

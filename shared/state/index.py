@@ -63,6 +63,7 @@ _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for
 _EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 EMBEDDED = "embeddingText"  # payload field: the embedded text, if it differs from the one shown
 ATTEMPT = "attempt"  # payload field: number of redrives of the version that wrote the point; absent: none
+FOR_GOOD = 2**31  # the attempt of a version that no redrive may bring back
 MOST_WITHDRAWN = 32  # withdrawn versions remembered of a document; the oldest are forgotten
 
 
@@ -223,6 +224,10 @@ def _head_point(head: Head) -> Point:
     return Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
 
 
+def _unnamed(document_id: str, version: int, tenant: str) -> Head:
+    return Head(document_id=document_id, version=version, tenant=tenant, source="", path="", deleted=True)
+
+
 def _unchanged(head: Head) -> Filter:
     """Return the filter that matches the stored head as long as nobody has changed it."""
     version = Match("version", (head.version,))
@@ -318,16 +323,7 @@ class Index:
         """
         name, version = head.document_id, head.version
         mark = Withdrawal(version=version, attempt=attempt)
-        bare = Head(
-            document_id=name,
-            version=0,
-            tenant=head.tenant,
-            source="",
-            path="",
-            deleted=True,
-            withdrawals=(mark,),
-            withdrawal_rev=1,
-        )
+        bare = msgspec.structs.replace(_unnamed(name, 0, head.tenant), withdrawals=(mark,), withdrawal_rev=1)
         await self._store.insert(self._heads, [_head_point(bare)])
         while True:
             standing = (await self._stored_heads([name])).get(name, bare)
@@ -343,6 +339,11 @@ class Index:
             same = _unchanged(standing)
             where = Filter(must=(Ids((name,)), *same.must), must_not=same.must_not)
             await self._store.set_payload(self._heads, changes, where)
+
+    async def withdraw_for_good(self, document_id: str, version: int, tenant: str) -> bool:
+        """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""
+        standing = await self.withdraw(_unnamed(document_id, version, tenant), FOR_GOOD)
+        return standing.version != version
 
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
         """Return a page of all heads in id order, and the cursor of the next page."""

@@ -16,11 +16,13 @@ from services.query_api.app import ApiParts, make_api
 from services.query_api.ops.redrive import SETTLED_HEADER
 from services.standalone.serve import start
 from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, LogPosition, decode, encode
+from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.log.consume import BREAKER
 from shared.log.headers import header
 from shared.settings import Settings
+from shared.state.index import Head
 from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.contract.logs import until
@@ -333,6 +335,38 @@ async def test_a_dropped_letter_is_gone_and_its_record_is_not_tried_again(system
     assert await system.letters() == []
     assert await system.parts.log.end_offsets(SUBMITTED) == ends
     assert (shown.status_code, shown.json()["detail"]) == (404, "there is no such dead letter")
+
+
+async def test_given_a_version_that_failed_when_its_letter_is_dropped_then_its_record_leaves_the_truth(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(texts: Sequence[str]) -> Any:
+        raise Rejected("no model takes this", "model_refuses")
+
+    created = (await system.ended()).accepted.version
+    with monkeypatch.context() as patched:
+        patched.setattr(system.parts.embedder, "embed_documents", refuse)
+        failed = await system.ended("No model takes this one.")
+    letter = await system.letter()
+    assert (failed.last.status, failed.published, letter["stage"]) == (
+        "failed",
+        (created, failed.accepted.version),
+        "embed",
+    )
+
+    await system.settle("drop", ids=[letter["id"]])
+
+    entry = await system.parts.ledger.get(system.name)
+    left = {each.key: each.value for each in await system.records(EXTRACTED)}
+    assert (entry.published if entry else None) == (created,)
+    assert left[f"{system.name}/{failed.accepted.version}".encode()] is None
+    assert left[f"{system.name}/{created}".encode()] is not None
+    redriven = Head(document_id=system.name, version=failed.accepted.version, tenant=system.tenant, source="s", path="")
+    standing = await system.parts.index.switch(redriven, 1)
+    assert standing.version == created, "a redrive that was under way comes too late"
+    again = await system.ended("No model takes this one.")
+    assert (again.last.status, again.published) == ("updated", (again.accepted.version,))
+    assert await system.texts() == ["No model takes this one."]
 
 
 async def test_filters_and_pages_over_http(system: System) -> None:

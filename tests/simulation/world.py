@@ -390,7 +390,7 @@ class World:
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
                 index, send = process.index, process.publish
-                process.service = DeadLetterService(log=log, ledger=ledger, blobs=blobs, publish=send)
+                process.service = DeadLetterService(log=log, ledger=ledger, index=index, blobs=blobs, publish=send)
                 process.library = DocumentViews(ledger, index, blobs)
                 process.submissions = Submissions(
                     publish=send,

@@ -86,8 +86,8 @@ class FoldedLetters:
         return newest
 
     def settled(self, place: LogPosition) -> bool:
-        """Return whether the first stage set the submission aside, and its letter was settled."""
-        return ("ingest", place.partition, place.offset) in self._settled
+        """Return whether a stage set the submission aside, and its letter was settled."""
+        return any((stage, place.partition, place.offset) in self._settled for stage in ("ingest", "chunk", "embed"))
 
 
 class EndedSubmission(NamedTuple):
@@ -197,7 +197,7 @@ def entry_of(
     """Return a document's ledger entry.
 
     `submitted` is its newest submission that has ended and `failed` the newest open letter of the first stage;
-    `settled` says whether the first stage set `submitted` aside, and the letter is settled. `head` is the head, where
+    `settled` says whether a stage set `submitted` aside, and the letter is settled. `head` is the head, where
     it and all of its points are in the index; a version that has to be applied again is `accepted` until it is.
     """
     newest = told.newest

@@ -21,14 +21,17 @@ from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
 from shared.log.integrity import HASH_HEADER
-from shared.log.open_letters import OpenLetter, OpenLetters
+from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
+from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger, older
+from shared.state.truth import forget
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED
 
 log = structlog.get_logger(__name__)
 
+_OTHERS = 100  # letters of one document that are looked at
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
 
 Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
@@ -103,8 +106,9 @@ def document_of(letter: DeadLetter) -> str | None:
 class DeadLetterService:
     """Shows and settles open letters. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    def __init__(self, *, log: Log, ledger: Ledger, blobs: Blobs, publish: Publish) -> None:
+    def __init__(self, *, log: Log, ledger: Ledger, index: Index, blobs: Blobs, publish: Publish) -> None:
         self.open = OpenLetters(log)
+        self._index = index
         self._log = log
         self._ledger = ledger
         self._blobs = blobs
@@ -133,11 +137,28 @@ class DeadLetterService:
         return [settled[at] for at in range(len(letters))]
 
     async def drop(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
-        """Return that each letter was dropped: its record will not be tried again. Dry: nothing is."""
+        """Return that each letter was dropped: its record will not be tried again. Dry: nothing is.
+
+        The record of a version that failed goes from the truth, where its letter was the only reason to keep it.
+        """
         for each in letters:
             if not dry_run:
+                await self._forget(each)
                 await self._settle(each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
+
+    async def _forget(self, dropped: OpenLetter) -> None:
+        name, version = document_of(dropped.letter), dropped.letter.version
+        entry = None if name is None or version is None else await self._ledger.get(name)
+        if entry is None or version is None or version not in entry.published:
+            return
+        wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
+        others = (await self.open.oldest(wanted, limit=_OTHERS)).letters
+        if any(each.letter.version == version and each.id != dropped.id for each in others):
+            return  # set aside by two stages: the other letter can still be redriven
+        # First of all: a redrive that is under way can't make a version answer that is out of the truth.
+        if await self._index.withdraw_for_good(entry.document_id, version, entry.tenant):
+            await forget(self._ledger, self._publish, entry.document_id, (version,))
 
     async def _redriven(
         self, each: OpenLetter, what: Remedy, truth: Mapping[ResendVersion, Record], *, dry_run: bool
