@@ -3,8 +3,9 @@
 import os
 import re
 from collections.abc import Collection, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,8 +16,8 @@ from shared.contracts import DEFAULT_TENANT
 from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
 from shared.setting_sources import PREFIX, GivenSettings, given_settings, masked
 
-Role = Literal["ingest", "query", "admin"]
-ROLES: frozenset[Role] = frozenset({"ingest", "query", "admin"})
+Role = Literal["ingest", "query", "admin", "operator"]  # admin: of a tenant; operator: of the installation
+ROLES: tuple[Role, ...] = get_args(Role)
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the User-Agent header
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
@@ -49,7 +50,7 @@ class Settings(BaseSettings):
     side_port: int = Field(default=0, ge=0, le=65535)  # port of a worker's health probes and metrics; 0: any free port
     public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # base URL of links to documents; unset: the URL called
     cors_origins: str = ""  # origins of web pages that may call the API: https://chat.example.org,… or *
-    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with roles ingest, query and admin
+    api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with roles ingest, query, admin and operator
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
     store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
@@ -77,6 +78,9 @@ class Settings(BaseSettings):
     max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # largest request, or item of a batch, in bytes
     max_batch: int = Field(default=1024**3, ge=1024)  # largest batch request in bytes; batches are streamed
     max_requests: int = Field(default=500, ge=1)  # concurrent requests per kind (ingest, query, status); more get 429
+    max_connections: int = Field(default=2000, ge=16)  # open connections; fewer if the process may open fewer files
+    max_connections_per_address: int = Field(default=1000, ge=1)  # of one client address, except loopback and proxies
+    proxies: str = ""  # addresses and networks of reverse proxies: 10.0.0.7,10.1.0.0/16
     max_slow: int = Field(default=256, ge=1)  # concurrent uploads that take over 5 seconds; more get 429
     max_documents: int = Field(default=64, ge=1)  # documents written to the log concurrently; more wait
     body_timeout: float = Field(default=30.0, gt=0)  # seconds to send a body, plus one per 10,000 bytes received
@@ -145,6 +149,18 @@ class Settings(BaseSettings):
             if origin != "*" and not re.fullmatch(_ORIGIN, origin):
                 raise ValueError(f"{origin} must be * or an origin such as https://chat.example.org, without a path")
         return value
+
+    @field_validator("proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        for each in _listed(value):
+            ip_network(each)  # its error names what is wrong
+        return value
+
+    @property
+    def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Return the networks of reverse proxies, which may have any number of connections."""
+        return tuple(ip_network(each) for each in _listed(self.proxies))
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -221,9 +237,9 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
             raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} must be key:tenant:role+role")
         key, tenant, roles_text = parts
         roles = frozenset(roles_text.split("+"))
-        if unknown := sorted(roles - ROLES):
+        if unknown := sorted(roles.difference(ROLES)):
             raise ConfigurationError(
-                f"SLUICE_API_KEYS: entry {number} has the unknown role {unknown[0]!r}; roles are ingest, query, admin"
+                f"SLUICE_API_KEYS: entry {number} has the unknown role {unknown[0]!r}; roles are {', '.join(ROLES)}"
             )
         if len(key) < 8:
             raise ConfigurationError(f"SLUICE_API_KEYS: the key of entry {number} must have 8 characters or more")

@@ -19,7 +19,7 @@ from services.query_api.process import opened
 from services.standalone.file_reader import file_reader
 from services.standalone.samples import load_samples
 from shared.runtime.data_lock import lock_data_folder
-from shared.runtime.listening import answered, bound, url_of
+from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.process import done_before, settle_memory, stop_signal, tune_interpreter
 from shared.runtime.resources import open_resources
 from shared.settings import Settings
@@ -65,7 +65,7 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             return 0
         parts = starting.result()
         settle_memory()
-        async with answered(make_api(parts), listener) as answering:
+        async with answered(make_api(parts), listener, connections_of(settings)) as answering:
             url = url_of(listener)
             state = settings.data / STATE_FILE
             state.write_text(json.dumps({"pid": os.getpid(), "url": url}))

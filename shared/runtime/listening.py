@@ -5,11 +5,14 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 from litestar import Litestar
 
-from shared.settings import ConfigurationError
+from shared.runtime.connections import BACKLOG, Connections, LimitedProtocol, connections_within_file_limit
+from shared.settings import ConfigurationError, Settings
 
 _STOP_S = 3  # requests still running get this long
 
@@ -43,6 +46,15 @@ def bound(
         listener.close()
 
 
+def connections_of(settings: Settings) -> Connections:
+    """Return the limits on connections to SLUICE_PORT."""
+    return Connections(
+        connections_within_file_limit(settings.max_connections),
+        per_address=settings.max_connections_per_address,
+        proxies=settings.proxy_networks,
+    )
+
+
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers: `process.run` handles signals."""
 
@@ -52,14 +64,18 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def answered(app: Litestar, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+async def answered(
+    app: Litestar, listener: socket.socket, connections: Connections
+) -> AsyncIterator["asyncio.Task[None]"]:
     """Serve `app` on the port while the block runs, then wait for running requests; yields the server's task."""
+    limited = cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=connections))  # uvicorn only calls it
     server = _Server(
         uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
-            http="httptools",
+            http=limited,
+            backlog=BACKLOG,
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=_STOP_S,

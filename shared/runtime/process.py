@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from shared.errors import Unavailable
 from shared.log.failure import Backoff
-from shared.runtime.listening import answered, bound, url_of
+from shared.runtime.connections import Connections
+from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.probes import Probed, Troubles, side_app
 from shared.settings import Settings
 
@@ -23,6 +24,7 @@ log = structlog.get_logger(__name__)
 
 SWITCH_S = 0.0005
 _BACKOFF = Backoff(0.2, 5.0)
+_PROBES = 100  # connections to the side port
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ class _Named:
         stop = stop_signal()
         probed = Probed(self._troubles, CollectorRegistry())
         async with AsyncExitStack() as ports, AsyncExitStack() as parts:
-            answering = [await ports.enter_async_context(answered(side_app(probed), side))]
+            answering = [await ports.enter_async_context(answered(side_app(probed), side, Connections(_PROBES)))]
             watched = f"probes and metrics on {url_of(side)}"
             announce(f"{self._name} is starting: {watched}")
             starting = asyncio.create_task(self._started(parts))
@@ -113,7 +115,8 @@ class _Named:
             settle_memory()
             async with AsyncExitStack() as doors:
                 if listener is not None and service.door is not None:
-                    answering.append(await doors.enter_async_context(answered(service.door, listener)))
+                    door = answered(service.door, listener, connections_of(self._settings))
+                    answering.append(await doors.enter_async_context(door))
                     doors.callback(service.closing)
                 where = f"listens on {url_of(listener)}, " if listener is not None else ""
                 announce(f"{self._name} is ready: {where}{watched}")

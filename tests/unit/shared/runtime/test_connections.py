@@ -1,0 +1,283 @@
+"""Limits on connections and headers, over real sockets."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_network
+
+import pytest
+from litestar import Litestar, Request, get, post
+from litestar.response import Stream
+
+from shared.runtime.connections import HEADER_BYTES, HEADER_FIELDS, Connections, connections_within_file_limit
+from shared.runtime.listening import answered, bound
+
+HANG_S = 20
+HEAD = b"GET /hello HTTP/1.1\r\nHost: x\r\n"
+
+
+@get("/hello")
+async def hello() -> str:
+    return "hello"
+
+
+@post("/echo")
+async def echo(request: Request[None, None, None]) -> str:  # type: ignore[type-var]
+    return str(len(await request.body()))
+
+
+LEFT = asyncio.Queue[None]()
+
+
+@get("/watch")
+async def watch() -> Stream:
+    async def ticks() -> AsyncIterator[bytes]:
+        try:
+            yield b"tick\n"
+            await asyncio.Event().wait()
+        finally:
+            LEFT.put_nowait(None)
+
+    return Stream(ticks())
+
+
+class Peer:
+    """One connection to the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def reply(self) -> bytes:
+        """Return everything that comes until the server closes the connection; b"" for nothing."""
+        found = b""
+        async with asyncio.timeout(HANG_S):
+            with suppress(ConnectionResetError):
+                while piece := await self._reader.read(65536):
+                    found += piece
+        return found
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def until(self, mark: bytes) -> bytes:
+        async with asyncio.timeout(HANG_S):
+            return await self._reader.readuntil(mark)
+
+
+class Server:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.peers: list[Peer] = []
+
+    async def connect(self, data: bytes = b"", host: str = "127.0.0.1") -> Peer:
+        peer = Peer(*await asyncio.open_connection(host, self.port))
+        self.peers.append(peer)
+        peer.send(data)
+        return peer
+
+
+@asynccontextmanager
+async def serving(limits: Connections) -> AsyncIterator[Server]:
+    app = Litestar([hello, echo, watch], openapi_config=None, logging_config=None)
+    with bound("127.0.0.1", 0) as listener:
+        async with answered(app, listener, limits):
+            server = Server(listener.getsockname()[1])
+            try:
+                yield server
+            finally:
+                for peer in server.peers:
+                    await peer.close()
+
+
+async def test_large_and_many_headers_pass() -> None:
+    fields = b"".join(b"X-%d: %s\r\n" % (number, b"v" * 600) for number in range(HEADER_FIELDS - 2))
+
+    async with serving(Connections(10)) as server:
+        peer = await server.connect(HEAD + fields + b"Connection: close\r\n\r\n")
+
+        assert (await peer.reply()).endswith(b"hello")
+
+
+@pytest.mark.parametrize(
+    ("headers", "sentence"),
+    [
+        pytest.param(b"X: " + b"v" * HEADER_BYTES + b"\r\n\r\n", b"larger than 65536 bytes", id="one large field"),
+        pytest.param(b"X: " + b"v" * 3 * HEADER_BYTES, b"larger than 65536 bytes", id="a field without an end"),
+        pytest.param(b"X" * 3 * HEADER_BYTES, b"larger than 65536 bytes", id="a name without an end"),
+        pytest.param(b"".join(b"X%d: v\r\n" % n for n in range(120)), b"more than 100 headers", id="many fields"),
+        pytest.param(b"X: v\r\n" * 20_000, b"more than 100 headers", id="fields without an end"),
+    ],
+)
+async def test_headers_beyond_the_limits_are_refused_with_a_sentence(headers: bytes, sentence: bytes) -> None:
+    async with serving(Connections(10)) as server:
+        reply = await (await server.connect(HEAD + headers)).reply()
+
+    assert reply.startswith(b"HTTP/1.1 431 ")
+    assert sentence in reply
+
+
+async def test_an_address_without_an_end_is_refused() -> None:
+    async with serving(Connections(10)) as server:
+        reply = await (await server.connect(b"GET /" + b"a" * 3 * HEADER_BYTES)).reply()
+
+    assert reply.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(b"2\r\nhi\r\n0\r\nX: " + b"v" * 3 * HEADER_BYTES, id="trailer without an end"),
+        pytest.param(b"2\r\nhi\r\n0\r\n" + b"X: v\r\n" * 20_000, id="trailers without an end"),
+        pytest.param(b"2;" + b"e" * 3 * HEADER_BYTES, id="chunk extension without an end"),
+    ],
+)
+async def test_what_follows_a_chunked_body_is_bounded_as_headers_are(rest: bytes) -> None:
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async with serving(Connections(10)) as server:
+        reply = await (await server.connect(head + rest)).reply()
+
+    assert reply == b"" or reply.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_large_body_is_no_header() -> None:
+    size = 20 * HEADER_BYTES
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
+    chunked = b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async with serving(Connections(10)) as server:
+        plain = await (await server.connect(head + b"b" * size)).reply()
+        pieces = await (await server.connect(chunked + b"%x\r\n%s\r\n0\r\n\r\n" % (size, b"b" * size))).reply()
+
+    assert plain.endswith(b"%d" % size)
+    assert pieces.endswith(b"%d" % size)
+
+
+async def test_headers_that_are_never_complete_are_answered_in_time_and_silence_is_closed() -> None:
+    async with serving(Connections(10, headers_s=0.2)) as server:
+        silent, slow = await server.connect(), await server.connect(HEAD)
+
+        assert await silent.reply() == b""
+        assert (await slow.reply()).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_second_request_has_the_same_time_and_a_long_reply_has_any() -> None:
+    async with serving(Connections(10, headers_s=0.2)) as server:
+        again, watcher = await server.connect(HEAD + b"\r\n"), await server.connect(b"GET /watch HTTP/1.1\r\n\r\n")
+        await watcher.until(b"tick\n")
+        await again.until(b"hello")
+        again.send(HEAD)
+
+        assert b"408 Request Timeout" in await again.reply()
+        watcher.send(b"\r\n")
+        later = await server.connect(HEAD + b"Connection: close\r\n\r\n")
+        assert (await later.reply()).endswith(b"hello")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await watcher.reply()
+
+
+async def test_half_open_connections_make_room_for_others() -> None:
+    async with serving(Connections(3)) as server:
+        halves = [await server.connect(HEAD) for _ in range(3)]
+        peer = await server.connect(HEAD + b"Connection: close\r\n\r\n")
+
+        assert (await peer.reply()).endswith(b"hello")
+        assert await halves[0].reply() == b""  # the oldest
+        halves[1].send(b"Connection: close\r\n\r\n")
+        assert (await halves[1].reply()).endswith(b"hello")
+
+
+async def test_running_requests_keep_their_connections_and_one_more_is_told_so() -> None:
+    async with serving(Connections(2)) as server:
+        watchers = [await server.connect(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
+        for watcher in watchers:
+            await watcher.until(b"tick\n")
+        refused = await (await server.connect(HEAD)).reply()
+
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 2" in refused
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await watchers[0].reply()
+
+
+async def test_requests_that_wait_for_a_reply_are_few() -> None:
+    async with serving(Connections(10)) as server:
+        peer = await server.connect(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n" + (HEAD + b"\r\n") * 50)
+
+        assert b"hello" not in await peer.reply()
+
+
+async def test_a_client_that_leaves_ends_its_request_although_others_are_queued() -> None:
+    async with serving(Connections(10)) as server:
+        peer = await server.connect(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n" + HEAD + b"\r\n")
+        await peer.until(b"tick\n")
+        while not LEFT.empty():
+            LEFT.get_nowait()
+        await peer.close()
+
+        async with asyncio.timeout(HANG_S):
+            await LEFT.get()
+
+
+class Other:
+    """A connection of another machine, as the limits see it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.closed = False
+
+    def close_idle(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("address", "admitted"),
+    [("203.0.113.7", [True, True, False]), ("10.0.0.9", [True] * 3), ("::1", [True] * 3), ("", [True] * 3)],
+)
+def test_one_address_has_its_share_unless_it_is_a_proxy_or_this_machine(address: str, admitted: list[bool]) -> None:
+    limits = Connections(10, per_address=2, proxies=[ip_network("10.0.0.0/24")])
+    others = [Other(address) for _ in range(3)]
+
+    found = []
+    for other in others:
+        found.append(limits.admit(other))  # type: ignore[arg-type]
+        limits.busy(other)  # type: ignore[arg-type]
+
+    assert found == admitted
+
+
+def test_an_address_at_its_share_loses_its_own_oldest_idle_connection() -> None:
+    limits = Connections(10, per_address=2)
+    neighbour, *own = Other("203.0.113.1"), *(Other("203.0.113.7") for _ in range(3))
+
+    assert all(limits.admit(each) for each in (neighbour, *own))  # type: ignore[arg-type]
+    assert [each.closed for each in (neighbour, *own)] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "most", "raised"),
+    [
+        (256, 1_000_000, 2000, 2000 + 512),
+        (1024, 1024, 512, 1024),
+        (1_000_000, 1_000_000, 2000, 1_000_000),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 2000, resource.RLIM_INFINITY),
+    ],
+)
+def test_connections_leave_room_for_other_files(
+    soft: int, hard: int, most: int, raised: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [soft]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (found[0], hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: found.__setitem__(0, limits[0]))
+
+    assert connections_within_file_limit(2000) == most
+    assert found == [raised]
