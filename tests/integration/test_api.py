@@ -11,10 +11,12 @@ import httpx
 import pytest
 import pytest_asyncio
 from litestar import Litestar
-from litestar.routes import HTTPRoute
+from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
+from litestar.routes import ASGIRoute, HTTPRoute
 
 from services.query_api.app import ApiParts
-from services.query_api.http.lanes import LANE
+from services.query_api.http.auth import RoleGuard
+from services.query_api.http.lanes import JSON_ONLY, LANE
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
@@ -1135,13 +1137,42 @@ async def test_a_client_that_leaves_stops_the_model(parts: ApiParts, ollama: Fak
             await ollama.left.wait()
 
 
+def declared(app: Litestar) -> Iterator[tuple[str, HTTPRouteHandler | ASGIRouteHandler]]:
+    """Yield every route by method and path."""
+    for route in app.routes:
+        if isinstance(route, HTTPRoute):
+            for handler in route.route_handlers:
+                if handler.http_methods != {"OPTIONS"}:
+                    yield f"{min(handler.http_methods)} {route.path}", handler
+        elif isinstance(route, ASGIRoute):
+            yield f"* {route.path}", route.route_handler
+
+
+async def test_every_route_declares_its_role_or_is_open(app: Litestar) -> None:
+    missing = [
+        name
+        for name, handler in declared(app)
+        if not handler.opt.get(OPEN) and not any(isinstance(guard, RoleGuard) for guard in handler.guards or ())
+    ]
+
+    assert missing == [], "declare guards=[needs(role)], or opt={OPEN: True} for everybody"
+
+
 async def test_every_route_that_needs_a_key_declares_its_lane(app: Litestar) -> None:
     missing = [
-        f"{min(handler.http_methods)} {route.path}"
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        for handler in route.route_handlers
-        if handler.http_methods != {"OPTIONS"} and not handler.opt.get(OPEN) and LANE not in handler.opt
+        name
+        for name, handler in declared(app)
+        if isinstance(handler, HTTPRouteHandler) and not handler.opt.get(OPEN) and LANE not in handler.opt
     ]
 
     assert missing == []
+
+
+async def test_every_operation_that_changes_something_takes_json_only(app: Litestar) -> None:
+    missing = [
+        name
+        for name, handler in declared(app)
+        if "/ops/" in name and not name.startswith("GET ") and not handler.opt.get(JSON_ONLY)
+    ]
+
+    assert missing == [], "declare opt=in_lane(…, json_only=True)"

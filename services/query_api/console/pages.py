@@ -11,12 +11,13 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.console.assets import fingerprint, load_assets, templates
-from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, from_same_origin
+from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring
 from services.query_api.http.browsers import PAGE
+from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
 from shared.runtime.probes import OPEN
-from shared.settings import LOOPBACK
+from shared.settings import LOOPBACK, ROLES
 
 
 class View(NamedTuple):
@@ -44,11 +45,8 @@ POLICY: Final = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-GUARDED: Final = {
+_GUARDED: Final = {  # beside what `BrowserGuard` sends with every reply
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _MONTHS_S: Final = 365 * 24 * 3600
@@ -91,7 +89,7 @@ class Console:
             version=self._version,
             views=[each._asdict() for each in VIEWS],  # the template reads them by name
         )
-        headers = {**GUARDED, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
+        headers = {**_GUARDED, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
         return Response(html, media_type=MediaType.HTML, headers=headers)
 
     def plain(self) -> Response[str]:
@@ -109,7 +107,7 @@ class Console:
         asset = self._assets.get(name)
         if asset is None or stamp != self._stamp:
             raise Problem(404, "the console has no such file")
-        headers = {**GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
+        headers = {**_GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
         return Response(asset.body, media_type=asset.media_type, headers=headers)
 
     def session(self, request: AnyRequest) -> Session:
@@ -125,7 +123,7 @@ class Console:
         Raises:
             Problem: 401, the key is unknown; 403, another site asks; 409, there are no keys.
         """
-        if not from_same_origin(request.headers):
+        if sending_site(request.headers) != "own":
             raise Problem(403, "sign in on this server's own page")
         if not self._keyring.needed:
             raise Problem(409, "this server has no API keys, so nobody needs to sign in")
@@ -135,7 +133,7 @@ class Console:
 
 
 def _session(caller: Caller | None, *, keys: bool) -> Session:
-    roles = [] if caller is None else [role for role in ("ingest", "query", "admin") if caller.may(role)]
+    roles: list[str] = [] if caller is None else [role for role in ROLES if caller.may(role)]
     return Session(keys=keys, signed_in=caller is not None, tenant=caller.tenant if caller else None, roles=roles)
 
 

@@ -79,7 +79,7 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """The state of the installation; only admins see it."""
+    """The state of the installation; only operators see it."""
 
     stages: list[StageLag]
     disk: Disk | None
@@ -227,5 +227,5 @@ def _disk(folder: Path) -> Disk:
     opt=in_lane("ask", "count documents by state and source, chunks, and how fast they arrive"),
 )
 async def rag_stats(request: ApiRequest, census: NamedDependency[Census]) -> Stats:
-    """Count documents by status and source, and recent submissions. Admins also see the backlog of each stage."""
-    return await census.of(request.user.tenant, pipeline=request.user.may("admin"))
+    """Count documents by status and source, and recent submissions. Operators also see the backlog of each stage."""
+    return await census.of(request.user.tenant, pipeline=request.user.may("operator"))

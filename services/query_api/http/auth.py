@@ -8,15 +8,15 @@ import hmac
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
 from litestar.handlers import BaseRouteHandler
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
-from litestar.types import ASGIApp, Guard
+from litestar.types import ASGIApp
 
+from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.probes import OPEN
@@ -25,29 +25,40 @@ from shared.settings import ROLES, ApiKey, Role
 SESSION_COOKIE: Final = "sluice_session"
 SESSION_S: Final = 7 * 24 * 3600  # then a browser has to sign in again
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_ADMIN: Final = frozenset({"ingest", "query"})
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The tenant whose documents a request may use, and the roles that it has."""
+    """The tenant whose documents a request may use, and the roles that it has.
+
+    `admin` includes `ingest` and `query`. `operator` is for what concerns all tenants and includes no other role.
+    """
 
     tenant: str
     roles: frozenset[Role]
     key: str = ""  # a digest that identifies the key; empty if no keys are configured
 
     def may(self, role: Role) -> bool:
-        """Return whether the caller has the role; admin has them all."""
-        return role in self.roles or "admin" in self.roles
+        """Return whether the caller has the role, or one that includes it."""
+        return role in self.roles or (role in _OF_ADMIN and "admin" in self.roles)
 
 
-ANYBODY = Caller(DEFAULT_TENANT, ROLES)
+ANYBODY = Caller(DEFAULT_TENANT, frozenset(ROLES))
 
 
 class Keyring:
-    """The configured keys, kept as digests; without any, everybody is `ANYBODY`."""
+    """The configured keys, kept as digests; without any, everybody is `ANYBODY`.
+
+    If all keys belong to one tenant, its admins are operators, too: they are the only ones whom it concerns.
+    """
 
     def __init__(self, keys: Sequence[ApiKey], *, now: Callable[[], float] = time.time) -> None:
         digests = [(_digest(key.key.encode()), key) for key in keys]
-        self._callers = [(digest, Caller(key.tenant, key.roles, key=digest.hex()[:16])) for digest, key in digests]
+        single = len({key.tenant for key in keys}) == 1
+        self._callers = [
+            (digest, Caller(key.tenant, _with_operator(key.roles) if single else key.roles, key=digest.hex()[:16]))
+            for digest, key in digests
+        ]
         self._now = now
 
     @property
@@ -81,7 +92,7 @@ class Keyring:
         caller = self.signed_in(session)
         if caller is None:
             raise _unauthenticated("the session has ended: sign in again")
-        if connection.scope["method"] not in _SAFE_METHODS and not from_same_origin(connection.headers):  # type: ignore[typeddict-item]  # there are no sockets here
+        if connection.scope["method"] not in _SAFE_METHODS and sending_site(connection.headers) != "own":  # type: ignore[typeddict-item]  # there are no sockets here
             raise Problem(403, "a browser session can change data only from this server's own pages")
         return caller
 
@@ -118,16 +129,8 @@ class Keyring:
         return found
 
 
-def from_same_origin(headers: Headers) -> bool:
-    """Return whether a browser sent the request from one of this server's own pages.
-
-    `Sec-Fetch-Site` decides where it is sent, else `Origin` must name the host that was asked.
-    """
-    site = headers.get("sec-fetch-site")
-    if site is not None:
-        return site == "same-origin"
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
+def _with_operator(roles: frozenset[Role]) -> frozenset[Role]:
+    return roles | {"operator"} if "admin" in roles else roles
 
 
 def _presented(headers: Headers) -> str:
@@ -159,11 +162,18 @@ class Authenticate(AbstractAuthenticationMiddleware):
         return AuthenticationResult(user=self._keyring.caller_of(connection), auth=None)
 
 
-def needs(role: Role) -> Guard:
+class RoleGuard:
+    """A guard of routes that lets callers with `role` pass."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
+        """Raise the 403 if the caller lacks the role."""
+        if not connection.user.may(self.role):
+            raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
+
+
+def needs(role: Role) -> RoleGuard:
     """Return the guard of a route that only callers with `role` may use."""
-
-    def guard(connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        if not connection.user.may(role):
-            raise Problem(403, f"this API key lacks the role {role}", details={"role": role})
-
-    return guard
+    return RoleGuard(role)

@@ -9,12 +9,13 @@ send neither `Origin` nor `Sec-Fetch-Site`, and pass.
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from services.query_api.http.lanes import JSON_ONLY
+from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import Problem, answer
 
 PAGE: Final = "page"  # a route's opt: a person may come to it by a link on another site; nothing is changed by it
@@ -68,13 +69,13 @@ class BrowserGuard:
                 f"the host {_shown(host)} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
                 code="HOST_NOT_ALLOWED",
             )
-        if self._foreign(headers, host) and not _visit(scope, headers):
+        if self._foreign(headers) and not _visit(scope, headers):
             raise Problem(
                 403,
                 "a page of another site sent this request; add its origin to SLUICE_CORS_ORIGINS to allow it",
                 code="ORIGIN_NOT_ALLOWED",
             )
-        if _is_operation(scope["path"]) and not _json_or_empty(headers):
+        if scope["route_handler"].opt.get(JSON_ONLY) and not _json_or_empty(headers):
             raise Problem(415, "this route takes application/json")
 
     def _known(self, host: str) -> bool:
@@ -84,13 +85,9 @@ class BrowserGuard:
         except ValueError:
             return name in (self._hosts or ())
 
-    def _foreign(self, headers: Headers, host: str) -> bool:
-        origin = headers.get("origin")
-        if "*" in self._origins or (origin is not None and origin.lower() in self._origins):
-            return False
-        if origin is not None and urlsplit(origin).netloc.lower() != host:
-            return True
-        return headers.get("sec-fetch-site", "").lower() == "cross-site"
+    def _foreign(self, headers: Headers) -> bool:
+        listed = "*" in self._origins or headers.get("origin", "").lower() in self._origins
+        return not listed and sending_site(headers) == "other"
 
 
 def _name_of(host: str) -> str:
@@ -112,10 +109,6 @@ def _visit(scope: HTTPScope, headers: Headers) -> bool:
         and headers.get("origin") is None
         and headers.get("sec-fetch-dest", "document") == "document"
     )
-
-
-def _is_operation(path: str) -> bool:
-    return path.removeprefix("/api").startswith("/ops/")
 
 
 def _json_or_empty(headers: Headers) -> bool:

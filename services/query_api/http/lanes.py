@@ -1,4 +1,4 @@
-"""The `opt` of a route: the lane whose limit its requests share, and its line on the index page."""
+"""The `opt` of a route: the lane whose limit its requests share, its line on the index page, and what it takes."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Literal
@@ -8,11 +8,15 @@ from litestar.handlers import HTTPRouteHandler
 Lane = Literal["bring", "ask", "watch"]  # documents come in; something is answered at once; a stream stays open
 LANE: Final = "lane"
 LINE: Final = "line"
+JSON_ONLY: Final = "json_only"  # refuses every body that a browser sends without asking first, such as a form
 
 
-def in_lane(lane: Lane, line: str | None = None) -> dict[str, Any]:
-    """Return a route's `opt`: the lane whose limit its requests share, and its line on the index page, if any."""
-    return {LANE: lane} if line is None else {LANE: lane, LINE: line}
+def in_lane(lane: Lane, line: str | None = None, *, json_only: bool = False) -> dict[str, Any]:
+    """Return a route's `opt`: the lane whose limit its requests share, and its line on the index page, if any.
+
+    `json_only` is for routes that change something for a whole tenant or for all of them.
+    """
+    return {LANE: lane, **({} if line is None else {LINE: line}), **({JSON_ONLY: True} if json_only else {})}
 
 
 def index_of(handlers: Iterable[object]) -> dict[str, str]:

@@ -190,7 +190,7 @@ async def ops_dead_letter_record(
     "/ops/dead-letters/redrive",
     operation_id="ops_dead_letters_redrive",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_dead_letters_redrive(
@@ -206,7 +206,7 @@ async def ops_dead_letters_redrive(
     "/ops/dead-letters/drop",
     operation_id="ops_dead_letters_drop",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_dead_letters_drop(

@@ -83,7 +83,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     "/ops/erase",
     operation_id="ops_erase",
     guards=[needs("admin")],
-    opt=in_lane("ask", "erase documents for good; /ops/forget also rewrites the data files now"),
+    opt=in_lane("ask", "erase documents for good; /ops/forget also rewrites the data files now", json_only=True),
     status_code=200,
 )
 async def ops_erase(
@@ -136,7 +136,13 @@ async def ops_erase(
     return ErasedPage(matched=matched, items=[*items, *unknown], next_cursor=after)
 
 
-@post("/ops/forget", operation_id="ops_forget", guards=[needs("admin")], opt=in_lane("ask"), status_code=200)
+@post(
+    "/ops/forget",
+    operation_id="ops_forget",
+    guards=[needs("admin")],
+    opt=in_lane("ask", json_only=True),
+    status_code=200,
+)
 async def ops_forget(data: JSONBody[Forget], place: NamedDependency[DataLocation]) -> Forgotten:
     """Rewrite the log's and the store's files without deleted data, and list files that still contain the words."""
     parts = [] if data.dry_run else await forgotten(place.log, place.index)
