@@ -18,6 +18,7 @@ from shared.setting_sources import PREFIX, GivenSettings, given_settings, masked
 
 Role = Literal["ingest", "query", "admin", "operator"]  # admin: of a tenant; operator: of the installation
 ROLES: tuple[Role, ...] = get_args(Role)
+SHORT_KEY = 20  # characters; a shorter key can be guessed, so it is warned of
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the User-Agent header
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
@@ -51,6 +52,9 @@ class Settings(BaseSettings):
     public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # base URL of links to documents; unset: the URL called
     cors_origins: str = ""  # origins of web pages that may call the API: https://chat.example.org,… or *
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with roles ingest, query, admin and operator
+
+    metrics_allow: str = ""  # addresses and networks that may read /metrics without an operator's key: 10.0.0.0/8,…
+    keys_file: Path | None = None  # file of hashed API keys, made by sluice keys; unset: keys.json in SLUICE_DATA
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
     store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
@@ -150,17 +154,21 @@ class Settings(BaseSettings):
                 raise ValueError(f"{origin} must be * or an origin such as https://chat.example.org, without a path")
         return value
 
-    @field_validator("proxies")
+    @field_validator("proxies", "metrics_allow")
     @classmethod
     def _networks(cls, value: str) -> str:
-        for each in _listed(value):
-            ip_network(each)  # its error names what is wrong
+        _networks_of(value)  # its error names what is wrong
         return value
 
     @property
     def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         """Return the networks of reverse proxies, which may have any number of connections."""
-        return tuple(ip_network(each) for each in _listed(self.proxies))
+        return _networks_of(self.proxies)
+
+    @property
+    def metrics_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Return the networks that may read the metrics without a key."""
+        return _networks_of(self.metrics_allow)
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -176,8 +184,18 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> tuple[ApiKey, ...]:
-        """Return the API keys; with none, every caller has tenant `default` and all roles, on loopback only."""
+        """Return the API keys of SLUICE_API_KEYS."""
         return parse_api_keys(self.api_keys.get_secret_value())
+
+    @property
+    def key_file(self) -> Path:
+        """Return where `sluice keys` keeps hashed API keys."""
+        return self.keys_file or self.data / "keys.json"
+
+    @property
+    def needs_key(self) -> bool:
+        """Return whether callers need an API key at the start of the process."""
+        return bool(self.keys) or self.keys_file is not None or self.key_file.exists()
 
     @property
     def keeps_data(self) -> bool:
@@ -190,10 +208,10 @@ class Settings(BaseSettings):
         Raises:
             ConfigurationError: keys are malformed, or the server would listen beyond loopback without keys.
         """
-        if not self.keys and self.host not in LOOPBACK:
+        if self.host not in LOOPBACK and not self.needs_key:
             raise ConfigurationError(
-                f"SLUICE_HOST={self.host} is reachable from other machines, so SLUICE_API_KEYS must be set "
-                "(key:tenant:role+role,…)"
+                f"SLUICE_HOST={self.host} is reachable from other machines, so API keys are needed: set "
+                "SLUICE_API_KEYS (key:tenant:role+role,…), or make one with sluice keys new"
             )
         return self
 
@@ -220,8 +238,23 @@ def read_given() -> GivenSettings:
         raise ConfigurationError(str(error)) from error
 
 
+def _networks_of(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(each) for each in _listed(value))
+
+
 def _listed(value: str) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in value.split(","))))
+
+
+def checked_tenant(name: str) -> str:
+    """Return the name if a tenant can have it.
+
+    Raises:
+        ConfigurationError: it can't.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise ConfigurationError(f"the tenant {name!r} must have 1 to 64 letters, digits, '.', '_' or '-'")
+    return name
 
 
 def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
@@ -243,10 +276,10 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
             )
         if len(key) < 8:
             raise ConfigurationError(f"SLUICE_API_KEYS: the key of entry {number} must have 8 characters or more")
-        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", tenant):
-            raise ConfigurationError(
-                f"SLUICE_API_KEYS: entry {number}'s tenant {tenant!r} must be 1 to 64 letters, digits, '.', '_' or '-'"
-            )
+        try:
+            checked_tenant(tenant)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"SLUICE_API_KEYS: entry {number}: {error}") from None
         if any(key == other.key for other in keys):
             raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} repeats a key")
         keys.append(ApiKey(key, tenant, frozenset(role for role in ROLES if role in roles)))

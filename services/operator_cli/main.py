@@ -21,6 +21,7 @@ from services.operator_cli.commands.erase import erase
 from services.operator_cli.commands.evaluate import evaluate
 from services.operator_cli.commands.ingest import ingest
 from services.operator_cli.commands.init import init
+from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.mcp import mcp
 from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
@@ -57,6 +58,7 @@ app.command("eval")(evaluate)
 app.add_typer(documents, name="documents")
 app.add_typer(dlq, name="dlq")
 app.add_typer(config, name="config")
+app.add_typer(keys, name="keys")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -30,11 +30,12 @@ from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.documents import bulk_delete, events, stats, views
 from services.query_api.documents.selection import DocumentSelector
-from services.query_api.http import index_page
+from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
-from services.query_api.http.auth import Authenticate, Keyring
+from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
-from services.query_api.http.lanes import index_of
+from services.query_api.http.lanes import in_lane, index_of
+from services.query_api.http.linger import Linger
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import HANDLERS
 from services.query_api.http.query_names import KnownQuery
@@ -53,8 +54,8 @@ from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.log import Log, Publish
 from shared.log.backlog import Backlog
-from shared.runtime.probes import OPEN, Probed, Troubles, livez, readyz
-from shared.runtime.probes import metrics as metrics_route
+from shared.runtime.key_file import key_file_of
+from shared.runtime.probes import Probed, Troubles, livez
 from shared.runtime.settings_report import settings_report
 from shared.settings import Settings, read_given
 from shared.state.index import Index
@@ -91,7 +92,7 @@ class ApiParts:
 def make_api(parts: ApiParts) -> Litestar:
     """Return the API, every route also under /api."""
     settings = parts.settings
-    keyring = Keyring(settings.keys)
+    keyring = Keyring(settings.keys, key_file_of(settings))
     metrics = Metrics(parts.registry)
     retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics)
     submissions = Submissions(
@@ -140,6 +141,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "file_reader": parts.file_reader,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "probed": Probed(parts.readiness, parts.registry),
+        "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks),
     }
     rate = rate_limit.AnswerRate(settings.chat_rate)
     tools = AgentTools(retriever, answering, library, rate, settings.public_url)
@@ -174,8 +176,8 @@ def make_api(parts: ApiParts) -> Litestar:
         erase.ops_erase,
         erase.ops_forget,
         livez,
-        readyz,
-        metrics_route,
+        monitoring.readyz,
+        monitoring.metrics,
         openai.models,
         openai.model,
         openai.chat_completions,
@@ -188,10 +190,10 @@ def make_api(parts: ApiParts) -> Litestar:
         open_webui.web_search,
         open_webui.process_file,
         open_webui.tools,
-        mcp_route(McpEndpoint(tools, parts.version, keyless=not settings.keys)),
+        mcp_route(McpEndpoint(tools, parts.version)),
         console.index_page,
     ]
-    provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **index_page.OPEN_LINES})
+    provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **index_page.MORE_LINES})
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [
         *(route for route in routes if route is not chat.chat),
@@ -216,10 +218,14 @@ def make_api(parts: ApiParts) -> Litestar:
         middleware=[
             _Bound,
             DefineMiddleware(
-                BrowserGuard, hosts=None if settings.keys else settings.own_names, origins=settings.origins
+                BrowserGuard,
+                hosts=settings.own_names,
+                origins=settings.origins,
+                keyless=lambda: not keyring.needed,
             ),
-            DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
+            Linger,
             DefineMiddleware(Authenticate, keyring=keyring),
+            DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
         ],
         guards=[KnownQuery()],
         exception_handlers=HANDLERS,
@@ -301,6 +307,8 @@ def _openapi(version: str) -> OpenAPIConfig:
             }
         ),
         security=[{"bearer": []}, {"key": []}, {}],
-        openapi_router=Router("/openapi.json", route_handlers=[], include_in_schema=False, opt={OPEN: True}),
+        openapi_router=Router(
+            "/openapi.json", route_handlers=[], include_in_schema=False, guards=[needs_key], opt=in_lane("ask")
+        ),
         render_plugins=[JsonRenderPlugin(path="/", media_type=MediaType.JSON)],
     )

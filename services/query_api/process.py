@@ -20,7 +20,7 @@ from shared.log.consume import Consumption
 from shared.log.publish import publish
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
-from shared.settings import Settings
+from shared.settings import SHORT_KEY, Settings
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -34,6 +34,15 @@ async def opened(
     if "min_score" in settings.model_fields_set:
         log.warning("min_score_is_comparable", min_score=settings.min_score, see="docs/search.md, What a score means")
     await asyncio.to_thread(weight, "vocabulary")  # reads it now, so that the first search needn't
+    for number, key in enumerate(settings.keys, start=1):
+        if len(key.key) < SHORT_KEY:
+            log.warning(
+                "short_api_key",
+                entry=number,
+                tenant=key.tenant,
+                advice=f"keys of fewer than {SHORT_KEY} characters can be guessed and won't be accepted by a later "
+                "release; sluice keys new makes a long one",
+            )
     models = await open_models(
         settings.chat,
         settings.history,

@@ -28,6 +28,9 @@ async def load_samples(settings: Settings, url: str, *, progress: Callable[[int,
         return 0
     files = sorted(path for path in SAMPLES.rglob("*") if path.is_file() and path.name not in NOT_LOADED)
     key = next((key.key for key in settings.keys if key.roles & {"ingest", "admin"}), None)
+    if key is None and settings.needs_key:
+        log.warning("samples_not_loaded", reason="no key in SLUICE_API_KEYS has the role ingest")
+        return 0
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     headers["Prefer"] = f"wait={WAIT_S}"
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=WAIT_S + 30) as client:

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 OPEN: Final = "exclude_from_auth"  # the framework's name for a route that needs no key
 RETRY_AFTER_S: Final = 5
-_TEXT = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")  # the framework adds it
+METRICS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")  # the framework adds it
 
 Troubles = Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, a Detail, or what is wrong
 
@@ -34,29 +34,37 @@ async def livez() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@get("/readyz", operation_id="readyz", opt={OPEN: True})
-async def readyz(probed: NamedDependency[Probed]) -> Response[dict[str, Any]]:
-    """Say whether all it needs is there."""
+async def report(probed: Probed, *, detailed: bool = True) -> Response[dict[str, Any]]:
+    """Return the reply of a readiness probe; without `detailed`, only whether it is ready."""
     found = await probed.troubles()
     details = {name: said for name, said in found.items() if isinstance(said, Detail)}
     checks = {name: None if name in details else said for name, said in found.items()}
-    more = {"details": details} if details else {}
+    more = {"checks": checks, **({"details": details} if details else {})} if detailed else {}
     if any(checks.values()):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
-        return Response({"status": "not ready", "checks": checks, **more}, status_code=503, headers=headers)
-    return Response({"status": "ready", "checks": checks, **more})
+        return Response({"status": "not ready", **more}, status_code=503, headers=headers)
+    return Response({"status": "ready", **more})
 
 
-@get("/metrics", operation_id="metrics", opt={OPEN: True}, media_type=_TEXT)
-async def metrics(probed: NamedDependency[Probed]) -> bytes:
-    """Show all counters in Prometheus' text format."""
+def exposition(probed: Probed) -> bytes:
+    """Return all counters in Prometheus' text format."""
     return generate_latest(probed.registry)
+
+
+@get("/readyz", opt={OPEN: True})
+async def _readyz(probed: NamedDependency[Probed]) -> Response[dict[str, Any]]:
+    return await report(probed)
+
+
+@get("/metrics", opt={OPEN: True}, media_type=METRICS_TEXT)
+async def _metrics(probed: NamedDependency[Probed]) -> bytes:
+    return exposition(probed)
 
 
 def side_app(probed: Probed) -> Litestar:
     """Return the application of a side port: only the probes, no documents."""
     return Litestar(
-        [livez, readyz, metrics],
+        [livez, _readyz, _metrics],
         dependencies={"probed": Provide(lambda: probed, sync_to_thread=False)},
         openapi_config=None,
         logging_config=None,

@@ -558,11 +558,41 @@ async def test_keys_open_doors_by_role(app: Litestar) -> None:
     assert admin.status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json", "/"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/"])
 @pytest.mark.parametrize("prefix", ["", "/api"])
 async def test_probes_need_no_key(app: Litestar, prefix: str, path: str) -> None:
     async with a_client(app) as client:
         assert (await client.get(prefix + path)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/tools/openapi.json"])
+@pytest.mark.parametrize("prefix", ["", "/api"])
+async def test_any_key_reads_the_description_of_the_routes(app: Litestar, prefix: str, path: str) -> None:
+    async with a_client(app) as client:
+        stranger = await client.get(prefix + path)
+        writer = await client.get(prefix + path, headers={"X-API-Key": "key-writer"})
+
+    problem(stranger, 401)
+    assert writer.status_code == 200
+
+
+async def test_metrics_are_for_operators_and_listed_networks(parts: ApiParts, app: Litestar) -> None:
+    allowed = an_app(parts, settings=parts.settings.model_copy(update={"metrics_allow": "10.0.0.0/8,127.0.0.0/8"}))
+    other = an_app(parts, settings=parts.settings.model_copy(update={"metrics_allow": "10.0.0.0/8"}))
+
+    async with a_client(app) as client:
+        stranger = await client.get("/metrics")
+        admin = await client.get("/metrics", headers={"X-API-Key": "key-admin"})
+        operator = await client.get("/metrics", headers={"X-API-Key": "key-operator"})
+    async with a_client(allowed) as client:
+        neighbour = await client.get("/metrics")
+    async with a_client(other) as client:
+        foreigner = await client.get("/metrics")
+
+    problem(stranger, 401)
+    problem(admin, 403)
+    problem(foreigner, 401)
+    assert [operator.status_code, neighbour.status_code] == [200, 200]
 
 
 # Chat
@@ -997,11 +1027,13 @@ async def test_what_is_wrong_is_told_by_readyz(parts: ApiParts, app: Litestar) -
     async with a_client(app) as client:
         well = await client.get("/readyz")
     async with a_client(an_app(parts, readiness=troubled)) as client:
-        ill = await client.get("/readyz")
+        ill = await client.get("/readyz", headers={"X-API-Key": "key-reader"})
+        strangers = [await client.get("/readyz", headers=headers) for headers in ({}, {"X-API-Key": "wrong-key"})]
 
-    assert (well.status_code, well.json()["status"]) == (200, "ready")
+    assert (well.status_code, well.json()) == (200, {"status": "ready"})
     assert (ill.status_code, ill.json()["status"]) == (503, "not ready")
     assert ill.json()["checks"]["store"] == "the store is away"
+    assert [(reply.status_code, reply.json()) for reply in strangers] == [(503, {"status": "not ready"})] * 2
 
 
 async def test_a_bug_is_a_500_without_its_inside(parts: ApiParts, tenants: Iterator[str]) -> None:
@@ -1055,7 +1087,7 @@ async def test_metrics_count_what_happened(parts: ApiParts, tenants: Iterator[st
     await client.post("/rag/search", json={"query": "lantern"})
     await client.get("/nowhere/at/all")
 
-    lines = (await client.get("/metrics")).text.splitlines()
+    lines = (await client.get("/metrics", headers={"Authorization": "Bearer key-operator"})).text.splitlines()
 
     assert 'sluice_requests_total{method="POST",route="/rag/search",status="200"} 2.0' in lines
     assert 'sluice_requests_total{method="GET",route="unmatched",status="404"} 1.0' in lines
@@ -1152,7 +1184,7 @@ async def test_every_route_declares_its_role_or_is_open(app: Litestar) -> None:
     missing = [
         name
         for name, handler in declared(app)
-        if not handler.opt.get(OPEN) and not any(isinstance(guard, RoleGuard) for guard in handler.guards or ())
+        if not handler.opt.get(OPEN) and not any(isinstance(guard, RoleGuard) for guard in handler.resolve_guards())
     ]
 
     assert missing == [], "declare guards=[needs(role)], or opt={OPEN: True} for everybody"

@@ -1,6 +1,7 @@
 """The console over HTTP: who gets which answer at `/`, sign-in by cookie, lists and numbers. No browser needed."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +11,8 @@ from pydantic import SecretStr
 
 from services.query_api.app import ApiParts
 from services.query_api.http.auth import SESSION_S, Keyring
+from shared.runtime import key_file
+from shared.runtime.key_file import editing, new_key
 from shared.settings import ApiKey, parse_api_keys
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
 
@@ -207,6 +210,26 @@ async def test_where_no_keys_are_set_everybody_is_signed_in(parts: ApiParts) -> 
         "roles": ["ingest", "query", "admin", "operator"],
     }
     assert problem(refused, 409)
+
+
+async def test_keys_of_the_file_change_while_the_server_runs(
+    parts: ApiParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_file, "LOOK_S", 0)
+    key, record = new_key("of-the-file", ("query",), "2026-01-01T00:00:00Z")
+    app = an_app(parts, settings=parts.settings.model_copy(update={"keys_file": tmp_path / "keys.json"}))
+    statuses = []
+
+    async with a_client(app) as client:
+        for keys in ([record], []):
+            statuses.append((await client.get("/rag/documents", headers={"X-API-Key": key})).status_code)
+            with editing(tmp_path / "keys.json") as stored:
+                stored[:] = keys
+            statuses.append((await client.get("/rag/documents", headers={"X-API-Key": key})).status_code)
+        page = await signed_in(client, "key-reader")
+
+    assert statuses == [401, 200, 200, 401]
+    assert page  # keys of the environment are valid beside them
 
 
 # Lists

@@ -462,7 +462,7 @@ async def test_the_breaker_says_so_keeps_what_it_did_not_read_and_the_rest_is_a_
             return (await system.http.get("/readyz")).status_code == 503
 
         await until(stopped)
-        checks = (await system.http.get("/readyz")).json()["checks"]
+        checks = (await system.http.get("/readyz", headers=system.key)).json()["checks"]
         letters = await system.letters(limit=100)
         committed = await system.parts.log.committed("ingest", SUBMITTED)
 

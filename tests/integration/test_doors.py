@@ -13,7 +13,7 @@ import pytest
 from litestar import Litestar
 
 from services.query_api.app import ApiParts
-from services.query_api.http import admission
+from services.query_api.http import linger
 from services.query_api.ingest import batch
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import DocumentSubmitted, decode
@@ -373,7 +373,7 @@ async def test_the_reason_of_a_refusal_reaches_who_is_still_sending(
     app: Litestar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that sends all of its body first, and asks for the connection to be closed, as n8n does."""
-    monkeypatch.setattr(admission, "LINGER_S", 60)  # longer than a slow machine takes to send it
+    monkeypatch.setattr(linger, "LINGER_S", 60)  # longer than a slow machine takes to send it
     size = MAX_BODY * 8  # more than the sockets' buffers hold
     head = raw("/rag/ingest", "Content-Type: application/json", "Connection: close", f"Content-Length: {size}")
 

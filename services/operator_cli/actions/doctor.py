@@ -156,6 +156,8 @@ def door(settings: Settings) -> Check:
         return _taken(settings, f"the server at {client.url} is not Sluice")
     found = f"Sluice {said.get('version')} answers at {client.url}"
     troubles = [f"{name}: {trouble}" for name, trouble in ready.get("checks", {}).items() if trouble]
+    if ready.get("status") == "not ready" and not troubles:
+        troubles = ["set SLUICE_API_KEY to learn why"]
     if not troubles:
         details = [f"{name}: {detail}" for name, detail in ready.get("details", {}).items()]
         return Check(name="server", verdict="ok", found="; ".join((found, *details)))

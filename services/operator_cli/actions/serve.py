@@ -29,7 +29,7 @@ def serve_here(overrides: Mapping[str, object]) -> int:
     configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
     warn_of_unknown(read_given())
     keep_private(settings)
-    return serve(settings, Welcome(console(), keys=bool(settings.keys)))
+    return serve(settings, Welcome(console(), keys=settings.needs_key))
 
 
 class Welcome:

@@ -26,11 +26,9 @@ MISSING: Final = (
 class McpEndpoint:
     """The endpoint: every request stands alone, so any instance of the API can answer it."""
 
-    def __init__(self, tools: AgentTools, version: str, *, keyless: bool) -> None:
-        """Take what answers; `keyless` where no API key keeps strangers' web pages out."""
+    def __init__(self, tools: AgentTools, version: str) -> None:
         self._tools = tools
         self._version = version
-        self._keyless = keyless
         self._loading: asyncio.Task[McpServer] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +49,7 @@ class McpEndpoint:
     def _load(self) -> "McpServer":
         from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
 
-        return McpServer(self._tools, self._version, keyless=self._keyless)
+        return McpServer(self._tools, self._version)
 
 
 def mcp_route(endpoint: McpEndpoint) -> ASGIRouteHandler:

@@ -9,13 +9,12 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.clients.links import Links
-from services.query_api.http.auth import needs
+from services.query_api.http.auth import needs, needs_key
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
-from shared.runtime.probes import OPEN
 
 TOOLS: Final = frozenset({"rag_search", "rag_query", "chat", "rag_documents", "rag_document_text"})
 _SNIPPET: Final = 1000  # characters
@@ -101,7 +100,7 @@ async def no_reader(
     raise Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
 
 
-@get("/tools/openapi.json", include_in_schema=False, opt={OPEN: True})
+@get("/tools/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
 async def tools(request: ApiRequest) -> dict[str, Any]:
     """Return the OpenAPI description of the read-only routes, which an assistant may use as tools."""
     schema = request.app.openapi_schema.to_schema()

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.console.assets import fingerprint, load_assets, templates
-from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring
+from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE
 from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import AnyRequest, Problem
@@ -191,7 +191,7 @@ async def console_sign_in(
     data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
 ) -> Response[Session]:
     """Sign a browser in."""
-    return console.sign_in(request, data.key)
+    return await slowed(lambda: console.sign_in(request, data.key))
 
 
 @delete("/console/session", include_in_schema=False, opt={OPEN: True}, status_code=204)

@@ -6,14 +6,13 @@ still arriving, only a limited number may take longer than `MOMENT_S`.
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from litestar import Request
-from litestar.datastructures import Headers, MutableScopeHeaders
-from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.lanes import LANE, Lane
-from services.query_api.http.problems import Problem, answer
+from services.query_api.http.linger import has_body
+from services.query_api.http.problems import Problem
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
@@ -22,8 +21,6 @@ MOMENT_S: Final = 5.0  # a body that takes longer counts as slow
 SLOWEST: Final = 10_000  # bytes a second, the least rate after `SLUICE_BODY_TIMEOUT`
 BODIES: Final = 8  # of the largest size that may be in memory at once
 COME_AGAIN_S: Final = 2
-LINGER_S: Final = 2.0
-LINGER_BYTES: Final = 64 << 20
 
 
 def _refused(sentence: str) -> Problem:
@@ -82,17 +79,18 @@ class Admission:
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, or answer the problem that refuses it."""
+        """Serve the request.
+
+        Raises:
+            Problem: 429, there is too much at once.
+        """
         if scope["route_handler"].opt.get(OPEN):
             await self._app(scope, receive, send)
             return
-        visit = _Visit(cast("HTTPScope", scope), receive, send, self._limits)  # there are no sockets here
+        visit = _Visit(cast("HTTPScope", scope), receive, self._limits)  # there are no sockets here
         try:
             visit.enter()
-            await self._app(scope, visit.receive, visit.send)
-        except Problem as problem:  # before the route was reached; further out, nobody would linger
-            request: Request[Any, Any, Any] = Request(scope)
-            await answer(request, problem).to_asgi_response(None, request)(scope, receive, visit.send)
+            await self._app(scope, visit.receive, send)
         finally:
             visit.leave()
 
@@ -100,12 +98,11 @@ class Admission:
 class _Visit:
     """One request and what it counts against the limits."""
 
-    def __init__(self, scope: HTTPScope, receive: Receive, send: Send, limits: AdmissionLimits) -> None:
-        headers = Headers.from_scope(scope)
-        self._receive, self._send, self._limits = receive, send, limits
+    def __init__(self, scope: HTTPScope, receive: Receive, limits: AdmissionLimits) -> None:
+        self._receive, self._limits = receive, limits
         self._lane = limits.lane(scope["route_handler"].opt.get(LANE, "ask"))
         self._holds: int | None = scope["route_handler"].opt.get(HOLDS)
-        self._whole = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        self._whole = not has_body(scope)
         self._in_lane = self._slow = False
         self._held = self._received = 0
         self._waited_s = 0.0
@@ -144,24 +141,6 @@ class _Visit:
             self._lane.take()
             self._in_lane = True
         return message
-
-    async def send(self, message: Message) -> None:
-        """Pass the answer on. If the body is still arriving, read on for `LINGER_S` before the connection closes.
-
-        Otherwise the sender of a refused body would see a broken connection instead of the reason.
-        """
-        if self._whole:
-            await self._send(message)
-        elif message["type"] == "http.response.start":
-            MutableScopeHeaders.from_message(message)["Connection"] = "close"
-            await self._send(message)
-        elif message["type"] == "http.response.body" and not message.get("more_body", False):
-            message["more_body"] = True
-            await self._send(message)
-            await self._linger()
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        else:
-            await self._send(message)
 
     def leave(self) -> None:
         """Release everything that this request counts against the limits."""
@@ -207,13 +186,3 @@ class _Visit:
 
     async def _message(self) -> HTTPReceiveMessage:
         return cast("HTTPReceiveMessage", await self._receive())
-
-    async def _linger(self) -> None:
-        read = 0
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_S):
-                while read < LINGER_BYTES:
-                    message = await self._message()
-                    if message["type"] != "http.request" or not message.get("more_body", False):
-                        return
-                    read += len(message["body"])

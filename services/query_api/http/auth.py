@@ -3,11 +3,12 @@
 A browser that has signed in sends a session cookie instead of the key. See `Keyring.session`.
 """
 
+import asyncio
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 from litestar.connection import ASGIConnection
@@ -19,11 +20,15 @@ from litestar.types import ASGIApp
 from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
+from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
 
 SESSION_COOKIE: Final = "sluice_session"
 SESSION_S: Final = 7 * 24 * 3600  # then a browser has to sign in again
+WRONG_KEY_S: Final = 0.5
+_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+T = TypeVar("T")
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OF_ADMIN: Final = frozenset({"ingest", "query"})
 
@@ -46,25 +51,32 @@ class Caller(msgspec.Struct, frozen=True):
 ANYBODY = Caller(DEFAULT_TENANT, frozenset(ROLES))
 
 
+class UnknownKey(Problem):
+    """The 401 of a key that nobody has. `slowed` delays it."""
+
+    def __init__(self) -> None:
+        super().__init__(401, "the API key is unknown", headers=_CHALLENGE)
+
+
 class Keyring:
-    """The configured keys, kept as digests; without any, everybody is `ANYBODY`.
+    """The configured keys and those of the key file, kept as digests; without any, everybody is `ANYBODY`.
 
     If all keys belong to one tenant, its admins are operators, too: they are the only ones whom it concerns.
     """
 
-    def __init__(self, keys: Sequence[ApiKey], *, now: Callable[[], float] = time.time) -> None:
-        digests = [(_digest(key.key.encode()), key) for key in keys]
-        single = len({key.tenant for key in keys}) == 1
-        self._callers = [
-            (digest, Caller(key.tenant, _with_operator(key.roles) if single else key.roles, key=digest.hex()[:16]))
-            for digest, key in digests
-        ]
+    def __init__(
+        self, keys: Sequence[ApiKey], file: KeyFile | None = None, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._fixed = [(digest_of(key.key.encode()), key.tenant, key.roles) for key in keys]
+        self._file = file
         self._now = now
+        self._read = None if file is None else file.keys()
+        self._known = self._merged()
 
     @property
     def needed(self) -> bool:
         """Return whether callers need a key."""
-        return bool(self._callers)
+        return bool(self._callers) or self._read is not None
 
     def caller(self, headers: Headers) -> Caller:
         """Return who presents `Authorization: Bearer` or `X-API-Key`.
@@ -72,13 +84,12 @@ class Keyring:
         Raises:
             Problem: 401, there is no key or an unknown one.
         """
-        if not self._callers:
+        if not self.needed:
             return ANYBODY
         presented = _presented(headers)
         if not presented:
             raise _unauthenticated("an API key is required: send Authorization: Bearer <key> or X-API-Key: <key>")
-        _, caller = self._known(_digest(presented.encode("latin-1", "replace")))  # as header bytes are decoded
-        return caller
+        return self._caller(digest_of(presented.encode("latin-1", "replace")))  # as header bytes are decoded
 
     def caller_of(self, connection: ASGIConnection) -> Caller:  # type: ignore[type-arg]  # the framework's own signature
         """Return who calls, by a key in a header, else by the session cookie.
@@ -87,7 +98,7 @@ class Keyring:
             Problem: 401, there is neither, or it is not valid; 403, a write by cookie comes from another site.
         """
         session = connection.cookies.get(SESSION_COOKIE)
-        if session is None or not self._callers or _presented(connection.headers):
+        if session is None or not self.needed or _presented(connection.headers):
             return self.caller(connection.headers)
         caller = self.signed_in(session)
         if caller is None:
@@ -102,9 +113,10 @@ class Keyring:
         It holds no key, needs no memory in the server, and ends with its key or after `SESSION_S`.
 
         Raises:
-            Problem: 401, the key is unknown.
+            UnknownKey: there is no such key.
         """
-        digest, _ = self._known(_digest(key.encode()))
+        digest = digest_of(key.encode())
+        self._caller(digest)
         issued = f"{self._now():.0f}"
         return f"{issued}.{_signature(digest, issued)}"
 
@@ -114,19 +126,35 @@ class Keyring:
         if not (issued.isascii() and issued.isdigit() and len(issued) < 20 and signature.isascii()):
             return None
         found: Caller | None = None
-        for known, caller in self._callers:  # compare with every key, so that the time reveals nothing
+        for known, caller in self._callers.items():  # compare with every key, so that the time reveals nothing
             if hmac.compare_digest(_signature(known, issued), signature):
                 found = caller
         return found if 0 <= self._now() - int(issued) + 60 < SESSION_S else None  # clocks may differ by a minute
 
-    def _known(self, digest: bytes) -> tuple[bytes, Caller]:
-        found: tuple[bytes, Caller] | None = None
-        for known, caller in self._callers:  # compare with every key, so that the time reveals nothing
-            if hmac.compare_digest(known, digest):
-                found = known, caller
-        if found is None:
-            raise _unauthenticated("the API key is unknown")
-        return found
+    @property
+    def _callers(self) -> Mapping[bytes, Caller]:
+        """Return everybody by the digest of the key, as the file is now."""
+        read = None if self._file is None else self._file.keys()
+        if read is not self._read:
+            self._read = read
+            self._known = self._merged()
+        return self._known
+
+    def _merged(self) -> dict[bytes, Caller]:
+        read = [(bytes.fromhex(key.sha256), key.tenant, frozenset(key.roles)) for key in self._read or ()]
+        found = [*read, *self._fixed]
+        single = len({tenant for _, tenant, _ in found}) == 1
+        return {
+            digest: Caller(tenant, _with_operator(roles) if single else roles, key=key_id(digest))
+            for digest, tenant, roles in found
+        }
+
+    def _caller(self, digest: bytes) -> Caller:
+        # How long a look-up takes tells of the digest, and nobody can choose a key by its digest.
+        caller = self._callers.get(digest)
+        if caller is None:
+            raise UnknownKey
+        return caller
 
 
 def _with_operator(roles: frozenset[Role]) -> frozenset[Role]:
@@ -138,16 +166,24 @@ def _presented(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()
-
-
 def _signature(digest: bytes, issued: str) -> str:
     return hmac.new(digest, b"sluice console session " + issued.encode(), hashlib.sha256).hexdigest()
 
 
 def _unauthenticated(sentence: str) -> Problem:
-    return Problem(401, sentence, headers={"WWW-Authenticate": "Bearer"})
+    return Problem(401, sentence, headers=_CHALLENGE)
+
+
+async def slowed(look: Callable[[], T]) -> T:
+    """Return what `look` returns. An unknown key gets its 401 only after `WRONG_KEY_S`, so that guessing takes long.
+
+    Only this request waits; right keys from the same address are answered at once.
+    """
+    try:
+        return look()
+    except UnknownKey:
+        await asyncio.sleep(WRONG_KEY_S)
+        raise
 
 
 class Authenticate(AbstractAuthenticationMiddleware):
@@ -159,21 +195,24 @@ class Authenticate(AbstractAuthenticationMiddleware):
 
     async def authenticate_request(self, connection: ASGIConnection) -> AuthenticationResult:  # type: ignore[type-arg]  # the framework's own signature
         """Return the caller of this connection."""
-        return AuthenticationResult(user=self._keyring.caller_of(connection), auth=None)
+        return AuthenticationResult(user=await slowed(lambda: self._keyring.caller_of(connection)), auth=None)
 
 
 class RoleGuard:
-    """A guard of routes that lets callers with `role` pass."""
+    """A guard of routes that lets callers with `role` pass; with None, everybody who has a key."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role | None) -> None:
         self.role = role
 
     def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
         """Raise the 403 if the caller lacks the role."""
-        if not connection.user.may(self.role):
+        if self.role is not None and not connection.user.may(self.role):
             raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
 
 
 def needs(role: Role) -> RoleGuard:
     """Return the guard of a route that only callers with `role` may use."""
     return RoleGuard(role)
+
+
+needs_key: Final = RoleGuard(None)  # the guard of a route that every caller with a key may use

@@ -6,7 +6,7 @@ in, and `Origin` and `Sec-Fetch-Site` (W3C Fetch Metadata) say where the page ca
 send neither `Origin` nor `Sec-Fetch-Site`, and pass.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final, cast
 
@@ -31,13 +31,16 @@ _SAFE_HEADERS: Final = {
 class BrowserGuard:
     """Middleware that refuses requests of other sites' pages with 403, and sends the headers that browsers heed.
 
-    `hosts` are the names under which this API is known, besides loopback addresses. None: every name passes, because a
-    key has to be presented. `origins` are those that may call from a browser; `*` is any.
+    `hosts` are the names under which this API is known, besides loopback addresses. They count only while `keyless`
+    says that nobody has to present a key. `origins` are those that may call from a browser; `*` is any.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] | None, origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str], origins: Iterable[str] = (), keyless: Callable[[], bool]
+    ) -> None:
         self._app = app
-        self._hosts = None if hosts is None else LOCAL_NAMES | {host.lower() for host in hosts if host}
+        self._keyless = keyless
+        self._hosts = LOCAL_NAMES | {host.lower() for host in hosts if host}
         self._origins = frozenset(origin.lower() for origin in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +66,7 @@ class BrowserGuard:
     def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)
         host = headers.get("host", "").lower()
-        if self._hosts is not None and host and not self._known(host):
+        if host and self._keyless() and not self._known(host):
             raise Problem(
                 403,
                 f"the host {_shown(host)} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
@@ -83,7 +86,7 @@ class BrowserGuard:
         try:
             return ip_address(name).is_loopback
         except ValueError:
-            return name in (self._hosts or ())
+            return name in self._hosts
 
     def _foreign(self, headers: Headers) -> bool:
         listed = "*" in self._origins or headers.get("origin", "").lower() in self._origins

@@ -1,19 +1,20 @@
-"""The API's own description, and the index page's lines for routes that need no key. The console shows the page."""
+"""The API's own description, and lines of the index page for routes that are not the API's own."""
 
 from typing import Any
 
 from litestar import get
 
+from services.query_api.http.auth import needs_key
+from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import AnyRequest
-from shared.runtime.probes import OPEN
 
-OPEN_LINES = {  # routes that need no key
+MORE_LINES = {
     "GET /openapi.json": "describe every route in detail",
-    "GET /readyz": "say whether everything that Sluice needs works",
+    "GET /readyz": "say whether everything that Sluice needs works; open to everybody",
 }
 
 
-@get("/openapi.json", include_in_schema=False, opt={OPEN: True})
+@get("/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
 async def openapi(request: AnyRequest) -> dict[str, Any]:
     """Describe every route."""
     return request.app.openapi_schema.to_schema()

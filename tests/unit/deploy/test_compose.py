@@ -20,6 +20,7 @@ from services.operator_cli.main import app
 from shared.blobs.open import open_blobs
 from shared.embedder.open import open_embedder
 from shared.log.open import open_log
+from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound
 from shared.runtime.probes import Probed, side_app
 from shared.settings import ConfigurationError, Settings, load_settings
@@ -301,7 +302,7 @@ async def a_side_port(trouble: str | None) -> AsyncIterator[int]:
         return {"store": trouble}
 
     with bound("127.0.0.1", 0) as listener:
-        async with answered(side_app(Probed(troubles, CollectorRegistry())), listener):
+        async with answered(side_app(Probed(troubles, CollectorRegistry())), listener, Connections(10)):
             yield listener.getsockname()[1]
 
 

@@ -8,9 +8,10 @@ import pytest
 from litestar import Litestar, Request, get, post
 from litestar.middleware import DefineMiddleware
 
-from services.query_api.http import admission
+from services.query_api.http import admission, linger
 from services.query_api.http.admission import HOLDS, Admission, AdmissionLimits
 from services.query_api.http.lanes import in_lane
+from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
@@ -50,7 +51,7 @@ class Api:
 
         self.app = Litestar(
             [ingest, upload, documents, livez],
-            middleware=[DefineMiddleware(Admission, limits=self.limits)],
+            middleware=[Linger, DefineMiddleware(Admission, limits=self.limits)],
             exception_handlers=HANDLERS,
             openapi_config=None,
             logging_config=None,
@@ -116,7 +117,7 @@ class Call:
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Call a body slow that isn't here at once."""
     monkeypatch.setattr(admission, "MOMENT_S", 0.01)
-    monkeypatch.setattr(admission, "LINGER_S", 0.01)
+    monkeypatch.setattr(linger, "LINGER_S", 0.01)
 
 
 async def test_those_above_the_limit_are_told_to_come_again_and_nobody_else() -> None:

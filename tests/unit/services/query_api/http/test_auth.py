@@ -1,9 +1,14 @@
+import asyncio
+from pathlib import Path
+
 import pytest
 from litestar.datastructures import Headers
 
-from services.query_api.http.auth import ANYBODY, Caller, Keyring
+from services.query_api.http import auth
+from services.query_api.http.auth import ANYBODY, Caller, Keyring, UnknownKey, slowed
 from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import Problem
+from shared.runtime.key_file import LOOK_S, KeyFile, editing, new_key
 from shared.settings import ROLES, Role, parse_api_keys
 
 KEYRING = Keyring(parse_api_keys("key-of-ann:ann:ingest+query,key-of-bob:bob:query,schlüssel-1:cia:admin"))
@@ -33,6 +38,90 @@ def test_no_key_or_an_unknown_one_is_a_401(headers: dict[str, str]) -> None:
 
     assert refused.value.status == 401
     assert refused.value.headers == {"WWW-Authenticate": "Bearer"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def with_key(key: str) -> Headers:
+    return Headers({"X-API-Key": key})
+
+
+def test_a_key_of_the_file_counts_from_when_it_is_made_until_it_is_revoked(tmp_path: Path) -> None:
+    path, clock = tmp_path / "keys.json", Clock()
+    keyring = Keyring((), KeyFile(path, clock=clock))
+    assert (keyring.needed, keyring.caller(Headers())) == (False, ANYBODY)
+
+    key, record = new_key("ann", ("query",), "2026-01-01T00:00:00Z")
+    with editing(path) as keys:
+        keys.append(record)
+    clock.now += LOOK_S
+    assert keyring.caller(with_key(key)) == Caller("ann", frozenset({"query"}), key=record.id)
+    with pytest.raises(Problem):
+        keyring.caller(Headers())
+
+    with editing(path) as keys:
+        keys.clear()
+    clock.now += LOOK_S
+    with pytest.raises(UnknownKey):  # the last key is gone, and still one is needed
+        keyring.caller(with_key(key))
+
+
+def test_a_lost_or_broken_key_file_lets_nobody_in(tmp_path: Path) -> None:
+    path, clock = tmp_path / "keys.json", Clock()
+    key, record = new_key("ann", ("query",), "2026-01-01T00:00:00Z")
+    with editing(path) as keys:
+        keys.append(record)
+    keyring = Keyring((), KeyFile(path, clock=clock))
+
+    for damage in (lambda: path.write_text("{"), path.unlink):
+        damage()
+        clock.now += LOOK_S
+        assert keyring.needed
+        assert keyring.caller(with_key(key)).tenant == "ann"
+        with pytest.raises(UnknownKey):
+            keyring.caller(with_key("another key"))
+
+
+def test_a_second_tenant_in_the_file_ends_that_an_admin_is_an_operator(tmp_path: Path) -> None:
+    path, clock = tmp_path / "keys.json", Clock()
+    keyring = Keyring(parse_api_keys("key-number-one:t:admin"), KeyFile(path, clock=clock))
+    assert keyring.caller(with_key("key-number-one")).may("operator")
+
+    with editing(path) as keys:
+        keys.append(new_key("u", ("query",), "2026-01-01T00:00:00Z")[1])
+    clock.now += LOOK_S
+
+    assert not keyring.caller(with_key("key-number-one")).may("operator")
+
+
+def test_the_file_holds_no_key_and_is_nobody_else_s(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    key, record = new_key("ann", ("query",), "2026-01-01T00:00:00Z")
+    with editing(path) as keys:
+        keys.append(record)
+
+    assert len(key) >= 20 + len("sluice_")
+    assert key not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_only_a_wrong_key_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "WRONG_KEY_S", 3600)
+    wrong = [asyncio.create_task(slowed(lambda: KEYRING.caller(with_key("wrong")))) for _ in range(100)]
+    await asyncio.sleep(0)
+
+    assert (await slowed(lambda: KEYRING.caller(with_key("key-of-ann")))).tenant == "ann"
+    with pytest.raises(Problem):
+        await slowed(lambda: KEYRING.caller(Headers()))
+    assert not any(task.done() for task in wrong)
+    for task in wrong:
+        task.cancel()
 
 
 def test_without_keys_everybody_is_the_default_tenant() -> None:

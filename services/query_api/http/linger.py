@@ -1,0 +1,76 @@
+"""Answers requests that are refused while their body is still arriving."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from litestar import Request
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+
+from services.query_api.http.problems import Problem, answer
+
+LINGER_S: Final = 2.0
+LINGER_BYTES: Final = 64 << 20
+
+
+class Linger:
+    """Middleware that answers the problems of those below it, and reads on a while if the body is still arriving.
+
+    Otherwise the sender of a refused body would see a broken connection instead of the reason.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or answer the problem that refuses it."""
+        exchange = _Exchange(cast("HTTPScope", scope), receive, send)  # there are no sockets here
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except Problem as problem:  # before the route was reached
+            request: Request[Any, Any, Any] = Request(scope)
+            await answer(request, problem).to_asgi_response(None, request)(scope, receive, exchange.send)
+
+
+def has_body(scope: HTTPScope) -> bool:
+    """Return whether a body belongs to the request."""
+    headers = Headers.from_scope(scope)
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+class _Exchange:
+    """One request and its reply."""
+
+    def __init__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._arriving = has_body(scope)
+
+    async def receive(self) -> HTTPReceiveMessage:
+        """Return the next piece of the body."""
+        message = cast("HTTPReceiveMessage", await self._receive())
+        self._arriving = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass the reply on; if the body is still arriving, read on for `LINGER_S` before the connection closes."""
+        if not self._arriving:
+            await self._send(message)
+        elif message["type"] == "http.response.start":
+            MutableScopeHeaders.from_message(message)["Connection"] = "close"
+            await self._send(message)
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            message["more_body"] = True
+            await self._send(message)
+            await self._read_on()
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await self._send(message)
+
+    async def _read_on(self) -> None:
+        read = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                while self._arriving and read < LINGER_BYTES:
+                    message = await self.receive()
+                    read += len(message["body"]) if message["type"] == "http.request" else 0

@@ -1,0 +1,63 @@
+"""Readiness and metrics at the API's own port, where strangers may ask, too."""
+
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import Any
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+
+from services.query_api.http.auth import Keyring, slowed
+from services.query_api.http.problems import AnyRequest, Problem
+from shared.runtime.probes import METRICS_TEXT, OPEN, Probed, exposition, report
+
+
+class Monitoring:
+    """Decides who may see more than whether the API is ready."""
+
+    def __init__(self, keyring: Keyring, networks: tuple[IPv4Network | IPv6Network, ...]) -> None:
+        """Take the keys, and the networks that may read the metrics without one."""
+        self._keyring = keyring
+        self._networks = networks
+
+    async def may_see_details(self, request: AnyRequest) -> bool:
+        """Return whether the request has a key, or none is needed."""
+        try:
+            await slowed(lambda: self._keyring.caller_of(request))
+        except Problem:
+            return False
+        return True
+
+    async def check_may_see_metrics(self, request: AnyRequest) -> None:
+        """Return if the caller is an operator or in one of the networks.
+
+        Raises:
+            Problem: 401, it has no key; 403, it is no operator.
+        """
+        if not self._in_networks(request):
+            caller = await slowed(lambda: self._keyring.caller_of(request))
+            if not caller.may("operator"):
+                raise Problem(403, "this API key lacks the role operator", details={"role": "operator"})
+
+    def _in_networks(self, request: AnyRequest) -> bool:
+        try:
+            host = ip_address(request.client.host if request.client else "")
+        except ValueError:
+            return False
+        return any(host in network for network in self._networks)
+
+
+@get("/readyz", operation_id="readyz", opt={OPEN: True})
+async def readyz(
+    request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
+) -> Response[dict[str, Any]]:
+    """Say whether everything that Sluice needs works; with a key, what doesn't."""
+    return await report(probed, detailed=await monitoring.may_see_details(request))
+
+
+@get("/metrics", operation_id="metrics", opt={OPEN: True}, media_type=METRICS_TEXT)
+async def metrics(
+    request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
+) -> bytes:
+    """Show all counters in Prometheus' text format. Needs the role operator, or a network of SLUICE_METRICS_ALLOW."""
+    await monitoring.check_may_see_metrics(request)
+    return exposition(probed)
