@@ -181,7 +181,7 @@ def test_without_keys_it_does_not_start_and_says_what_to_do(unset: dict[str, str
         interpolated(raw_compose()["services"], unset)
 
     keyless = {**SERVICES["query-api"], "environment": {**SERVICES["query-api"]["environment"], "SLUICE_API_KEYS": ""}}
-    with pytest.raises(ConfigurationError, match="SLUICE_API_KEYS must be set"):
+    with pytest.raises(ConfigurationError, match="API keys are needed: set SLUICE_API_KEYS"):
         started(keyless)
 
 
