@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from services.query_api.answer.citing import Citation, citations
+from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid, unavailable
 from services.query_api.search.gate import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
@@ -131,6 +132,7 @@ class Answering:
         self._general_knowledge = general_knowledge
         self._inert_links = inert_links
         self._without_store = without_store
+        self._breakers = {model.name: CircuitBreaker(f"the model {model.name}") for model in models.all}
 
     @property
     def models(self) -> ChatModels:
@@ -201,16 +203,20 @@ class Answering:
         attempts = [model for model in prepared.models for _ in range(TRIES)]
         for attempt, model in enumerate(attempts, start=1):
             begun = False
+            breaker = self._breakers[model.name]
             try:
+                breaker.admit()
                 async with aclosing(_answered(model, prepared, inert_links=self._inert_links)) as progress:
                     async for step in progress:
                         begun = True
                         yield step
             except Unavailable as error:
+                breaker.failed(error)
                 if begun or attempt == len(attempts):
                     raise
                 log.warning("answer_retried", model=model.name, reason=error.sentence)
             else:
+                breaker.succeeded()
                 return
 
     async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.fusion import FusedHit, fuse
@@ -88,7 +89,10 @@ def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Retriever:
-    """Searches one index. Raises Unavailable when the store or the model is away, or silent for `patience_s`."""
+    """Searches one index. Raises Unavailable when the store or the model is away, or silent for `patience_s`.
+
+    A part that fails repeatedly isn't called for a while; then the error comes at once.
+    """
 
     def __init__(
         self, index: Index, embedder: Embedder, bm25: Bm25, metrics: Metrics, *, patience_s: float = PATIENCE_S
@@ -100,6 +104,8 @@ class Retriever:
         self._patience_s = patience_s
         self._vectors: dict[tuple[str, str], Vector] = {}  # of the queries asked last
         self._seen_fields: set[tuple[str, str]] = set()  # of the tenants' documents
+        self._model_breaker = CircuitBreaker("the embedding model")
+        self._store_breaker = CircuitBreaker("the store")
 
     async def search(
         self, tenant: str, query: str, *, top_k: int = 5, where: Filter | None = None, mode: Mode = "hybrid"
@@ -114,10 +120,10 @@ class Retriever:
             began = time.perf_counter()
             vector = None
             if mode != "sparse":
-                async with self._patience("the embedding model"):
+                async with self._patience("the embedding model", self._model_breaker):
                     vector = await self._vector(tenant, query)
             embedded = time.perf_counter()
-            async with self._patience("the store"):
+            async with self._patience("the store", self._store_breaker):
                 found, warnings = await asyncio.gather(
                     self._candidates(
                         tenant, query, vector, where or Filter(), limit=max(DEPTH, top_k), words=mode != "dense"
@@ -155,7 +161,7 @@ class Retriever:
     async def _expanded(self, hit: Found, neighbours: int) -> Expanded:
         order, version = hit.metadata["chunkOrder"], hit.metadata["version"]
         first = max(0, order - neighbours)
-        async with self._patience("the store"):
+        async with self._patience("the store", self._store_breaker):
             chunks = await self._index.chunks_page(
                 hit.metadata["documentId"], version, start=first, limit=order + neighbours + 1 - first
             )
@@ -164,12 +170,13 @@ class Retriever:
         return joined(found if own in found else [own])  # else the document changed meanwhile
 
     @asynccontextmanager
-    async def _patience(self, part: str) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self._patience_s):
-                yield
-        except TimeoutError:
-            raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
+    async def _patience(self, part: str, breaker: CircuitBreaker) -> AsyncIterator[None]:
+        with breaker.guarded():
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    yield
+            except TimeoutError:
+                raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
 
     async def _candidates(
         self, tenant: str, query: str, vector: Vector | None, where: Filter, *, limit: int, words: bool

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from services.query_api.http.circuit_breaker import MOST_FAILURES, CircuitOpen
 from services.query_api.http.metrics import Metrics
 from services.query_api.search import retrieval
 from services.query_api.search.retrieval import Mode, Retriever
@@ -44,3 +45,16 @@ async def test_a_search_ends_with_the_name_of_what_is_silent(mode: Mode, part: s
 
     with pytest.raises(Unavailable, match=f"{part} gave no answer within 0.01 s"):
         await retriever.search("tenant", "lantern", mode=mode)
+
+
+@pytest.mark.feature(208)
+async def test_a_store_that_keeps_silent_is_not_asked_again_at_once() -> None:
+    retriever = Retriever(
+        Index(SilentStore(), GENERATION), MemoryEmbedder(), Bm25(), Metrics(CollectorRegistry()), patience_s=0.01
+    )
+    for _ in range(MOST_FAILURES):
+        with pytest.raises(Unavailable, match="the store gave no answer"):
+            await retriever.search("tenant", "lantern", mode="sparse")
+
+    with pytest.raises(CircuitOpen, match="the store failed 5 times in a row"):
+        await retriever.search("tenant", "lantern", mode="sparse")

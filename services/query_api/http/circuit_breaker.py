@@ -1,0 +1,84 @@
+"""Stops calling a service that keeps failing, so that callers get their 503 at once instead of after a timeout."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+
+from shared.errors import Unavailable
+from shared.runtime.probes import RETRY_AFTER_S
+from shared.state.rebuild_gate import CODE as REBUILDING
+
+log = structlog.get_logger(__name__)
+
+MOST_FAILURES: Final = 5  # in a row; then the breaker opens
+
+
+class CircuitOpen(Unavailable):
+    """The service has failed too often in a row, and isn't called for now."""
+
+
+class CircuitBreaker:
+    """One service's failures in a row. While it is open, one call every few seconds is let through and tries it again.
+
+    An index that is being rebuilt does not count as a failure: the store answered.
+    """
+
+    def __init__(self, what: str, *, pause_s: float = RETRY_AFTER_S, now: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._pause_s = pause_s
+        self._now = now
+        self._failures = 0
+        self._again_at = 0.0
+        self._reason = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls are refused."""
+        return self._failures >= MOST_FAILURES
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Count how the call within ends.
+
+        Raises:
+            CircuitOpen: the breaker is open; nothing is called.
+        """
+        self.admit()
+        try:
+            yield
+        except Unavailable as error:
+            self.failed(error)
+            raise
+        self.succeeded()
+
+    def admit(self) -> None:
+        """Return if a call may be made now. Raises CircuitOpen otherwise."""
+        if not self.is_open:
+            return
+        now = self._now()
+        if now < self._again_at:
+            raise CircuitOpen(
+                f"{self._what} failed {self._failures} times in a row, and is tried again within {self._pause_s:g} s; "
+                f"the last failure: {self._reason}"
+            )
+        self._again_at = now + self._pause_s  # this call is the trial; the others wait for its outcome
+
+    def succeeded(self) -> None:
+        """Close the breaker."""
+        if self.is_open:
+            log.info("circuit_closed", what=self._what)
+        self._failures = 0
+
+    def failed(self, error: Unavailable) -> None:
+        """Count a failure; the last one of too many opens the breaker."""
+        if isinstance(error, CircuitOpen) or error.code == REBUILDING:
+            return
+        self._failures += 1
+        self._reason = error.sentence
+        if self.is_open:
+            self._again_at = self._now() + self._pause_s
+        if self._failures == MOST_FAILURES:
+            log.warning("circuit_opened", what=self._what, reason=error.sentence)
