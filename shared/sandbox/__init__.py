@@ -24,7 +24,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3 of capset(2)
 _PROJECT = Path(__file__).resolve().parents[2]
-_INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH"})
+_INHERITED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE"})
 _FILES = 256  # descriptors
 # System libraries, fonts for the rendering of pages, time zones, and the number of processors.
 _SYSTEM = (
