@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from shared.embedder.prefixes import prefixes_of
 from shared.embedder.served import Served, ServedEmbedder
+from shared.embedder.servers import Servers
 from shared.errors import Unavailable
 from shared.model_server.http import TooLong
 from shared.model_server.ollama import OllamaAddress, OllamaClient, connect, failures_named, model_missing
@@ -20,9 +21,13 @@ _LONGEST: Final = 512
 KEEP_ALIVE: Final = "30m"
 
 
-def ollama_embedder(address: OllamaAddress, timeout_s: float = 60.0) -> ServedEmbedder:
-    """Return the embedder of `ollama://host:port/model`; every call times out after `timeout_s`."""
-    return ServedEmbedder(OllamaModel(address, timeout_s))
+_CALLS: Final = 2  # concurrent calls for each server: one queues while the other is computed
+
+
+def ollama_embedder(*addresses: OllamaAddress, timeout_s: float = 60.0) -> ServedEmbedder:
+    """Return the embedder of a model on one or more servers; every call times out after `timeout_s`."""
+    models = [OllamaModel(address, timeout_s) for address in addresses]
+    return ServedEmbedder(models[0] if len(models) == 1 else Servers(models), _CALLS * len(models))
 
 
 class OllamaModel:

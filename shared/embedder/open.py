@@ -18,8 +18,8 @@ BUILT_IN: Final[dict[str, "Precision"]] = {"minilm:": "float32", "minilm:int8": 
 def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder:
     """Return the embedder that `setting` names, not started, with a query cache.
 
-    The setting is `minilm:`, `minilm:int8`, `ollama://host:port/model` or `openai+https://host:port/v1/model`; only the
-    last sends the key.
+    The setting is `minilm:`, `minilm:int8`, `ollama://host:port/model` (or several servers: `ollama://a:11434,b/model`),
+    or `openai+https://host:port/v1/model`; only the last sends the key.
 
     Raises:
         ConfigurationError: the setting has another form; the sentence names SLUICE_EMBEDDER and the value.
@@ -31,9 +31,9 @@ def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder
         return QueryCache(MiniLm(precision=BUILT_IN[setting]))
     if setting.startswith("ollama:"):
         from shared.embedder.ollama import ollama_embedder
-        from shared.model_server.ollama import ollama_address
+        from shared.model_server.ollama import ollama_addresses
 
-        return QueryCache(ollama_embedder(ollama_address("SLUICE_EMBEDDER", setting)))
+        return QueryCache(ollama_embedder(*ollama_addresses("SLUICE_EMBEDDER", setting)))
     if setting.startswith("openai+"):
         from shared.embedder.openai import openai_embedder
         from shared.model_server.openai import openai_address

@@ -87,6 +87,17 @@ def ollama_address(variable: str, value: str) -> OllamaAddress:
     return OllamaAddress(f"http://{f'[{host}]' if ':' in host else host}:{port}", model)
 
 
+def ollama_addresses(variable: str, value: str) -> list[OllamaAddress]:
+    """Return the addresses in `ollama://host:port,host:port/model`, one or more servers of the same model.
+
+    Raises:
+        ConfigurationError: the value has another form; the sentence names `variable` and the address.
+    """
+    scheme, _, rest = value.partition("://")
+    servers, _, model = rest.partition("/")
+    return [ollama_address(variable, f"{scheme}://{server}/{model}") for server in servers.split(",")]
+
+
 def connect(url: str, timeout_s: float) -> OllamaClient:
     """Return a client that fails when nothing arrives for `timeout_s`; the package's default has no timeout."""
     return OllamaClient(
