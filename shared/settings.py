@@ -53,6 +53,7 @@ class Settings(BaseSettings):
     cors_origins: str = ""  # origins of web pages that may call the API: https://chat.example.org,… or *
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with roles ingest, query, admin and operator
 
+    secret: SecretStr = SecretStr("")  # signs cursors, equal for all APIs; unset: one is made and kept in the store
     metrics_allow: str = ""  # addresses and networks that may read /metrics without an operator's key: 10.0.0.0/8,…
     keys_file: Path | None = None  # file of hashed API keys, made by sluice keys; unset: keys.json in SLUICE_DATA
 

@@ -183,23 +183,24 @@ class Client:
 
     def remove_doomed(self, chosen: Mapping[str, Any], confirm: int) -> Iterator[dict[str, Any]]:
         """Yield how each of the documents stands that were counted before, a request a page."""
-        yield from self._pages("DELETE", "/rag/documents", {**chosen, "confirm": confirm})
+        for page in self._pages("DELETE", "/rag/documents", {**chosen, "confirm": confirm}):
+            yield from page["items"]
 
     def erase(self, requests: Iterable[Mapping[str, Any]], *, dry_run: bool) -> Iterator[dict[str, Any]]:
-        """Yield what became of each document; dry: what it is, with words by which it may be found again."""
+        """Yield `{items[], proof}` a page: what became of each document; dry: what it is, with words to find it by."""
         for each in requests:
             yield from self._pages("POST", "/ops/erase", {**each, "dryRun": dry_run})
 
-    def forget(self, canaries: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
+    def forget(self, proofs: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
         """Return `{parts[], files, found[]}` when files are made anew; dry: only searched."""
-        body = {"canaries": list(canaries), "dryRun": dry_run}
+        body = {"proofs": list(proofs), "dryRun": dry_run}
         return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
 
     def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
         while True:
             page = self._waiting(method, path, json={**body, **({} if cursor is None else {"cursor": cursor})})
-            yield from page["items"]
+            yield page
             cursor = page["nextCursor"]
             if cursor is None:
                 return

@@ -40,6 +40,7 @@ from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import HANDLERS
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.signing import Signer
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
@@ -85,6 +86,7 @@ class ApiParts:
     blobs: Blobs
     models: ChatModels
     readiness: Troubles
+    secret: bytes  # signs cursors; the same in every API of the installation
     file_reader: open_webui.ReadFile = open_webui.no_reader
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
@@ -140,6 +142,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "embedding": Embedding(parts.embedder),
         "file_reader": parts.file_reader,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
+        "signer": Signer(parts.secret),
         "probed": Probed(parts.readiness, parts.registry),
         "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks),
     }

@@ -21,6 +21,7 @@ from shared.log.publish import publish
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import SHORT_KEY, Settings
+from shared.state.signing_secret import signing_secret
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -68,6 +69,7 @@ async def opened(
         blobs=base.blobs,
         models=models,
         readiness=troubles,
+        secret=await signing_secret(base.store, settings.secret.get_secret_value()),
         registry=base.registry,
     )
 

@@ -483,9 +483,9 @@ class Index:
         heads = await self._load_heads([name for name, _ in found])
         return [name for name, version in found if name in heads and heads[name].version == version], page.after
 
-    async def stands_elsewhere(self, document_id: str, chunk_hash: str) -> bool:
-        """Return whether another document, of any tenant, has a chunk with this hash."""
-        same = (Match("metadata.chunkHash", (chunk_hash,)),)
+    async def stands_elsewhere(self, tenant: str, document_id: str, chunk_hash: str) -> bool:
+        """Return whether another document of the tenant has a chunk with this hash."""
+        same = (Match("metadata.tenant", (tenant,)), Match("metadata.chunkHash", (chunk_hash,)))
         other = Filter(must=same, must_not=(Match("metadata.documentId", (document_id,)),))
         return await self._store.count(self._chunks, other) > 0
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from tests.e2e.harness import START_GUARD_S, Server
 from tests.faults.trap import Setting, Trap
 
+SECRET = "with which this server signs"
+
 
 class CrashingServer(Server):
     """A standalone Sluice with crash points; `trap` has what it did."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "data", PARSERS="1")
+        super().__init__(folder / "data", PARSERS="1", SECRET=SECRET)
         traps = folder / "trap"
         traps.mkdir(parents=True)
         self.trap = Trap(traps)

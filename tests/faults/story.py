@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import httpx
 
+from services.query_api.http.signing import Signer
+from services.query_api.ops.erase import Canaries
 from shared.ids import document_id
 from tests.e2e.load import Content
 from tests.e2e.text import paragraph
-from tests.faults.server import CrashingServer
+from tests.faults.server import SECRET, CrashingServer
 
 SOURCE = "story"
 LARGE = 470  # equal paragraphs: over 256 KiB, the claim check's size, and one text to embed
@@ -178,7 +180,8 @@ class Story:
             case Erase(path):
                 return client.post("/ops/erase", json={"documentIds": [_id(path)]})
             case Forget(canaries):
-                return client.post("/ops/forget", json={"canaries": canaries})
+                proof = Signer(SECRET.encode()).sign(Canaries(canaries))
+                return client.post("/ops/forget", json={"proofs": [proof]})
 
     def _answered(self, reply: httpx.Response, step: Step) -> bool:
         if reply.status_code == 503:

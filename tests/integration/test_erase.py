@@ -29,6 +29,8 @@ from tests.servers.cache import CI_ONLY
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HANG_S = 120
+OPERATOR = {"X-API-Key": "key-of-operator"}
+NO_ID = "00000000-0000-4000-8000-000000000000"
 TENANTS = [f"t{number:02}" for number in range(40)]  # more than there are tests
 
 
@@ -77,11 +79,11 @@ class System:
         page = await self.call("POST", "/ops/erase", json={"documentIds": [*names]})
         return [(each["documentId"], each["outcome"]) for each in page["items"]]
 
-    async def forget(self, *canaries: str) -> list[str]:
-        """Return the files in which some of the words are left when all is made anew."""
-        reply = await self.call("POST", "/ops/forget", json={"canaries": canaries})
+    async def forget(self, *proofs: str) -> list[str]:
+        """Return the parts in which some of the words are left when all is made anew."""
+        reply = await self.call("POST", "/ops/forget", json={"proofs": proofs}, headers=OPERATOR)
         assert [(part["name"], part["forgotten"]) for part in reply["parts"]] == [("log", True), ("store", True)]
-        return [each["file"] for each in reply["found"]]
+        return [each["part"] for each in reply["found"]]
 
     async def found(self, query: str | None = None) -> list[str]:
         """Return the ids of the documents that a search finds."""
@@ -114,7 +116,7 @@ async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiPa
     keys = ",".join(f"key-of-{tenant}:{tenant}:ingest+query+admin" for tenant in TENANTS)
     settings = Settings(
         data=tmp_path_factory.mktemp("erase") / "data",
-        api_keys=SecretStr(f"{keys},key-of-writer:t00:ingest"),
+        api_keys=SecretStr(f"{keys},key-of-writer:t00:ingest,key-of-operator:ops:operator"),
         chat="extractive:",
         samples="off",
         partitions=2,
@@ -152,14 +154,15 @@ async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: S
     await system.fail(f"blank-{path}")
     dry = await system.call("POST", "/ops/erase", json={"source": "s", "dryRun": True})
     canaries = [word for each in dry["items"] for word in each.get("canaries", [])]
-    before = await system.call("POST", "/ops/forget", json={"canaries": canaries, "dryRun": True})
+    asked = {"proofs": [dry["proof"]], "dryRun": True}
+    before = await system.call("POST", "/ops/forget", json=asked, headers=OPERATOR)
 
     names = [system.name(each) for each in (path, f"long-{path}", f"blank-{path}")]
     erased = await system.erase(*names)
-    left = await system.forget(*canaries)
+    left = await system.forget(dry["proof"])
 
     assert (before["parts"], len(canaries) >= 2) == ([], True)
-    kinds = {each["file"].split("/")[0].split(".")[0] for each in before["found"]}
+    kinds = {each["part"].split(".")[0] for each in before["found"]}
     assert {"log", "store", "blobs"} <= kinds, "what is erased stood in all of them, or this test would show nothing"
     assert erased == [(name, "erased") for name in names]
     assert left == []
@@ -275,6 +278,8 @@ async def test_equal_text_of_another_document_and_of_another_tenant_stays_bit_by
     await system.forget()
 
     assert "canaries" not in dry["items"][0]  # they would be found for ever, and rightly
+    alone = await other.call("POST", "/ops/erase", json={"documentIds": [other.name()], "dryRun": True})
+    assert "canaries" in alone["items"][0]  # what another tenant has must not be told
     assert (await all_of(system, "twin.md"), await all_of(other, other.path)) == before
     assert await system.found() == [system.name("twin.md")]
     assert await other.found(system.secret) == [other.name()]
@@ -401,15 +406,18 @@ async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) 
     writer = {"X-API-Key": "key-of-writer"}
     for method, path, options, status, said in (
         ("POST", "/ops/erase", {"headers": writer, "json": {"source": "s"}}, 403, "admin"),
-        ("POST", "/ops/forget", {"headers": writer, "json": {}}, 403, "admin"),
+        ("POST", "/ops/forget", {"json": {}}, 403, "operator"),
         ("POST", "/ops/erase", {"json": {}}, 400, "send either these or a source"),
         ("POST", "/ops/erase", {"json": {"source": "s", "confirm": 0, "cursor": "x"}}, 400, "cursor"),
-        ("POST", "/ops/forget", {"json": {"canaries": ["abc"]}}, 400, "canaries"),
+        ("POST", "/ops/erase", {"json": {"source": "s", "confirm": 0, "cursor": NO_ID}}, 400, "cursor"),
+        ("POST", "/ops/forget", {"headers": OPERATOR, "json": {"canaries": ["abcd"]}}, 400, "canaries"),
+        ("POST", "/ops/forget", {"headers": OPERATOR, "json": {"proofs": ["abcd"]}}, 400, "proofs"),
         ("DELETE", "/rag/documents", {}, 400, "all: must be true"),
         ("DELETE", "/rag/documents", {"json": {"all": True, "filters": {"source": "s"}}}, 400, "all: must be true"),
         ("DELETE", "/rag/documents", {"json": {"filters": {"tenant": "t01"}}}, 400, "tenant"),
         ("DELETE", "/rag/documents", {"params": {"year": "2020"}}, 400, "year"),
         ("DELETE", "/rag/documents", {"json": {"all": True, "confirm": 0, "cursor": "x"}}, 400, "cursor"),
+        ("DELETE", "/rag/documents", {"json": {"all": True, "confirm": 0, "cursor": NO_ID}}, 400, "cursor"),
     ):
         asked: dict[str, Any] = options
 

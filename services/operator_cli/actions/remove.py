@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
 IDS: Final = 100  # of one request
-CANARIES: Final = 1000
+PROOFS: Final = 1000  # of one request
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
 
@@ -77,7 +77,8 @@ def erase(
 
     if bool(ids) == bool(source):
         raise Misuse("give either document ids or a --source")
-    looked = [*client.erase(_pages(ids, source), dry_run=True)]
+    pages = [*client.erase(_pages(ids, source), dry_run=True)]
+    looked = [item for page in pages for item in page["items"]]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
     if dry_run or not looked:
@@ -89,14 +90,16 @@ def erase(
         return 1 if unknown else 0
     if matched:
         confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
-    words = [word for each in looked for word in each.get("canaries", ())][:CANARIES]
-    before = client.forget(words, dry_run=True) if wait else None
+    words = [word for each in looked for word in each.get("canaries", ())]
+    proofs = [page["proof"] for page in pages if page["proof"]][:PROOFS]
+    before = client.forget(proofs, dry_run=True) if wait else None  # refused here, nothing was erased yet
     items = list[dict[str, Any]]()
     with progress(len(looked), "erasing") as step:
-        for item in client.erase(_pages(ids, source, confirm=matched), dry_run=False):
-            items.append(item)
-            step(item["documentId"])
-    proof = client.forget(words, dry_run=False) if wait else None
+        for page in client.erase(_pages(ids, source, confirm=matched), dry_run=False):
+            for item in page["items"]:
+                items.append(item)
+                step(item["documentId"])
+    proof = client.forget(proofs, dry_run=False) if wait else None
     failed = [each for each in items if each["outcome"] != "erased"]
     if as_json:
         print_json({"dryRun": False, "items": items, "words": len(words), "before": before, "after": proof})
@@ -124,10 +127,10 @@ def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: i
     if not words:
         yield "all phrases of these documents also occur in others, so there was nothing to search for"
         return
-    found, files = len(after["found"]), after["files"]
-    yield f"{words} phrases were in {len(before['found'])} files before, and are in {found} of {files} now"
+    then, now = (sum(each["files"] for each in told["found"]) for told in (before, after))
+    yield f"{words} phrases were in {then} files before, and are in {now} of {after['files']} now"
     for each in after["found"]:
-        yield f"still there: {each['file']} ({each['canaries']})"
+        yield f"still there: {each['part']} ({each['canaries']})"
 
 
 def _complain(items: Sequence[dict[str, Any]], what: str) -> None:

@@ -12,9 +12,12 @@ def erase(
     ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
     *,
     source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Rewrite the data files now and search them for leftovers.")] = (
-        False
-    ),
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Rewrite the data files now and search them for leftovers. Needs the role operator."
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be erased.")] = False,
     as_json: Json = False,

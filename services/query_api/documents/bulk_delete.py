@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 import msgspec
 from litestar import delete
@@ -16,8 +15,10 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
+from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
+from shared.ids import text_hash
 from shared.state.ledger import Entry
 from shared.submission import deletion
 
@@ -85,7 +86,10 @@ class BulkDeleteOperation(Operation):
     status_code=200,
 )
 async def rag_documents_delete(
-    request: ApiRequest, selector: NamedDependency[DocumentSelector], submissions: NamedDependency[Submissions]
+    request: ApiRequest,
+    selector: NamedDependency[DocumentSelector],
+    submissions: NamedDependency[Submissions],
+    signer: NamedDependency[Signer],
 ) -> DeletedPage:
     """Delete documents by filter: in the body, or as `source`, `tags` or `all` in the query.
 
@@ -98,13 +102,16 @@ async def rag_documents_delete(
         matched = await selector.count(chosen)
         said = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
         return DeletedPage(matched=matched, items=[], next_cursor=None, message=said)
+    bound = BoundCursors(signer, "delete", chosen)
     if selection.cursor is None:
         confirmed(selection.confirm, await selector.count(chosen))
-    entries, after = await selector.page(chosen, cursor_of(selection.cursor))
+    entries, after = await selector.page(chosen, bound.opened(selection.cursor, selection.confirm))
     wait_s, _ = wait_of(request)
     items = await asyncio.gather(*(_removed(submissions, entry, wait_s) for entry in entries))
     said = f"{len(items)} deletions accepted"
-    return DeletedPage(matched=selection.confirm, items=items, next_cursor=after, message=said)
+    return DeletedPage(
+        matched=selection.confirm, items=items, next_cursor=bound.next(after, selection.confirm), message=said
+    )
 
 
 async def _asked(request: ApiRequest) -> DeleteSelection:
@@ -150,12 +157,37 @@ def confirmed(confirm: int, matched: int) -> None:
         )
 
 
-def cursor_of(cursor: str | None) -> str | None:
-    """Return the cursor, checked to be one of ours, or raise the 400."""
-    try:
-        known = cursor is None or str(UUID(cursor)) == cursor
-    except ValueError:
-        known = False
-    if not known:
-        raise invalid("cursor", "is not one that this API issued")
-    return cursor
+class _ConfirmedCursor(msgspec.Struct, frozen=True):
+    """Where a confirmed run goes on."""
+
+    after: str
+    matched: int
+    run: str  # what is done, and to which documents
+
+
+class BoundCursors:
+    """Cursors of a run that was confirmed: they hold for what it does, its selection and its count, and no other."""
+
+    def __init__(self, signer: Signer, does: str, chosen: Selection) -> None:
+        self._signer = signer
+        self._tenant = chosen.tenant
+        self._run = text_hash(repr((does, chosen)))
+
+    def next(self, after: str | None, matched: int) -> str | None:
+        """Return the cursor of the page that begins after `after`; None: there is none."""
+        if after is None:
+            return None
+        return self._signer.sign(_ConfirmedCursor(after, matched, self._run), tenant=self._tenant)
+
+    def opened(self, cursor: str | None, matched: int) -> str | None:
+        """Return where the page begins.
+
+        Raises:
+            Problem: 400, the cursor is of another run, or not one of ours.
+        """
+        if cursor is None:
+            return None
+        found = self._signer.opened(cursor, _ConfirmedCursor, field="cursor", tenant=self._tenant)
+        if (found.matched, found.run) != (matched, self._run):
+            raise invalid("cursor", "belongs to another selection or count")
+        return found.after

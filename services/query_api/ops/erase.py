@@ -1,4 +1,4 @@
-"""Routes with which admins erase documents of their own tenant."""
+"""Routes with which admins erase documents of their own tenant, and operators rewrite the files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,22 +9,23 @@ from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.documents.bulk_delete import confirmed, cursor_of
+from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, selection
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
-from services.query_api.ops.purge import FileMatch, KeptPart, canaries, forgotten, seen
+from services.query_api.ops.purge import KeptPart, PartMatch, canaries, forgotten, seen
 from shared.log import Log
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 
 MOST = 100  # ids of one request
-MOST_CANARIES = 1000
+MOST_PROOFS = 1000
 Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
-Words = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=4)], ...], msgspec.Meta(max_length=MOST_CANARIES)]
+Proofs = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_PROOFS)]
 
 
 @dataclass(frozen=True)
@@ -62,21 +63,31 @@ class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     matched: int  # how many there were before this page
     items: list[Erased]
     next_cursor: str | None
+    proof: str | None = None  # in a dry run: the page's canaries, signed, for /ops/forget
+
+
+class Canaries(msgspec.Struct, frozen=True):
+    """Words of documents that are to be erased, as a dry run chose them."""
+
+    words: tuple[str, ...]
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Words of erased documents to look for. With `dryRun`, no file is rewritten first."""
+    """The proofs of an erasure's dry run, whose words are searched for. With `dryRun`, no file is rewritten first.
 
-    canaries: Words = ()
+    Words that a caller chooses are not taken: whoever searches all files for them reads every tenant's text.
+    """
+
+    proofs: Proofs = ()
     dry_run: bool = False
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What was rewritten, and which files still contain the words."""
+    """What was rewritten, and in how many files of which part the words still are."""
 
     parts: list[KeptPart]
     files: int  # that were searched
-    found: list[FileMatch]
+    found: list[PartMatch]
 
 
 @post(
@@ -89,9 +100,11 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 async def ops_erase(
     data: JSONBody[Erase],
     request: ApiRequest,
+    *,
     place: NamedDependency[DataLocation],
     selector: NamedDependency[DocumentSelector],
     eraser: NamedDependency[Eraser],
+    signer: NamedDependency[Signer],
 ) -> ErasedPage:
     """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page a request.
 
@@ -109,7 +122,10 @@ async def ops_erase(
             return ErasedPage(matched=matched, items=[], next_cursor=None)
         if data.confirm is not None and data.cursor is None:
             confirmed(data.confirm, matched)
-        entries, after = await selector.page(chosen, cursor_of(data.cursor))
+        cursors = BoundCursors(signer, "look" if data.dry_run else "erase", chosen)
+        counted = 0 if data.confirm is None else data.confirm  # a dry run goes on even if the count changes
+        entries, after = await selector.page(chosen, cursors.opened(data.cursor, counted))
+        after = cursors.next(after, counted)
     else:
         names = list(dict.fromkeys(data.document_ids or ()))
         entries = await _known(place.ledger, tenant, names)
@@ -118,35 +134,35 @@ async def ops_erase(
             Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
         ]
         matched = len(entries)
+    proof: str | None = None
     if data.dry_run:
-        items = [
-            Erased(
-                document_id=entry.document_id,
-                outcome="standing",
-                canaries=await canaries(place.index, entry.document_id),
-            )
-            for entry in entries
-        ]
+        words = {entry.document_id: await canaries(place.index, tenant, entry.document_id) for entry in entries}
+        items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
+        proof = signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
     else:
         outcome = await eraser.erase(entries, wait_of(request)[0])
         items = [
             Erased(document_id=name, outcome="failed" if error else "erased", error=error)
             for name, error in outcome.items()
         ]
-    return ErasedPage(matched=matched, items=[*items, *unknown], next_cursor=after)
+    return ErasedPage(matched=matched, items=[*items, *unknown], next_cursor=after, proof=proof)
 
 
 @post(
     "/ops/forget",
     operation_id="ops_forget",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True),
     status_code=200,
 )
-async def ops_forget(data: JSONBody[Forget], place: NamedDependency[DataLocation]) -> Forgotten:
-    """Rewrite the log's and the store's files without deleted data, and list files that still contain the words."""
+async def ops_forget(
+    data: JSONBody[Forget], place: NamedDependency[DataLocation], signer: NamedDependency[Signer]
+) -> Forgotten:
+    """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
+    proved = [signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
+    words = list(dict.fromkeys(word for each in proved for word in each.words))
     parts = [] if data.dry_run else await forgotten(place.log, place.index)
-    count, found = (0, []) if place.data is None else await seen(place.data, data.canaries)
+    count, found = (0, []) if place.data is None else await seen(place.data, words)
     return Forgotten(parts=parts, files=count, found=found)
 
 

@@ -29,11 +29,12 @@ class KeptPart(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class FileMatch(msgspec.Struct, frozen=True):
-    """A file with something of the erased in it."""
+class PartMatch(msgspec.Struct, frozen=True):
+    """A part of the data folder with something of the erased in it. Paths would tell of other tenants' documents."""
 
-    file: str  # within the data folder
-    canaries: int  # how many of them
+    part: str  # the folder or file directly within the data folder
+    files: int  # how many of its files
+    canaries: int  # the most that one of them has
 
 
 def canary(text: str) -> str | None:
@@ -41,10 +42,11 @@ def canary(text: str) -> str | None:
     return max((found.strip() for found in _PLAIN.findall(text)), key=len, default=None)
 
 
-async def canaries(index: Index, document_id: str) -> list[str]:
-    """Return words of the document that answers, out of passages that stand in no other one; none where there are none.
+async def canaries(index: Index, tenant: str, document_id: str) -> list[str]:
+    """Return words of the document that answers, out of passages that stand in no other one of its tenant.
 
-    In the text of another document they would be found for ever, and rightly.
+    In the text of another document they would be found for ever, and rightly. Other tenants' documents don't count:
+    whether words are chosen must not tell what those say.
     """
     head = await index.head(document_id)
     chosen: list[str] = []
@@ -54,7 +56,7 @@ async def canaries(index: Index, document_id: str) -> list[str]:
         page = await index.chunks_page(document_id, head.version, start=start, limit=1)
         for payload in page:
             words = canary(payload["text"])
-            if words is not None and not await index.stands_elsewhere(document_id, text_hash(payload["text"])):
+            if words is not None and not await index.stands_elsewhere(tenant, document_id, text_hash(payload["text"])):
                 chosen.append(words)
         start += step
     return list(dict.fromkeys(chosen))
@@ -83,8 +85,8 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
     return parts
 
 
-async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[FileMatch]]:
-    """Return how many files were read in the folder, and which of them hold some of the words.
+async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[PartMatch]]:
+    """Return how many files were read in the folder, and which of its parts hold some of the words.
 
     Raises:
         Unavailable: they can't be read.
@@ -107,4 +109,7 @@ async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[FileMatch]
         last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
         raise Unavailable(f"the files in {folder} can't be searched: {last or process.returncode}")
     count, found = msgspec.json.decode(answer, type=tuple[int, list[tuple[str, int]]])
-    return count, [FileMatch(*each) for each in found]
+    parts: dict[str, list[int]] = {}
+    for name, hits in found:
+        parts.setdefault(Path(name).parts[0], []).append(hits)
+    return count, [PartMatch(part, len(hits), max(hits)) for part, hits in parts.items()]

@@ -13,8 +13,8 @@ DOCUMENTS, ERASE, FORGET = "/rag/documents", "/ops/erase", "/ops/forget"
 PARTS = [{"name": "log", "forgotten": True, "sentence": "the log's file was rewritten"}]
 
 
-def page(*items: dict[str, Any], matched: int, cursor: str | None = None) -> dict[str, Any]:
-    return {"matched": matched, "items": list(items), "nextCursor": cursor, "message": "m"}
+def page(*items: dict[str, Any], matched: int, cursor: str | None = None, proof: str | None = None) -> dict[str, Any]:
+    return {"matched": matched, "items": list(items), "nextCursor": cursor, "message": "m", "proof": proof}
 
 
 def removed(name: str, status: str = "deleted", **more: str) -> dict[str, Any]:
@@ -151,13 +151,29 @@ def test_an_unknown_document_is_named_and_the_others_are_erased(sluice: Sluice, 
     assert ran.out.startswith("1 of 2 erased\n")
 
 
+def part(name: str, files: int, canaries: int) -> dict[str, Any]:
+    return {"part": name, "files": files, "canaries": canaries}
+
+
+def test_without_the_role_for_waiting_nothing_is_erased(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", ERASE, page(erased("d1", "standing"), matched=1, proof="proof"))
+    wire.refuses("POST", FORGET, 403, "this API key lacks the role operator", "FORBIDDEN")
+
+    ran = sluice("erase", "d1", "--wait", "--yes")
+
+    assert (ran.code, "lacks the role operator" in ran.err) == (1, True)
+    assert [body["dryRun"] for body in bodies(wire)] == [True, True]
+
+
 def waited(sluice: Sluice, wire: Wire, *found: dict[str, Any]) -> Ran:
     """Return how `erase --wait` of a source of two pages ended, where words were found again."""
     for outcome in ("standing", "erased"):
-        words = [{"canaries": ["words of one"]}, {"canaries": ["words of two"]}] if outcome == "standing" else [{}, {}]
-        wire.answers("POST", ERASE, page(erased("d1", outcome, **words[0]), matched=2, cursor="d1"))
-        wire.answers("POST", ERASE, page(erased("d2", outcome, **words[1]), matched=2))
-    wire.answers("POST", FORGET, searched({"file": "log.db", "canaries": 2}, {"file": "store/wal", "canaries": 1}))
+        dry = outcome == "standing"
+        words = [{"canaries": ["words of one"]}, {"canaries": ["words of two"]}] if dry else [{}, {}]
+        proofs = ["proof of one", "proof of two"] if dry else [None, None]
+        wire.answers("POST", ERASE, page(erased("d1", outcome, **words[0]), matched=2, cursor="d1", proof=proofs[0]))
+        wire.answers("POST", ERASE, page(erased("d2", outcome, **words[1]), matched=2, proof=proofs[1]))
+    wire.answers("POST", FORGET, searched(part("log.db", 1, 2), part("store", 1, 1)))
     wire.answers("POST", FORGET, searched(*found, parts=PARTS))
     return sluice("erase", "--source", "s", "--wait", "--yes")
 
@@ -171,22 +187,22 @@ def test_waiting_proves_it_by_words_that_were_there_before(sluice: Sluice, wire:
         "log: the log's file was rewritten",
         "2 phrases were in 2 files before, and are in 0 of 30 now",
     ]
-    words = ["words of one", "words of two"]
+    proofs = ["proof of one", "proof of two"]
     assert bodies(wire) == [
         {"source": "s", "dryRun": True},
         {"source": "s", "dryRun": True, "cursor": "d1"},
-        {"canaries": words, "dryRun": True},
+        {"proofs": proofs, "dryRun": True},
         {"source": "s", "confirm": 2, "dryRun": False},
         {"source": "s", "confirm": 2, "dryRun": False, "cursor": "d1"},
-        {"canaries": words, "dryRun": False},
+        {"proofs": proofs, "dryRun": False},
     ]
 
 
 def test_a_word_that_is_found_again_fails_it_and_says_where(sluice: Sluice, wire: Wire) -> None:
-    ran = waited(sluice, wire, {"file": "store/wal", "canaries": 1})
+    ran = waited(sluice, wire, part("store", 1, 1))
 
     assert ran.code == 1
     assert ran.out.splitlines()[-2:] == [
         "2 phrases were in 2 files before, and are in 1 of 30 now",
-        "still there: store/wal (1)",
+        "still there: store (1)",
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.query_api.ops import file_scan
-from services.query_api.ops.purge import FileMatch, canary, seen
+from services.query_api.ops.purge import PartMatch, canary, seen
 from shared.errors import Unavailable
 from shared.log.sqlite import SqliteLog
 from shared.topics import pipeline_topics
@@ -41,14 +41,15 @@ async def test_words_are_found_in_every_file_wherever_they_stand(tmp_path: Path)
     block = 1 << 20
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "across").write_bytes(b"." * (block - 5) + b"the heron waits" + b"." * block)
+    (tmp_path / "deep" / "again").write_bytes(b"the heron waits")
     (tmp_path / "both").write_bytes(b"the heron waits, closed on Mondays")
     (tmp_path / "none").write_bytes(b"the heron is waiting")
     (tmp_path / "link").symlink_to("both")
 
     count, found = await seen(tmp_path, ["the heron waits", "closed on Mondays"])
 
-    assert count == 3
-    assert found == [FileMatch("both", 2), FileMatch(str(Path("deep", "across")), 1)]
+    assert count == 4
+    assert found == [PartMatch("both", 1, 2), PartMatch("deep", 2, 1)]
 
 
 async def test_a_search_leaves_the_locks_of_a_log_in_the_folder(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ async def test_a_search_leaves_the_locks_of_a_log_in_the_folder(tmp_path: Path) 
 async def test_a_file_whose_name_is_no_utf_8_is_shown_nevertheless(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9")).write_bytes(b"secret")
 
-    assert await seen(tmp_path, ["secret"]) == (1, [FileMatch("caf\N{REPLACEMENT CHARACTER}", 1)])
+    assert await seen(tmp_path, ["secret"]) == (1, [PartMatch("caf\N{REPLACEMENT CHARACTER}", 1, 1)])
 
 
 async def test_a_search_that_breaks_off_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
