@@ -140,6 +140,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 HOSTILE = Format(
+    text_format="plain",
     document_type="hostile",
     media_types=frozenset(),
     suffixes=frozenset(),

@@ -56,6 +56,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 ROUGH = Format(
+    text_format="plain",
     document_type="rough",
     media_types=frozenset(),
     suffixes=frozenset(),

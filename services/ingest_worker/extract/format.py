@@ -68,7 +68,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """How to recognise and read one format. Each module in `formats/` has one, named `FORMAT`."""
 
     document_type: str
-    text_format: TextFormat = "plain"  # of the text that `read` returns
+    text_format: TextFormat  # of the text that `read` returns: plain, in sections, or Markdown
     media_types: frozenset[str]
     suffixes: frozenset[str]
     sniff: Callable[[bytes], bool]  # whether the content alone proves the format

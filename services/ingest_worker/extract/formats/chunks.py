@@ -59,6 +59,7 @@ def _listed(value: Any) -> list[Any]:
 
 FORMAT = Format(
     document_type="chunks",
+    text_format="plain",
     media_types=frozenset({"application/vnd.sluice.chunks+json"}),
     suffixes=frozenset(),
     sniff=sniff,

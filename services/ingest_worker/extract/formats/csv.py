@@ -31,6 +31,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 FORMAT = Format(
     document_type="csv",
+    text_format="plain",
     media_types=frozenset({"text/csv", "text/tab-separated-values", "application/csv"}),
     suffixes=frozenset({".csv", ".tsv", ".tab"}),
     sniff=lambda _: False,  # any text is CSV

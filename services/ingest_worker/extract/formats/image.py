@@ -56,6 +56,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 FORMAT = Format(
     document_type="image",
+    text_format="plain",
     media_types=frozenset({"image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"}),
     suffixes=frozenset({".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".bmp", ".webp"}),
     sniff=lambda data: data.startswith(_MARKS) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP"),

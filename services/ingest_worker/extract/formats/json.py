@@ -32,6 +32,7 @@ def _laid_out(line: str) -> str:
 
 FORMAT = Format(
     document_type="json",
+    text_format="plain",
     media_types=frozenset({"application/json", "application/x-ndjson", "application/jsonl", "application/ld+json"}),
     suffixes=frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".jsonld"}),
     sniff=lambda _: False,

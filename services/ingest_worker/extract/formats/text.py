@@ -41,6 +41,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 FORMAT = Format(
     document_type="txt",
+    text_format="plain",
     media_types=frozenset({"text/plain"}),
     suffixes=frozenset({".txt", ".text", ".log", ".rst", ".adoc", ".asciidoc", ".org", ".tex", ".py"}),
     sniff=lambda _: False,  # what nothing else claims

@@ -1,6 +1,7 @@
 """The format itself says how its text is written, and every later part believes it."""
 
 import json
+from typing import get_args
 
 import pytest
 
@@ -70,11 +71,13 @@ def test_a_text_is_written_as_its_format_says(name: str) -> None:
     assert extract(data, Hints(filename=name)).text_format == text_format
 
 
-def test_every_format_is_walked() -> None:
-    walked = {extract(data, Hints(filename=name)).document_type for name, (data, _) in SAMPLES.items()}
+def test_every_format_says_how_its_text_is_written() -> None:
+    sampled = {extract(data, Hints(filename=name)).document_type for name, (data, _) in SAMPLES.items()}
+    declared = {form.document_type: form.text_format for form in FORMATS}
 
-    assert {form.document_type for form in FORMATS} == walked | DECLARED.keys()
-    assert {form.document_type: form.text_format for form in FORMATS if form.document_type in DECLARED} == DECLARED
+    assert set(declared.values()) == set(get_args(TextFormat))
+    assert sampled <= declared.keys()
+    assert {name: declared[name] for name in DECLARED} == DECLARED
 
 
 def test_a_heading_of_an_rtf_file_is_a_section_title() -> None:
