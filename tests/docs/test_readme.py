@@ -60,6 +60,10 @@ def test_the_table_of_settings_is_the_class() -> None:
     assert readme.block("settings") == readme.settings_table()
 
 
+def test_every_setting_has_its_meaning_in_the_comment_beside_it() -> None:
+    assert [row for row in readme.settings_table().splitlines() if row.endswith("|  |")] == []
+
+
 def test_the_targets_are_the_makefile_s() -> None:
     assert readme.block("targets") == readme.targets()
 

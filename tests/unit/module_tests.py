@@ -1,7 +1,8 @@
 """Where each product module's test is, if it isn't the file of its name; `test_layout.py` holds this.
 
 The test of `services/x/y.py` is `tests/unit/services/x/test_y.py`, that of a package `x` is `test_x.py` beside its
-folder. A module without any branch needs none.
+folder. An adapter's may be
+its port's contract suite. A module without any branch needs none.
 """
 
 import ast
@@ -55,8 +56,8 @@ TESTED_BY: Final = {
     "services/operator_cli/commands/doctor.py": "tests/unit/services/operator_cli/actions/test_doctor.py",
     "services/operator_cli/commands/documents.py": _CLI,
     "services/operator_cli/commands/evaluate.py": "tests/unit/services/operator_cli/actions/test_evaluate.py",
+    "services/operator_cli/commands/keys.py": "tests/unit/services/operator_cli/actions/test_keys.py",
     "services/operator_cli/commands/init.py": "tests/unit/services/operator_cli/actions/test_init.py",
-    "services/operator_cli/commands/keys.py": "tests/unit/services/operator_cli/test_keys.py",
     "services/operator_cli/commands/search.py": _CLI,
     "services/operator_cli/commands/serve.py": _CLI,
     "services/operator_cli/commands/verify.py": "tests/unit/services/operator_cli/verify/test_command.py",
@@ -84,7 +85,7 @@ TESTED_BY: Final = {
     "services/query_api/clients/vector_stores.py": "tests/unit/services/query_api/clients/test_conditions.py",
     "services/query_api/console/assets.py": "tests/integration/test_console.py",
     "services/query_api/console/pages.py": "tests/integration/test_console.py",
-    "services/query_api/documents/bulk_delete.py": _API,
+    "services/query_api/documents/bulk_delete.py": "tests/integration/test_erase.py",
     "services/query_api/documents/selection.py": _API,
     "services/query_api/http/linger.py": "tests/integration/test_doors.py",
     "services/query_api/http/monitoring.py": "tests/unit/services/query_api/http/test_auth.py",
@@ -104,22 +105,18 @@ TESTED_BY: Final = {
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",
-    "shared/answers/__init__.py": "tests/contract/test_answers.py",
-    "shared/blobs/open.py": "tests/contract/test_blobs.py",
+    "shared/answers/escaping.py": "tests/unit/shared/answers/test_prompt.py",
     "shared/contracts.py": "tests/faults/test_schema_skew.py",
     "shared/log/follow.py": "tests/integration/test_kafka.py",
     "shared/log/kafka/__init__.py": "tests/contract/test_log.py",
     "shared/log/kafka/producer.py": "tests/contract/test_log.py",
-    "shared/log/open_letters.py": "tests/contract/test_dead_letters.py",
-    "shared/log/publish.py": "tests/contract/test_log.py",
-    "shared/log/read.py": "tests/contract/test_dead_letters.py",
     "shared/log/sqlite/consumer.py": "tests/property/test_log_machine.py",
     "shared/log/sqlite/file.py": "tests/unit/shared/log/test_sqlite.py",
     "shared/log/sqlite/producer.py": "tests/property/test_log_machine.py",
     "shared/log/sqlite/upkeep.py": "tests/property/test_log_machine.py",
     "shared/model_server/ollama.py": "tests/unit/shared/embedder/test_ollama.py",
     "shared/model_server/openai.py": "tests/unit/shared/embedder/test_openai.py",
-    "shared/runtime/key_file.py": "tests/unit/services/operator_cli/test_keys.py",
+    "shared/runtime/key_file.py": "tests/unit/services/operator_cli/actions/test_keys.py",
     "shared/runtime/listening.py": "tests/unit/deploy/test_compose.py",
     "shared/runtime/process.py": "tests/e2e/test_processes.py",
     "shared/runtime/settings_report.py": "tests/unit/services/query_api/ops/test_config.py",
@@ -128,6 +125,7 @@ TESTED_BY: Final = {
     "shared/sandbox/linux.py": "tests/unit/shared/sandbox/test_seccomp.py",
     "shared/sandbox/syscalls.py": "tests/unit/shared/sandbox/test_seccomp.py",
     "shared/state/statuses.py": "tests/unit/services/embed_worker/test_embed.py",
+    "shared/state/truth.py": "tests/simulation/test_simulation.py",
     "shared/store/edge_server.py": "tests/unit/shared/store/test_edge.py",
     "shared/store/qdrant/connect.py": "tests/unit/shared/store/qdrant/test_store.py",
 }
