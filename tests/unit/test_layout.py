@@ -18,6 +18,14 @@ ROLES = {
     "Producer": {"shared/log/kafka/producer.py", "shared/log/sqlite/producer.py"},
 }
 
+# Modules that are started, not imported.
+PROGRAMS = {
+    "services.operator_cli.__main__",
+    "shared.embedder.build_minilm_graph",
+    "shared.sandbox.__main__",
+    "shared.store.edge_server",
+}
+
 
 def test_a_public_class_name_is_defined_once() -> None:
     places: dict[str, set[str]] = defaultdict(set)
@@ -109,3 +117,18 @@ def test_every_route_that_is_written_is_mounted() -> None:
     }
 
     assert forgotten == set()
+
+
+def test_every_module_is_imported_by_another_one() -> None:
+    names = {".".join(module.with_suffix("").parts).removesuffix(".__init__"): module for module, _ in _product()}
+    imported = set()
+    for _, code in _product():
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+
+    orphans = {name for name, module in names.items() if name not in imported and module.name != "__init__.py"}
+    # Formats are found by their folder, the others are programs.
+    assert {name for name in orphans if ".extract.formats." not in name} == PROGRAMS
