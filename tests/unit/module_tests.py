@@ -49,7 +49,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/parser_child.py": "tests/integration/test_parsers.py",
     "services/ingest_worker/parsers.py": "tests/integration/test_parsers.py",
     "services/ingest_worker/rebuild/rebuilder.py": "tests/integration/test_rebuild.py",
-    "services/operator_cli/actions/keys.py": "tests/unit/services/operator_cli/test_keys.py",
     "services/operator_cli/actions/mcp.py": "tests/integration/clients/test_mcp.py",
     "services/operator_cli/client.py": "tests/unit/services/operator_cli/test_bulk_load.py",
     "services/operator_cli/commands/ask.py": _CLI,
@@ -105,7 +104,6 @@ TESTED_BY: Final = {
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",
-    "shared/answers/escaping.py": "tests/unit/shared/answers/test_prompt.py",
     "shared/contracts.py": "tests/faults/test_schema_skew.py",
     "shared/log/follow.py": "tests/integration/test_kafka.py",
     "shared/log/kafka/__init__.py": "tests/contract/test_log.py",
@@ -125,7 +123,6 @@ TESTED_BY: Final = {
     "shared/sandbox/linux.py": "tests/unit/shared/sandbox/test_seccomp.py",
     "shared/sandbox/syscalls.py": "tests/unit/shared/sandbox/test_seccomp.py",
     "shared/state/statuses.py": "tests/unit/services/embed_worker/test_embed.py",
-    "shared/state/truth.py": "tests/simulation/test_simulation.py",
     "shared/store/edge_server.py": "tests/unit/shared/store/test_edge.py",
     "shared/store/qdrant/connect.py": "tests/unit/shared/store/qdrant/test_store.py",
 }
