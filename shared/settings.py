@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     chat: str = "auto:"  # chat models, default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
     chat_rate: int = Field(default=0, ge=0)  # answers per minute and API key; more get 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
+    result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
     prompts: Path | None = None  # folder whose system.jinja and question.jinja replace the built-in prompts
     general_knowledge: Literal["on", "off"] = "off"  # on: if no passage is relevant, a model answers and says so
     answer_links: Literal["keep", "inert"] = "keep"  # inert: links and images in answers from documents are text only

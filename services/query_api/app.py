@@ -49,6 +49,7 @@ from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
 from services.query_api.search.gate import RelevanceGate
+from services.query_api.search.result_cache import ResultCache
 from services.query_api.search.retrieval import Retriever
 from shared.answers.models import ChatModels
 from shared.blobs import Blobs
@@ -96,7 +97,9 @@ def make_api(parts: ApiParts) -> Litestar:
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings))
     metrics = Metrics(parts.registry)
-    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics)
+    results = ResultCache(parts.index, settings.result_cache)
+    parts.notices.watchers.append(results.forget)
+    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, kept=results)
     submissions = Submissions(
         publish=parts.publish,
         ledger=parts.ledger,

@@ -101,6 +101,7 @@ TESTED_BY: Final = {
     "services/query_api/ops/erase.py": "tests/integration/test_erase.py",
     "services/query_api/search/fusion.py": "tests/property/test_fusion.py",
     "services/query_api/search/relevance.py": "tests/property/test_relevance.py",
+    "services/query_api/search/result_cache.py": "tests/integration/test_result_cache.py",
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",

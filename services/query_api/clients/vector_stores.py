@@ -14,7 +14,8 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
-from services.query_api.search.retrieval import Found, Retriever
+from services.query_api.search.results import Found
+from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 from shared.state.ledger import Ledger
 from shared.store import Filter, Match

@@ -28,6 +28,7 @@ class StatusWaiters:
         self._look_again_s = look_again_s
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self.closed = False
+        self.watchers: list[Callable[[str], None]] = []  # called with the tenant of each notice
         self.consumer: Callable[[], Any] = lambda: None  # what hears them, once `listen` has said
 
     async def ready(self) -> None:
@@ -35,6 +36,12 @@ class StatusWaiters:
         consumer = self.consumer()
         for partition in consumer.assignment():
             await consumer.position(partition)
+
+    def heard(self, notice: StatusNotice) -> None:
+        """Tell those who watch the tenant's documents, then wake all requests that wait for this one."""
+        for changed in self.watchers:
+            changed(notice.tenant)
+        self.wake(notice.document_id)
 
     def wake(self, document_id: str) -> None:
         """Wake all requests that wait for the document."""
@@ -78,6 +85,6 @@ def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:
     """Let every notice from now on wake its waiters; call it before `broker.start()`."""
 
     def seen(record: Record) -> None:
-        notices.wake(decode(record.value, StatusNotice).document_id)
+        notices.heard(decode(record.value, StatusNotice))
 
     notices.consumer = follow(broker, STATUS, seen)

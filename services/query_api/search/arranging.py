@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from services.query_api.search.retrieval import Found
+from services.query_api.search.results import Found
 from services.query_api.search.words import stems
 
 

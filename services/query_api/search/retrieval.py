@@ -17,6 +17,8 @@ from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.fusion import FusedHit, fuse
 from services.query_api.search.relevance import Features, features, question
+from services.query_api.search.result_cache import ResultCache, SearchKey
+from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
 from services.query_api.search.scripts import reads
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
@@ -39,50 +41,6 @@ ALWAYS_THERE = frozenset(f"metadata.{name}" for name in ("source", "path", "docu
 PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
 
 
-class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The hit's ranks in the two legs, from 1; a leg that didn't find it has none."""
-
-    dense: int | None = None
-    sparse: int | None = None
-
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The figures behind a hit's score and rank."""
-
-    cosine: float | None = None  # of query and passage; None where words alone were asked
-    bm25: float | None = None  # with the terms' rarity in this index; None where the words' leg didn't find it
-    ranks: Ranks
-    fused: int  # rank in the fused ranking, from 1
-    coverage: float  # share of the query's weight that the passage has, 0..1
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk that answers the query."""
-
-    text: str
-    score: float  # 0..1: how likely the passage answers the query; comparable between searches
-    metadata: dict[str, Any]
-    explanation: Explanation
-
-
-class Expanded(msgspec.Struct, frozen=True):
-    """A passage together with its neighbours."""
-
-    text: str
-    start: int  # offset in the document's text
-    end: int
-
-
-class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """The hits of a search, best first, with warnings and timings."""
-
-    hits: list[Found]
-    warnings: list[str] = []
-    embed_ms: float = 0.0
-    store_ms: float = 0.0
-    fuse_ms: float = 0.0
-
-
 def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return a chunk's metadata without the fields that only the pipeline uses."""
     return {name: value for name, value in metadata.items() if name not in PRIVATE}
@@ -95,13 +53,21 @@ class Retriever:
     """
 
     def __init__(
-        self, index: Index, embedder: Embedder, bm25: Bm25, metrics: Metrics, *, patience_s: float = PATIENCE_S
+        self,
+        index: Index,
+        embedder: Embedder,
+        bm25: Bm25,
+        metrics: Metrics,
+        *,
+        patience_s: float = PATIENCE_S,
+        kept: ResultCache | None = None,
     ) -> None:
         self._index = index
         self._embedder = embedder
         self._bm25 = bm25
         self._metrics = metrics
         self._patience_s = patience_s
+        self._kept = kept or ResultCache(index, keep_s=0)
         self._vectors: dict[tuple[str, str], Vector] = {}  # of the queries asked last
         self._seen_fields: set[tuple[str, str]] = set()  # of the tenants' documents
         self._model_breaker = CircuitBreaker("the embedding model")
@@ -116,25 +82,39 @@ class Retriever:
         order. Where more are asked for, the legs' further hits follow behind.
         """
         query = query[:LONGEST_QUERY]
+        where = where or Filter()
         with self._metrics.search_seconds.labels(mode).time():
-            began = time.perf_counter()
-            vector = None
-            if mode != "sparse":
-                async with self._patience("the embedding model", self._model_breaker):
-                    vector = await self._vector(tenant, query)
-            embedded = time.perf_counter()
-            async with self._patience("the store", self._store_breaker):
-                found, warnings = await asyncio.gather(
-                    self._candidates(
-                        tenant, query, vector, where or Filter(), limit=max(DEPTH, top_k), words=mode != "dense"
-                    ),
-                    self._warnings(tenant, where or Filter()),
-                )
-            searched = time.perf_counter()
-            hits = self._scored(query, found, top_k)
-            ended = time.perf_counter()
-        if not hits:
+            key = SearchKey(self._index.generation.id, tenant, query, top_k, msgspec.json.encode(where), mode)
+            changes = self._kept.changes(tenant)
+            results = await self._reused(key)
+            if results is None:
+                results = await self._searched(tenant, query, top_k, where, mode)
+                self._kept.put(key, results, changes)
+        if not results.hits:
             self._metrics.empty_searches.inc()
+        return results
+
+    async def _reused(self, key: SearchKey) -> Results | None:
+        if not self._kept.is_on:
+            return None
+        async with self._patience("the store", self._store_breaker):
+            return await self._kept.get(key)
+
+    async def _searched(self, tenant: str, query: str, top_k: int, where: Filter, mode: Mode) -> Results:
+        began = time.perf_counter()
+        vector = None
+        if mode != "sparse":
+            async with self._patience("the embedding model", self._model_breaker):
+                vector = await self._vector(tenant, query)
+        embedded = time.perf_counter()
+        async with self._patience("the store", self._store_breaker):
+            found, warnings = await asyncio.gather(
+                self._candidates(tenant, query, vector, where, limit=max(DEPTH, top_k), words=mode != "dense"),
+                self._warnings(tenant, where),
+            )
+        searched = time.perf_counter()
+        hits = self._scored(query, found, top_k)
+        ended = time.perf_counter()
         return Results(
             hits=hits,
             warnings=warnings,

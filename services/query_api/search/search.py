@@ -17,7 +17,8 @@ from services.query_api.http.request import ApiRequest, body_of, parse_json
 from services.query_api.search.arranging import by_document, diverse, of_each_document
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import GateMode, RelevanceGate, usable
-from services.query_api.search.retrieval import DEPTH, Expanded, Explanation, Found, Mode, Retriever, Score, TopK
+from services.query_api.search.results import Expanded, Explanation, Found
+from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
 from shared.store import Filter

@@ -1,5 +1,5 @@
 from services.query_api.search.arranging import by_document, diverse, of_each_document
-from services.query_api.search.retrieval import Explanation, Found, Ranks
+from services.query_api.search.results import Explanation, Found, Ranks
 
 EXPLANATION = Explanation(ranks=Ranks(), fused=1, coverage=1.0)
 

@@ -1,0 +1,88 @@
+"""Results of recent searches, kept for seconds; off by default.
+
+Before a kept result is given again, the heads of its documents are read: if one was updated or deleted meanwhile, by
+any process, the search runs anew. docs/adr/0097-kept-results-are-checked.md
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from services.query_api.search.results import Results
+from shared.state.index import Index
+
+MOST_RESULTS: Final = 1_000  # about 20 MB of five passages each
+
+
+class SearchKey(msgspec.Struct, frozen=True):
+    """Everything on which a result depends, apart from what the index holds."""
+
+    generation: str
+    tenant: str
+    query: str
+    top_k: int
+    filters: bytes  # encoded, because True and 1 are equal in Python and differ in a filter
+    mode: str
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    results: Results
+    until: float
+    versions: Mapping[str, int]  # of the documents that were found
+
+
+class ResultCache:
+    """Kept results by their search. `keep_s` 0 keeps none."""
+
+    def __init__(self, index: Index, keep_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._index = index
+        self._keep_s = keep_s
+        self._now = now
+        self._kept: dict[SearchKey, _Kept] = {}
+        self._changes: Counter[str] = Counter()  # notices of each tenant
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether results are kept at all."""
+        return self._keep_s > 0
+
+    async def get(self, key: SearchKey) -> Results | None:
+        """Return the kept result if each of its documents still has the version that was found; else None.
+
+        Raises:
+            Unavailable: the index can't be asked.
+        """
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        if self._now() < kept.until:
+            heads = await self._index.heads(list(kept.versions))
+            await self._index.whole()
+            current = {name: head.version for name, head in heads.items() if not head.deleted}
+            if current == kept.versions:
+                return msgspec.structs.replace(kept.results, embed_ms=0.0, store_ms=0.0, fuse_ms=0.0)
+        self._kept.pop(key, None)
+        return None
+
+    def changes(self, tenant: str) -> int:
+        """Return a number that grows with each change of the tenant's documents. Ask for it before the search."""
+        return self._changes[tenant]
+
+    def put(self, key: SearchKey, results: Results, changes: int) -> None:
+        """Keep the result, unless the tenant's documents have changed since `changes`: it may lack a new one."""
+        if not self.is_on or changes != self._changes[key.tenant]:
+            return
+        if len(self._kept) >= MOST_RESULTS:
+            del self._kept[next(iter(self._kept))]  # the oldest
+        versions = {hit.metadata["documentId"]: hit.metadata["version"] for hit in results.hits}
+        self._kept[key] = _Kept(results, self._now() + self._keep_s, versions)
+
+    def forget(self, tenant: str) -> None:
+        """Drop the tenant's results: one of its documents has changed, and a new one may belong to any of them."""
+        if self.is_on:
+            self._changes[tenant] += 1
+            for key in [key for key in self._kept if key.tenant == tenant]:
+                del self._kept[key]
