@@ -1,5 +1,6 @@
 """The pages of the clients are true: their snippets and commands work when pasted."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -30,7 +31,8 @@ def ran(page: Path, server: Server) -> str:
     """Return what the page's snippets print, one after the other in one process."""
     program = "\n".join(SNIPPET.findall(page.read_text(encoding="utf-8"))).replace(SHOWN_URL, server.url)
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
