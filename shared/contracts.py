@@ -85,6 +85,7 @@ class Given(Message, frozen=True):
     description: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
+    hash: str | None = None  # shown only; it decides nothing
 
 
 class TextReading(Message, frozen=True):
@@ -140,7 +141,9 @@ class DocumentSubmitted(Message, frozen=True):
     @property
     def given(self) -> Given:
         """Return the fields other than the body."""
-        return Given(title=self.title, description=self.description, tags=self.tags, metadata=self.metadata)
+        return Given(
+            title=self.title, description=self.description, tags=self.tags, metadata=self.metadata, hash=self.hash
+        )
 
     @property
     def fetched(self) -> bool:
@@ -198,6 +201,8 @@ class DocumentVersion(Message, frozen=True):
     text_size: Natural = 0  # bytes
     created_at: Natural = 0  # ms since 1970 of the first version
     updated_at: Natural = 0  # ms since 1970 of this version
+    extracted_at: Natural = 0  # log time of the record of documents.extracted, ms since 1970; set by the chunk stage
+    chunked_at: Natural = 0  # log time of the record with the chunks, ms since 1970; set by the embed stage
     # What a later metadata change needs of this one; only on documents.extracted. None: an older record, or a deletion.
     given: Given | None = None
     reading: TextReading | None = None

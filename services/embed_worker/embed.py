@@ -36,7 +36,8 @@ class Embed:
         event = decode(record.value, DocumentChunked)
         async with self._room.taken(event.blob.size if event.blob else 0):
             # Chunks are loaded after the fence: a replay of an erased document, whose chunks are gone, must not fail.
-            await self._apply(event.document, partial(self._chunks, event), redrives_of(record))
+            document = msgspec.structs.replace(event.document, chunked_at=record.timestamp)
+            await self._apply(document, partial(self._chunks, event), redrives_of(record))
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:

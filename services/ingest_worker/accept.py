@@ -26,7 +26,17 @@ from shared.contracts import (
     Validators,
     VersionOutcome,
 )
-from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
+from shared.state.ledger import (
+    NOWHERE,
+    Accepted,
+    Entry,
+    Last,
+    MovedTo,
+    Replaced,
+    SubmittedBody,
+    noted,
+    older,
+)
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
@@ -51,6 +61,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     text: BlobRef | None = None  # the extracted text, already stored, where a new version needs it
     reading: TextReading | None = None
     given: Given | None = None
+    body: SubmittedBody | None = None  # None also if it wasn't read, because its page hasn't changed
     on_conflict: OnConflict | None = None
 
     @property
@@ -258,7 +269,12 @@ def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
 
     The same bytes may have come with new validators, which the next fetch sends.
     """
-    accepted = msgspec.structs.replace(entry.accepted, place=submission.place, validators=submission.validators)
+    accepted = msgspec.structs.replace(
+        entry.accepted,
+        place=submission.place,
+        validators=submission.validators,
+        body=submission.body or entry.accepted.body,
+    )
     moved = noted(msgspec.structs.replace(entry, accepted=accepted), last)
     # A failure after the erasure may have set names again.
     return _bare(moved) if submission.erases and moved.last.place == submission.place else moved
@@ -291,6 +307,7 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
             text=submission.text,
             reading=submission.reading,
             given=None if submission.deletes else submission.given,
+            body=None if submission.deletes else submission.body,
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
@@ -347,6 +364,7 @@ def _bare(entry: Entry) -> Entry:
         text=None,
         reading=None,
         given=None,
+        body=None,
     )
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(

@@ -67,7 +67,7 @@ class Chunking:
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
             return
         async with self._room.taken(document.text_size if event.text is None else 0):
-            await self._chunk(event, redriven(record))
+            await self._chunk(event, redriven(record), extracted_at=record.timestamp)
 
     async def _overtaken(self, document: DocumentVersion) -> bool:
         """Return whether the version can never answer: a newer one answers, or its document was erased since.
@@ -81,8 +81,8 @@ class Chunking:
             return True
         return entry is not None and entry.erased and entry.accepted.version > document.version
 
-    async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str]) -> None:
-        document = event.document
+    async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str], *, extracted_at: int) -> None:
+        document = msgspec.structs.replace(event.document, extracted_at=extracted_at)
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
             if event.ready_made:

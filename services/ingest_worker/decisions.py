@@ -187,6 +187,8 @@ def with_kept_fields(submitted: DocumentSubmitted, entry: Entry | None) -> Docum
             "unknown_before",
         )
     fields: dict[str, Any] = {name: getattr(given, name) for name in missing}
+    if submitted.patch and given is not None:
+        fields["hash"] = given.hash
     if submitted.patch and (reading := entry.accepted.reading) is not None:  # so it is described as if sent whole
         for name in ("filename", "media_type", "url", "chunk_size", "chunk_overlap"):
             fields[name] = getattr(reading, name)

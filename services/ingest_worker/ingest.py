@@ -19,6 +19,7 @@ from services.ingest_worker.decisions import Decisions, patchable, submission_at
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.fetch import Busy, Fetch
 from services.ingest_worker.parsers import ParserPool
+from services.ingest_worker.sent_body import alike, body_as_sent
 from services.ingest_worker.version_publisher import VersionPublisher
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
@@ -126,8 +127,11 @@ class Ingest:
         """Return whether the submission is done, as `_take` does."""
         extraction = await self._crawler.follow(submitted, place, content)
         submission = submission_at(place, submitted, content.raw_hash, content.validators)
+        submission = msgspec.structs.replace(submission, body=await body_as_sent(content, place))
         if content.before is not None:
             submission = msgspec.structs.replace(submission, extractor=content.before.extractor)
+        elif entry is not None and await alike(entry, submitted, submission, content):
+            submission = msgspec.structs.replace(submission, metadata_hash=entry.accepted.metadata_hash)
         decision = accept.decide(entry, submission, answering)
         if isinstance(decision, Published):
             extraction = await self._extract(submitted, content, extraction)

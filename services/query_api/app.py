@@ -28,7 +28,7 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
-from services.query_api.documents import bulk_delete, events, stats, views
+from services.query_api.documents import bulk_delete, detail, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
@@ -39,6 +39,7 @@ from services.query_api.http.linger import Linger
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import HANDLERS
 from services.query_api.http.query_names import KnownQuery
+from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.signing import Signer
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
@@ -126,6 +127,8 @@ def make_api(parts: ApiParts) -> Litestar:
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,
         "census": stats.Census(parts.log, parts.ledger, parts.index, settings.data if settings.keeps_data else None),
+        "details": detail.DocumentDetails(library, parts.index),
+        "originals": original.Originals(library, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
         "selector": DocumentSelector(parts.ledger, parts.index),
         "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),
@@ -161,12 +164,13 @@ def make_api(parts: ApiParts) -> Litestar:
         url_door.rag_ingest_url,
         views.rag_documents,
         stats.rag_stats,
-        views.rag_document,
+        detail.rag_document,
         views.rag_document_patch,
         views.rag_document_delete,
         bulk_delete.rag_documents_delete,
         views.rag_document_chunks,
         views.rag_document_text,
+        original.rag_document_original,
         events.rag_document_events,
         search.rag_search,
         search.rag_search_batch,
@@ -232,6 +236,7 @@ def make_api(parts: ApiParts) -> Litestar:
             Linger,
             DefineMiddleware(Authenticate, keyring=keyring),
             DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
+            ReplyWarnings,
         ],
         guards=[KnownQuery()],
         exception_handlers=HANDLERS,

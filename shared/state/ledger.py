@@ -48,6 +48,14 @@ MOST_WAITING = 64  # earlier submissions kept that haven't ended
 _WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
+class SubmittedBody(Message, frozen=True):
+    """The body of a version as it was sent."""
+
+    sha256: str  # 64 hex digits
+    size: int  # bytes
+    place: LogPosition  # of the record that has it, or refers to it
+
+
 class Accepted(Message, frozen=True):
     """The newest version that the ingest stage accepted; version 0: none yet."""
 
@@ -64,6 +72,7 @@ class Accepted(Message, frozen=True):
 
     reading: TextReading | None = None  # None: written by an earlier release, or a deletion
     given: Given | None = None  # submitted, or kept from the version before; None: written by an earlier release
+    body: SubmittedBody | None = None  # None: written by an earlier release, or a deletion
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:
@@ -99,6 +108,8 @@ class Last(Message, frozen=True):
     replaced: Replaced | None = None  # the version before, if the document existed
     dropped: tuple[Kept, ...] = ()  # fields that the version before had and this one hasn't
     moved_to: MovedTo | None = None
+    extracted_at: int = 0  # ms since 1970, by the log; 0: the version hasn't come that far
+    chunked_at: int = 0  # likewise
 
     @property
     def entered_by_door(self) -> bool:
@@ -206,12 +217,13 @@ def finished(
     chunk_count: int | None = None,
     error: str | None = None,
     code: str | None = None,
-    described: DocumentVersion | None = None,
+    document: DocumentVersion | None = None,
     forgotten: Collection[int] = (),
 ) -> Entry | None:
     """Return the entry with the end of `version` for all its submissions, or None if that changes nothing.
 
-    If `described` is given, the entry takes title, url and tags from it, so that lists and filters agree with searches.
+    If the version answers and `document` is given, the entry takes title, url and tags from it, so that lists and
+    filters agree with searches. A deleted document's entry keeps its own.
     The versions in `forgotten` have tombstones on documents.extracted.
     """
     if entry is None:
@@ -224,15 +236,25 @@ def finished(
         # Submissions of the same content share a version, and so its end.
         if each.version != version:
             return each
-        return msgspec.structs.replace(each, status=status, at=at, error=error, code=code, chunk_count=chunk_count)
+        return msgspec.structs.replace(
+            each,
+            status=status,
+            at=at,
+            error=error,
+            code=code,
+            chunk_count=chunk_count,
+            extracted_at=document.extracted_at if document is not None else 0,
+            chunked_at=document.chunked_at if document is not None else 0,
+        )
 
     earlier = tuple(ends(each) if each.status in ("accepted", "failed") else each for each in entry.earlier)
     ended = _overtaken(
         msgspec.structs.replace(kept, last=ends(entry.last), earlier=earlier),
         Last(version=version, place=NOWHERE, status=status, at=at),
     )
-    if described is not None and version in (entry.last.version, entry.accepted.version):
-        ended = msgspec.structs.replace(ended, title=described.title, url=described.url, tags=described.tags)
+    answers = status in ("created", "updated")
+    if document is not None and answers and version in (entry.last.version, entry.accepted.version):
+        ended = msgspec.structs.replace(ended, title=document.title, url=document.url, tags=document.tags)
     return None if ended == entry else ended
 
 

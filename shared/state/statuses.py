@@ -53,9 +53,6 @@ class Statuses:
 
         The versions in `forgotten` have tombstones on documents.extracted.
         """
-        described = (
-            document if status in ("created", "updated") else None
-        )  # a deleted document's entry keeps its title and tags
         at = int(time.time() * 1000)  # only for display
         entry = await self._ledger.update(
             document.document_id,
@@ -67,7 +64,7 @@ class Statuses:
                 chunk_count=chunk_count,
                 error=error,
                 code=code,
-                described=described,
+                document=document,
                 forgotten=forgotten,
             ),
         )

@@ -242,9 +242,12 @@ def _judge_entry(
             # An earlier release wrote no text down.
             text = None if accepted.text is None else wanted.text
             wanted = msgspec.structs.replace(wanted, validators=accepted.validators, text=text)
-        # A record of an earlier release doesn't say them.
+        # A record of an earlier release doesn't say them; none says where the body is.
         wanted = msgspec.structs.replace(
-            wanted, given=wanted.given or accepted.given, reading=wanted.reading or accepted.reading
+            wanted,
+            given=wanted.given or accepted.given,
+            reading=wanted.reading or accepted.reading,
+            body=accepted.body,
         )
         if accepted != wanted:
             findings.add(

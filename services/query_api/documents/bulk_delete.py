@@ -11,6 +11,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, Reques
 from litestar.openapi.spec import OpenAPIType as _Type
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
+from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, of_contract
@@ -18,6 +19,7 @@ from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
+from shared.ids import document_id as id_of
 from shared.ids import text_hash
 from shared.state.ledger import Entry
 from shared.submission import deletion
@@ -70,7 +72,7 @@ class BulkDeleteOperation(Operation):
         told = {"all": flag, "confirm": number, "cursor": text}
         self.parameters = [
             Parameter(name=name, param_in="query", schema=schema)
-            for name, schema in {"source": texts, "tags": texts, **told}.items()
+            for name, schema in {"source": texts, "path": text, "tags": texts, **told}.items()
         ]
         filters = Schema(type=_Type.OBJECT, description="As a search takes them.")
         body = Schema(type=_Type.OBJECT, properties={"filters": filters, **told})
@@ -90,12 +92,18 @@ async def rag_documents_delete(
     selector: NamedDependency[DocumentSelector],
     submissions: NamedDependency[Submissions],
     signer: NamedDependency[Signer],
+    library: NamedDependency[DocumentViews],
 ) -> DeletedPage:
     """Delete documents by filter: in the body, or as `source`, `tags` or `all` in the query.
 
-    Without `confirm`, the documents are only counted. With that count as `confirm`, each request deletes one page. The
+    `source` and `path` in the query name one document, which is deleted at once; it is a 404 if there is none.
+    Without `confirm`, documents are only counted. With that count as `confirm`, each request deletes one page. The
     reply is 409 when the count has changed since.
     """
+    named = await _named(request, library)
+    if named is not None:
+        outcome = await _removed(submissions, named, wait_of(request)[0])
+        return DeletedPage(matched=1, items=[outcome], next_cursor=None, message="1 deletion accepted")
     selection = await _asked(request)
     chosen = selection.chosen(request.user.tenant)
     if selection.confirm is None:
@@ -114,6 +122,27 @@ async def rag_documents_delete(
     )
 
 
+async def _named(request: ApiRequest, library: DocumentViews) -> Entry | None:
+    """Return the document that `source` and `path` in the query name; None if there is no `path`.
+
+    Raises:
+        Problem: 400, they don't name one document; 404, there is no such document.
+    """
+    query = request.query_params
+    if "path" not in query:
+        return None
+    for name in ("source", "path"):
+        values = query.getall(name, [])
+        if len(values) != 1 or not values[0]:
+            raise invalid(name, "must be given once and not be empty, because source and path name one document")
+    if unknown := sorted(set(query) - {"source", "path"}):
+        raise invalid(unknown[0], "can't be combined with path, which names one document")
+    if await request.body():
+        raise invalid("path", "can't be combined with a body")
+    tenant = request.user.tenant
+    return await library.entry(tenant, id_of(tenant, query["source"], query["path"]))
+
+
 async def _asked(request: ApiRequest) -> DeleteSelection:
     if await request.body():
         try:
@@ -122,11 +151,13 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
             raise of_contract(error) from None
     query = request.query_params
     filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
+    if "" in filters.get("source", ()):
+        raise invalid("source", "must not be empty")
     if tags := [tag for name in ("tags", "tags[]") for value in query.getall(name, []) for tag in tags_of(value)]:
         filters["tags"] = tags
     fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
     if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
-        raise invalid(unknown[0], "is not one of source, tags, all, confirm, cursor; send other filters in the body")
+        raise invalid(unknown[0], "is none of source, path, tags, all, confirm, cursor; send other filters in the body")
     try:
         return msgspec.convert({"filters": filters, **fields}, DeleteSelection, strict=False)
     except msgspec.ValidationError as error:

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
+from services.query_api.documents.detail import embedding_of
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
@@ -89,13 +90,11 @@ class ProgressTracker:
         deletes = entry.accepted.version == version and entry.accepted.outcome == "deleted"
         if version == 0 or deletes:  # nothing is read or embedded for a deletion
             return Progress(step="received", **told)
-        # A chunk says how many there are; before the first one is there, only the first stage has done its part.
-        first = await self._index.chunks_page(id_, version, start=0, limit=1)
-        if not first:
+        embedded = await embedding_of(self._index, id_, version)
+        if embedded is None:
             return Progress(step="extracted", **told)
-        count = first[0]["metadata"]["totalChunks"]
-        embedded = await self._index.version_points(id_, version)
-        return Progress(step="embedding", chunks_embedded=embedded, chunk_count=count, **told)
+        done, count = embedded
+        return Progress(step="embedding", chunks_embedded=done, chunk_count=count, **told)
 
     async def watch(
         self, tenant: str, document_id: str, place: LogPosition, seen: str

@@ -25,7 +25,6 @@ from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat, text_format_of
 from shared.ids import document_id as id_of
-from shared.log.headers import position_from
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
 from shared.store import Condition, Filter, Ids, Match, Payload
@@ -120,6 +119,10 @@ class DocumentViews:
             raise not_found()
         return entry
 
+    async def head(self, document_id: str) -> Head | None:
+        """Return the version that answers; a deleted one, too."""
+        return await self._index.head(document_id)
+
     async def view(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentView:
         """Return the document as replies show it, with the status of `submission` where one is given.
 
@@ -127,8 +130,7 @@ class DocumentViews:
             Problem: 404.
         """
         entry = await self.entry(tenant, document_id)
-        shown = _view(entry, await self._index.head(document_id))
-        return shown if submission is None else _of_submission(shown, entry, submission)
+        return view_of(entry, await self._index.head(document_id), submission)
 
     async def page(
         self, listing: Listing, *, limit: int, cursor: ListCursor | SortCursor | None = None
@@ -296,30 +298,7 @@ async def rag_documents(
     return await library.page(listing, limit=limit, cursor=behind)
 
 
-@get(
-    "/rag/documents/{document_id:str}",
-    operation_id="rag_document",
-    guards=[needs("query")],
-    opt=in_lane("ask", "show a document's state; /chunks and /text show its content, /events its progress"),
-)
-async def rag_document(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    library: NamedDependency[DocumentViews],
-    submission: FromQuery[str | None] = None,
-) -> Response[DocumentView]:
-    """Show a document: the version that answers searches, and the status of its newest submission.
-
-    With `submission`, from the `Location` of a 202, `status`, `version`, `error` and `code` describe that submission.
-    """
-    place = None if submission is None else position_from(submission)
-    if submission is not None and place is None:
-        raise invalid("submission", "is not one that this API issued")
-    shown = await library.view(request.user.tenant, document_id, place)
-    return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})
-
-
-class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The fields to change. An absent field keeps its value; null or an empty value removes it."""
 
     title: str | msgspec.UnsetType | None = UNSET
@@ -435,6 +414,12 @@ async def rag_document_text(
     if request.accept.best_match(["text/markdown", "text/plain"]) == "text/plain":
         return Response(plain(text), media_type="text/plain")
     return Response(text, media_type="text/markdown")
+
+
+def view_of(entry: Entry, head: Head | None, submission: LogPosition | None = None) -> DocumentView:
+    """Return the document as replies show it, with the status of `submission` where one is given."""
+    shown = _view(entry, head)
+    return shown if submission is None else _of_submission(shown, entry, submission)
 
 
 def _view(entry: Entry, head: Head | None) -> DocumentView:

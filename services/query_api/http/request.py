@@ -10,6 +10,7 @@ from litestar.datastructures import State
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, invalid, of_contract
+from services.query_api.http.reply_warnings import fields_of, is_ours, warn_of_unknown
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 
 FORM = "application/x-www-form-urlencoded"
@@ -33,11 +34,22 @@ class ApiRequest(Request[Caller, None, State]):
         data = (await self.body()).removeprefix(b"\xef\xbb\xbf")
         # `curl -d '{…}'` calls its JSON a form.
         if kind == FORM and not data.lstrip().startswith(b"{"):
-            return form_object(data)
+            value: Any = form_object(data)
+            self._warn_of_unknown(value)
+            return value
         if kind in ("", FORM, "application/json") or kind.endswith("+json"):
             value = parse_json(data)
+            self._warn_of_unknown(value)
             return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
         raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
+
+    def _warn_of_unknown(self, value: Any) -> None:
+        declared = getattr(self.route_handler, "parsed_data_field", None)
+        if declared is None or not isinstance(value, dict) or not is_ours(self.scope["path"]):
+            return
+        known = fields_of(declared.annotation)
+        if known is not None:
+            warn_of_unknown(self, value, known)
 
 
 def given(value: Any) -> Any:

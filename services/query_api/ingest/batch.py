@@ -1,10 +1,10 @@
 """`POST /rag/ingest/batch`: many documents as a JSON array or NDJSON, submitted while the body arrives."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from litestar import Response, post
@@ -15,20 +15,22 @@ from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields
 from services.query_api.http.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
-from services.query_api.ingest.document import IngestBody, IngestReply, document_of, reply_of, under_way
+from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
+from shared.contracts import DocumentSubmitted
 from shared.errors import PipelineError, Rejected
 
 if TYPE_CHECKING:
-    from shared.contracts import DocumentSubmitted
     from shared.inputs.prepared_chunks import SkippedChunk
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 MOST_ITEMS: Final = 100_000  # each has its line in the reply
 WINDOW: Final = 64  # items on their way to the log at once
 WINDOW_BYTES: Final = 4 << 20  # of their bodies
+_FIELDS: Final = fields_of(IngestBody) or frozenset()
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -88,7 +90,7 @@ async def rag_ingest_batch(
     for the end of processing only when `Prefer: wait` asks for it.
     """
     wait_s, headers = wait_of(request, otherwise=0.0)
-    batch = _Batch(submissions, request.user.tenant)
+    batch = _Batch(submissions, request.user.tenant, strict=is_strict(request))
     try:
         async with aclosing(_items(request, batch_limits)) as items:
             async for item in items:
@@ -110,13 +112,16 @@ async def rag_ingest_batch(
 class _Batch:
     """The items so far: what came of each, and those that are gathered to be submitted together."""
 
-    def __init__(self, submissions: Submissions, tenant: str) -> None:
+    def __init__(self, submissions: Submissions, tenant: str, *, strict: bool) -> None:
         self._submissions = submissions
         self._tenant = tenant
+        self._strict = strict
         self._results: list[SubmissionReceipt | IngestReply | None] = []  # None: not known yet
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # item's number and document, by document id
         self._size = 0
         self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # ready-made chunks of an item that were left out
+        self._names: dict[int, tuple[str | None, str | None]] = {}  # each item's source and path, as it was sent
+        self._warnings: dict[int, tuple[str, ...]] = {}
         self._newest: dict[str, int] = {}  # by document id, the number of the last item that the log has
 
     async def add(self, item: bytes | Problem) -> None:
@@ -132,7 +137,10 @@ class _Batch:
         try:
             if isinstance(item, Problem):
                 raise item
-            document, skipped = document_of(self._tenant, body_of(parse_json(item, "the item"), IngestBody))
+            value = parse_json(item, "the item")
+            self._names[number] = _name(value, "source"), _name(value, "path")
+            document, skipped = document_of(self._tenant, body_of(value, IngestBody))
+            self._warn(number, value, document)
         except Problem as problem:
             self._results.append(_failed(problem))
             return
@@ -145,6 +153,16 @@ class _Batch:
         self._results.append(None)
         self._window[id_] = number, document
         self._size += len(item)
+
+    def _warn(self, number: int, value: Mapping[str, Any], document: DocumentSubmitted) -> None:
+        """Note what is doubtful about the item. Raises the 400 if the caller asked for strict handling."""
+        doubts = unknown_fields(value, _FIELDS)
+        if (doubt := hash_doubt(document)) is not None:
+            doubts["hash"] = doubt
+        for field, sentence in doubts.items():
+            if self._strict:
+                raise Problem(400, sentence, details={"field": field})
+            self._warnings[number] = (*self._warnings.get(number, ()), sentence)
 
     async def flush(self) -> None:
         """Return when the log has what was gathered.
@@ -196,13 +214,14 @@ class _Batch:
 
     def _item(self, index: int, found: Sequence[IngestReply]) -> BatchItem:
         reply, skipped = found[index], self._skipped.get(index, ())
+        source, path = self._names.get(index, (None, None))
+        said: dict[str, Any] = {"index": index, "skipped": skipped, "warnings": self._warnings.get(index, ())}
+        said |= {"source": source, "path": reply.path or path}
         later = self._newest.get(reply.document_id or "", index)
         # Where the later one could not be processed, this one answers.
         if later > index and reply.status != "failed" and found[later].status != "failed":
-            return BatchItem(
-                status="superseded", document_id=reply.document_id, skipped=skipped, index=index, superseded_by=later
-            )
-        return BatchItem(**msgspec.structs.asdict(reply) | {"index": index, "skipped": skipped})
+            return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **said)
+        return BatchItem(**msgspec.structs.asdict(reply) | said)
 
     async def _reply(self, result: SubmissionReceipt | IngestReply | None, deadline: float) -> IngestReply:
         assert result is not None, "it was flushed"
@@ -212,6 +231,12 @@ class _Batch:
         if ended is None:
             return under_way(result)
         return reply_of(result, ended, wordy=False)
+
+
+def _name(item: Any, field: str) -> str | None:
+    """Return the field of an item that may be anything, if it is text."""
+    value = item.get(field) if isinstance(item, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _failed(why: Problem | PipelineError) -> IngestReply:

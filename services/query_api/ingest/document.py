@@ -1,6 +1,7 @@
 """`POST /rag/ingest` and `/rag/ingest/text`: one document as JSON. Also the replies that all ingest routes share."""
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -13,6 +14,7 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, UNPATCHABLE, DocumentSubmitted, Kept, OnConflict
@@ -25,6 +27,7 @@ from shared.log.headers import position_header
 from shared.times import iso
 
 _REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404, UNPATCHABLE: 409}  # by the code; what failed is a 422
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 LOOK_BACK_S = 1  # when to ask again about a document that isn't done
 
 
@@ -46,7 +49,7 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         None  # title, description, tags, metadata: keep the old value where this body has none
     )
     on_conflict: str | None = None  # replace, error or new: what to do if the document exists with other content
-    hash: str | None = None
+    hash: str | None = None  # shown; a sha256 that is not the text's is a warning
 
 
 class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -76,7 +79,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     chunk_count: int | None = None
     replaced: ReplacedVersion | None = None  # beside `updated`
     dropped: tuple[Kept, ...] = ()  # what the version before had, and this submission left out
-    path: str | None = None  # where `onConflict=new` gave the document another one
+    path: str | None = None  # of an item of a batch or an upload; and where `onConflict=new` chose another one
     message: str | None = None
     source_id: str | None = None
     chunks_created: int | None = None
@@ -84,6 +87,8 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     error: str | None = None
     code: str | None = None
     skipped: tuple[SkippedChunk, ...] = ()  # ready-made chunks that can't be taken
+    source: str | None = None  # of an item of a batch or an upload
+    warnings: tuple[str, ...] = ()  # what was ignored or is doubtful
 
 
 @post(
@@ -98,6 +103,8 @@ async def rag_ingest(
 ) -> Response[IngestReply]:
     """Add a document, or replace the document with the same source and path."""
     document, skipped = document_of(request.user.tenant, data)
+    if (doubt := hash_doubt(document)) is not None:
+        warn(request, doubt, "hash")
     reply = await taken(request, submissions, document)
     return Response(
         msgspec.structs.replace(reply.content, skipped=skipped), status_code=reply.status_code, headers=reply.headers
@@ -153,6 +160,17 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         submitted_at=now_ms(),
     )
     return document, skipped
+
+
+def hash_doubt(document: DocumentSubmitted) -> str | None:
+    """Return a sentence if the sender's hash has the form of a sha256 and is not the body's; None if all is well."""
+    body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
+    if body is None or document.hash is None or not _SHA256.fullmatch(document.hash.strip()):
+        return None
+    digest = hashlib.sha256(body).hexdigest()
+    if digest == document.hash.strip().lower():
+        return None
+    return f"hash: the body's sha256 is {digest}, not the one that was sent"
 
 
 async def taken(

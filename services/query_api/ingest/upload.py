@@ -21,11 +21,13 @@ from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.reply_warnings import warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, metadata_of, name_of, tags_of, wait_of
 from services.query_api.ingest.document import (
     IngestReply,
     content_name,
     end_of,
+    hash_doubt,
     keep_of,
     now_ms,
     on_conflict_of,
@@ -41,6 +43,7 @@ from shared.contracts import DocumentSubmitted, Kept
 from shared.errors import PipelineError
 
 MOST_FILES: Final = 100  # of one request
+_FIELDS: Final = frozenset({"source", "path", "title", "description", "tags", "metadata", "keep", "onConflict", "hash"})
 IN_MEMORY: Final = 1 << 20  # bytes of a file that don't go to the disk; as the framework does with multipart
 
 
@@ -168,6 +171,7 @@ async def rag_ingest_upload(
 ) -> Response[IngestReply] | Response[UploadReply]:
     """Add files: multipart under any field name, or one raw body with its content type and X-Filename."""
     async with _sent(request) as upload:
+        warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
         if len(upload.files) == 1:
             receipt, _ = await _submitted(request, submissions, upload.files[0], upload.fields)
             return await replied(request, submissions, receipt, wordy=True)
@@ -186,6 +190,7 @@ async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submi
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
+        warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
         receipt, document = await _submitted(request, submissions, upload.alone(), upload.fields)
     ended = await end_of(submissions, receipt, wait_s, headers)
     id_ = ended.entry.document_id if ended else receipt.document_id
@@ -213,6 +218,8 @@ async def _submitted(
     async with submissions.room.taken(file.size):
         content = await asyncio.to_thread(file.body.read)
         document = _document(request.user.tenant, file, content, fields)
+        if (doubt := await asyncio.to_thread(hash_doubt, document)) is not None:
+            warn(request, doubt, "hash")
         receipt = await submissions.submit(document)
     return receipt, msgspec.structs.replace(document, content=None)
 
@@ -223,13 +230,13 @@ async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Uplo
 
     async def one(file: File) -> IngestReply:
         try:
-            receipt, _ = await _submitted(request, submissions, file, upload.fields)
+            receipt, document = await _submitted(request, submissions, file, upload.fields)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
         ended = await submissions.end(receipt, wait_s)
-        if ended is None:
-            return msgspec.structs.replace(under_way(receipt), file=file.name)
-        return msgspec.structs.replace(reply_of(receipt, ended, wordy=True), file=file.name)
+        reply = under_way(receipt) if ended is None else reply_of(receipt, ended, wordy=True)
+        path = reply.path or document.path
+        return msgspec.structs.replace(reply, file=file.name, source=document.source, path=path)
 
     items = await asyncio.gather(*(one(file) for file in upload.files))
     failed = sum(item.status == "failed" for item in items)

@@ -1,0 +1,151 @@
+"""`GET /rag/documents/{id}`: one document with all that is known of it."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
+
+from services.query_api.documents.views import DocumentView, DocumentViews, view_of
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest
+from shared.contracts import TERMINAL, Given, LogPosition
+from shared.log.headers import position_from
+from shared.state.index import Index
+from shared.state.ledger import Entry, Last
+from shared.times import iso
+
+READ_PERCENT: Final = 10  # of the progress: the text is extracted; embedding takes the rest
+_LAST_STAGE: Final = {"created": "searchable", "updated": "searchable"}  # by status; else the status itself
+
+
+class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When the document passed a stage, and how long after the one before."""
+
+    stage: str  # received, extracted, chunked, then searchable, unchanged, deleted or failed
+    at: str
+    seconds: float | None = None
+
+
+class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A document with what lists leave out. The fields of the file are those of the accepted version."""
+
+    progress: int  # percent of the newest submission
+    chunks_embedded: int | None = None  # while it is embedded
+    stages: tuple[StageTime, ...] = ()
+    description: str | None = None
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)  # as it was sent
+    hash: str | None = None  # as it was sent; it decides nothing
+    sha256: str | None = None  # of the body as it was received
+    bytes: int | None = None  # of that body
+    filename: str | None = None
+    media_type: str | None = None  # as it was sent
+    document_type: str | None = None
+    language: str | None = None
+    page_count: int | None = None
+    chunk_size: int | None = None  # as it was sent; without it, the index's own
+    chunk_overlap: int | None = None
+
+
+class DocumentDetails:
+    """Reads one document of a tenant."""
+
+    def __init__(self, library: DocumentViews, index: Index) -> None:
+        self._library = library
+        self._index = index
+
+    async def detail(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentDetail:
+        """Return the document, with the status of `submission` where one is given.
+
+        Raises:
+            Problem: 404.
+        """
+        entry = await self._library.entry(tenant, document_id)
+        shown = view_of(entry, await self._library.head(document_id), submission)
+        last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
+        fields = msgspec.structs.asdict(shown) | _of_body(entry) | await self._progress(entry, last)
+        return DocumentDetail(**fields, stages=() if last is None else tuple(_stages(last)))
+
+    async def _progress(self, entry: Entry, last: Last | None) -> dict[str, Any]:
+        if last is None or (last.status not in TERMINAL and last.version == 0):
+            return {"progress": 0}
+        if last.status in TERMINAL:
+            return {"progress": 100}
+        embedded = await embedding_of(self._index, entry.document_id, last.version)
+        if embedded is None:
+            return {"progress": READ_PERCENT}
+        done, count = embedded
+        percent = READ_PERCENT + (99 - READ_PERCENT) * done // max(count, 1)
+        return {"progress": min(percent, 99), "chunks_embedded": done, "chunk_count": count}
+
+
+async def embedding_of(index: Index, document_id: str, version: int) -> tuple[int, int] | None:
+    """Return how many chunks of the version are embedded, and how many it has; None before the first one is."""
+    # A chunk says how many there are; before the first one is there, only the first stage has done its part.
+    first = await index.chunks_page(document_id, version, start=0, limit=1)
+    if not first:
+        return None
+    return await index.version_points(document_id, version), int(first[0]["metadata"]["totalChunks"])
+
+
+def _of_body(entry: Entry) -> dict[str, Any]:
+    accepted = entry.accepted
+    given, reading, body = accepted.given or Given(), accepted.reading, accepted.body
+    fields: dict[str, Any] = {"metadata": given.metadata, "description": given.description, "hash": given.hash}
+    if body is not None:
+        fields |= {"sha256": body.sha256, "bytes": body.size}
+    if reading is not None:
+        said = reading.said
+        fields |= {
+            "description": given.description or said.get("description"),
+            "filename": reading.filename,
+            "media_type": reading.media_type,
+            "document_type": said.get("document_type"),
+            "language": said.get("language"),
+            "page_count": len(said.get("pages", ())) or None,
+            "chunk_size": reading.chunk_size,
+            "chunk_overlap": reading.chunk_overlap,
+        }
+    return fields
+
+
+def _stages(last: Last) -> Iterator[StageTime]:
+    """Yield when the submission passed each stage, as far as it came; the log's times, but for the last."""
+    if last.place.time < 0:
+        return
+    passed = [("received", last.place.time), ("extracted", last.extracted_at), ("chunked", last.chunked_at)]
+    if last.status in TERMINAL and last.status != "superseded":
+        passed.append((_LAST_STAGE.get(last.status, last.status), last.at))
+    before: int | None = None
+    for stage, at in passed:
+        if at:
+            yield StageTime(stage, iso(at), None if before is None else max(0, at - before) / 1000)
+            before = at
+
+
+@get(
+    "/rag/documents/{document_id:str}",
+    operation_id="rag_document",
+    guards=[needs("query")],
+    opt=in_lane("ask", "show a document; /chunks, /text and /original show its content, /events its progress"),
+)
+async def rag_document(
+    document_id: FromPath[str],
+    request: ApiRequest,
+    details: NamedDependency[DocumentDetails],
+    submission: FromQuery[str | None] = None,
+) -> Response[DocumentDetail]:
+    """Show a document: the version that answers searches, and the status of its newest submission.
+
+    With `submission`, from the `Location` of a 202, `status`, `version`, `progress`, `stages`, `error` and `code`
+    describe that submission.
+    """
+    place = None if submission is None else position_from(submission)
+    if submission is not None and place is None:
+        raise invalid("submission", "is not one that this API issued")
+    shown = await details.detail(request.user.tenant, document_id, place)
+    return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})

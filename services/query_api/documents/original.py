@@ -1,0 +1,135 @@
+"""`GET /rag/documents/{id}/original`: the document as it was sent, for as long as the log or a blob has it."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+from aiokafka import TopicPartition
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from services.query_api.documents.views import DocumentViews
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem
+from services.query_api.http.request import ApiRequest
+from shared.blobs import Blobs
+from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
+from shared.ids import bytes_hash
+from shared.log import Log, Record
+from shared.log.read import reading
+from shared.state.ledger import Entry
+from shared.submission import submission_of
+from shared.topics import DAY, SUBMITTED
+
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+_UNKNOWN: Final = "application/octet-stream"
+
+
+class Original(msgspec.Struct, frozen=True):
+    """A document's body as it was sent."""
+
+    body: bytes
+    name: str
+    media_type: str
+    etag: str
+
+
+class Originals:
+    """Reads what was sent from the log. Raises Unavailable when the log or the blob store is away."""
+
+    def __init__(self, library: DocumentViews, log: Log, blobs: Blobs) -> None:
+        self._library = library
+        self._log = log
+        self._blobs = blobs
+
+    async def original(self, tenant: str, document_id: str) -> Original:
+        """Return the body of the accepted version.
+
+        Raises:
+            Problem: 404; its code is NOT_KEPT where the document is there and its body isn't.
+        """
+        entry = await self._library.entry(tenant, document_id)
+        submitted = await self._submitted(entry)
+        body = None if submitted is None else await self._body(entry, submitted)
+        # The hash decides that this is the accepted version's body, whatever else stands in its place.
+        if body is None or submitted is None or bytes_hash(body) != entry.accepted.raw_hash:
+            raise Problem(404, await self._why_not(entry), code="NOT_KEPT")
+        return Original(
+            body,
+            name=PurePosixPath(submitted.filename or entry.path).name or "document",
+            media_type=_media_type(submitted),
+            etag=f'"{entry.accepted.version}"',
+        )
+
+    async def _submitted(self, entry: Entry) -> DocumentSubmitted | None:
+        record = await self._record(entry)
+        try:
+            return None if record is None else submission_of(record)
+        except Rejected:  # another log's record, after a change of SLUICE_LOG
+            return None
+
+    async def _record(self, entry: Entry) -> Record | None:
+        if entry.accepted.body is None:
+            return None
+        place = entry.accepted.body.place
+        async with reading(self._log, TopicPartition(SUBMITTED, place.partition)) as reader:
+            if place.offset >= (await reader.bounds())[1]:
+                return None
+            return (await reader.at([place.offset])).get(place.offset)
+
+    async def _body(self, entry: Entry, submitted: DocumentSubmitted) -> bytes | None:
+        if submitted.text is not None:
+            return submitted.text.encode("utf-8", "surrogatepass")
+        if submitted.content is not None or submitted.blob is None:
+            return submitted.content
+        try:
+            return await self._blobs.get(entry.tenant, entry.document_id, submitted.blob)
+        except Rejected:
+            return None
+
+    async def _why_not(self, entry: Entry) -> str:
+        if entry.erased or entry.accepted.outcome == "deleted":
+            return "the document is deleted, and its original with it"
+        if entry.url is not None and entry.accepted.validators is not None:
+            return f"the original of a fetched page isn't kept; its address is {entry.url}"
+        kept = await self._log.retention_ms(SUBMITTED)
+        how_long = "without a limit" if kept is None else f"for {kept / DAY:g} days"
+        return (
+            "the original of this document isn't kept any more, but its text is: "
+            f"the topic {SUBMITTED} keeps what was sent {how_long}, by its retention"
+        )
+
+
+@get(
+    "/rag/documents/{document_id:str}/original",
+    operation_id="rag_document_original",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+)
+async def rag_document_original(
+    document_id: FromPath[str], request: ApiRequest, originals: NamedDependency[Originals]
+) -> Response[bytes]:
+    """Return the document as it was sent, as a download. It is kept as long as the log keeps submissions."""
+    original = await originals.original(request.user.tenant, document_id)
+    return Response(
+        original.body,
+        media_type=original.media_type,
+        headers={
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(original.name, safe='')}",
+            "Content-Security-Policy": "sandbox",  # should a browser show it all the same, nothing in it runs
+            "Cache-Control": "private, no-cache",
+            "ETag": original.etag,
+        },
+    )
+
+
+def _media_type(submitted: DocumentSubmitted) -> str:
+    if submitted.text is not None and submitted.media_type is None:
+        return "text/plain; charset=utf-8"
+    essence = (submitted.media_type or "").partition(";")[0].strip().lower()
+    return essence if _MEDIA_TYPE.fullmatch(essence) else _UNKNOWN

@@ -1,0 +1,105 @@
+"""Warnings: what a request has that its route ignores or doubts, named as `warnings` in the reply.
+
+`Prefer: handling=strict` (RFC 7240, section 4.4) asks for a 400 instead.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, Final
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
+
+from services.query_api.http.problems import Problem
+
+OURS: Final = ("/rag/", "/ops/", "/knowledge-base")  # other products' clients send much that we ignore
+_KEY: Final = "warnings"
+
+
+def is_ours(path: str) -> bool:
+    """Return whether the contract of the route at `path` is our own."""
+    return path.removeprefix("/api").startswith(OURS)
+
+
+def is_strict(request: Request[Any, Any, Any]) -> bool:
+    """Return whether the caller wants a doubtful request to be refused."""
+    preferences = ",".join(request.headers.getall("prefer", [])).split(",")
+    return any(each.partition(";")[0].replace(" ", "").lower() == "handling=strict" for each in preferences)
+
+
+def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
+    """Add the sentence to the reply's warnings.
+
+    Raises:
+        Problem: 400, the caller asked for strict handling.
+    """
+    if is_strict(request):
+        raise Problem(400, sentence, details={"field": field})
+    request.scope["state"].setdefault(_KEY, []).append(sentence)
+
+
+def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Return a sentence for each of the names that isn't known; it suggests the nearest known one."""
+    known = sorted(known)
+    found: dict[str, str] = {}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.6)
+            found[name] = f"{name[:100]}: there is no such field" + (f"; did you mean {near[0]}?" if near else "")
+    return found
+
+
+def warn_of_unknown(request: Request[Any, Any, Any], names: Iterable[str], known: Iterable[str]) -> None:
+    """Warn of each name that isn't known. Raises the 400 if the caller asked for strict handling."""
+    for name, sentence in unknown_fields(names, known).items():
+        warn(request, sentence, name)
+
+
+def fields_of(body: Any) -> frozenset[str] | None:
+    """Return the names of the fields that a body's type has in JSON; None if it is no struct."""
+    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
+        return None
+    return frozenset(field.encode_name for field in msgspec.structs.fields(body))
+
+
+class ReplyWarnings:
+    """Middleware that adds a request's warnings to its reply, where that is a JSON object."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request."""
+        start: HTTPResponseStartEvent | None = None
+
+        async def warned(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and _fits(message, scope):
+                start = message
+                return
+            if message["type"] == "http.response.body" and start is not None:
+                begun, start = start, None
+                if not message.get("more_body", False):
+                    message["body"] = _with(message["body"], scope["state"][_KEY])
+                    MutableScopeHeaders.from_message(begun)["Content-Length"] = str(len(message["body"]))
+                await send(begun)
+            await send(message)
+
+        await self._app(scope, receive, warned)
+
+
+def _fits(message: HTTPResponseStartEvent, scope: Scope) -> bool:
+    if not scope["state"].get(_KEY) or message["status"] >= 400:
+        return False
+    return Headers(message["headers"]).get("content-type", "").startswith("application/json")
+
+
+def _with(body: bytes, sentences: list[str]) -> bytes:
+    try:
+        reply = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:  # a list
+        return body
+    own = msgspec.json.decode(reply.get(_KEY, b"[]"), type=list[str])
+    return msgspec.json.encode({**reply, _KEY: [*own, *sentences]})

@@ -1,0 +1,222 @@
+"""What a document's page tells: its fields, stages, progress and original; and the warnings of replies."""
+
+import hashlib
+from typing import Any
+
+import httpx
+import pytest
+
+from services.query_api.app import ApiParts
+from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PDF_NAME = "Ünïcode <b>.bin"
+
+
+async def shown(client: httpx.AsyncClient, id_: str) -> dict[str, Any]:
+    reply = await client.get(f"/rag/documents/{id_}")
+    assert reply.status_code == 200, reply.text
+    document: dict[str, Any] = reply.json()
+    return document
+
+
+async def test_a_documents_view_tells_its_fields_and_when_it_passed_each_stage(client: httpx.AsyncClient) -> None:
+    fields = {"title": "Pier", "description": "How it is lit", "tags": ["harbour"], "metadata": {"year": 1900}}
+
+    document = await shown(client, await ingested(client, LANTERN, hash="v1", chunkSize=400, **fields))
+
+    assert {name: document[name] for name in fields} == fields
+    assert (document["hash"], document["chunkSize"], document["progress"]) == ("v1", 400, 100)
+    assert (document["bytes"], document["sha256"]) == (len(LANTERN), hashlib.sha256(LANTERN.encode()).hexdigest())
+    assert (document["documentType"], document["chunkCount"], document["state"]) == ("md", 1, "ready")
+    assert [stage["stage"] for stage in document["stages"]] == ["received", "extracted", "chunked", "searchable"]
+    times = [stage["at"] for stage in document["stages"]]
+    assert times == sorted(times)
+    assert all(stage["seconds"] >= 0 for stage in document["stages"][1:])
+
+
+async def test_a_list_leaves_out_what_only_the_documents_view_has(client: httpx.AsyncClient) -> None:
+    await ingested(client, LANTERN, metadata={"year": 1900})
+
+    [item] = (await client.get("/rag/documents")).json()["items"]
+
+    assert not item.keys() & {"metadata", "stages", "progress", "sha256"}
+
+
+async def test_a_patch_keeps_what_is_known_of_the_body(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, LANTERN, hash="v1", metadata={"year": 1900})
+    before = await shown(client, id_)
+
+    await client.patch(f"/rag/documents/{id_}", json={"description": "New"})
+    after = await shown(client, id_)
+
+    assert (after["description"], after["metadata"]) == ("New", {"year": 1900})
+    assert [after[name] for name in ("sha256", "bytes", "hash")] == [
+        before[name] for name in ("sha256", "bytes", "hash")
+    ]
+    assert (await client.get(f"/rag/documents/{id_}/original")).text == LANTERN
+
+
+async def test_a_failed_submission_shows_where_it_ended(client: httpx.AsyncClient) -> None:
+    reply = await client.post("/rag/ingest/upload", files={"f": ("a.pdf", b"%PDF-1.4 broken")})
+    document = await shown(client, reply.json()["details"]["documentId"])
+
+    assert (document["status"], document["progress"], document["state"]) == ("failed", 100, "failed")
+    assert [stage["stage"] for stage in document["stages"]] == ["received", "failed"]
+
+
+@pytest.mark.parametrize("size", [100, MAX_BODY // 2])  # in the record, and as a blob
+async def test_the_original_is_a_download_that_runs_nothing(client: httpx.AsyncClient, size: int) -> None:
+    body = b"<script>alert(1)</script>\n" + b"Herons nest here. " * (size // 18)
+    sent = await client.post("/rag/ingest/upload", files={"f": (PDF_NAME, body, "text/html")})
+
+    reply = await client.get(f"/rag/documents/{sent.json()['documentId']}/original")
+
+    assert (reply.status_code, reply.content) == (200, body)
+    assert reply.headers["content-type"].startswith("text/html")
+    assert reply.headers["content-disposition"].startswith("attachment; filename*=UTF-8''%C3%9Cn")
+    assert (reply.headers["x-content-type-options"], reply.headers["content-security-policy"]) == ("nosniff", "sandbox")
+
+
+async def test_a_repeated_submission_keeps_the_original_at_hand(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, LANTERN)
+    assert await ingested(client, LANTERN) == id_
+
+    assert (await client.get(f"/rag/documents/{id_}/original")).text == LANTERN
+
+
+async def test_what_is_gone_says_what_decides_how_long_originals_are_kept(
+    client: httpx.AsyncClient, parts: ApiParts
+) -> None:
+    deleted = await ingested(client, LANTERN, path="deleted")
+    await client.delete(f"/rag/documents/{deleted}")
+    body = HERONS.encode() * 5000
+    large = await client.post("/rag/ingest/upload", files={"f": ("large.txt", body)})
+    document = await shown(client, large.json()["documentId"])
+    entry = await parts.ledger.get(document["documentId"])
+    assert entry is not None
+    await parts.blobs.delete(entry.tenant, entry.document_id)
+
+    gone = problem(await client.get(f"/rag/documents/{document['documentId']}/original"), 404, "NOT_KEPT")
+
+    assert "documents.submitted keeps what was sent for 7 days" in gone
+    assert "deleted" in problem(await client.get(f"/rag/documents/{deleted}/original"), 404, "NOT_KEPT")
+
+
+async def test_source_and_path_name_the_one_document_to_delete(client: httpx.AsyncClient) -> None:
+    await ingested(client, LANTERN, path="a/b.md")
+    await ingested(client, HERONS, path="c.md")
+
+    gone = await client.delete("/rag/documents", params={"source": "s", "path": "a/b.md"})
+    left = (await client.get("/rag/documents", params={"source": "s"})).json()["items"]
+
+    assert (gone.json()["matched"], gone.json()["items"][0]["status"]) == (1, "deleted")
+    assert [item["path"] for item in left] == ["c.md"]
+    problem(await client.delete("/rag/documents", params={"source": "s", "path": "none"}), 404)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"source": "s", "path": ""},
+        {"path": "c.md"},
+        {"source": "", "path": "c.md"},
+        {"source": ""},
+        {"source": "s", "path": "c.md", "confirm": "1"},
+        {"source": "s", "path": ["c.md", "d.md"]},
+    ],
+)
+async def test_an_empty_or_missing_name_never_deletes_more(client: httpx.AsyncClient, query: Any) -> None:
+    await ingested(client, HERONS, path="c.md")
+
+    problem(await client.delete("/rag/documents", params=query), 400, "INVALID")
+
+    assert len((await client.get("/rag/documents")).json()["items"]) == 1
+
+
+async def test_a_missing_path_is_counted_and_confirmed(client: httpx.AsyncClient) -> None:
+    await ingested(client, HERONS, path="c.md")
+
+    counted = await client.delete("/rag/documents", params={"source": "s"})
+
+    assert (counted.json()["matched"], counted.json()["items"]) == (1, [])
+    assert len((await client.get("/rag/documents")).json()["items"]) == 1
+
+
+# Warnings
+
+
+async def test_unknown_fields_are_taken_ignored_and_named(client: httpx.AsyncClient) -> None:
+    body = {"source": "s", "path": "p", "text": LANTERN, "titel": "Lantern"}
+
+    by_json = await client.post("/rag/ingest", json=body)
+    by_form = await client.post("/rag/ingest", data=body)
+    by_upload = await client.post("/rag/ingest/upload", data={"titel": "x"}, files={"f": ("a.txt", b"Herons.")})
+    search = await client.post("/rag/search", json={"query": "lantern", "topk": 3})
+
+    assert (by_json.status_code, by_json.json()["status"]) == (200, "created")
+    for reply in (by_json, by_form, by_upload):
+        assert reply.json()["warnings"] == ["titel: there is no such field; did you mean title?"]
+    assert search.json()["warnings"] == ["topk: there is no such field; did you mean topK?"]
+    assert "warnings" not in (await client.post("/rag/search", json={"query": "lantern"})).json()
+
+
+async def test_who_asks_for_strict_handling_is_refused(client: httpx.AsyncClient) -> None:
+    strict = {"Prefer": "wait=20, handling=strict"}
+    body = {"source": "s", "path": "p", "text": LANTERN}
+
+    sentence = problem(await client.post("/rag/ingest", json=body | {"x": 1}, headers=strict), 400, "INVALID")
+    taken = await client.post("/rag/ingest", json=body, headers=strict)
+    batch = await client.post("/rag/ingest/batch", json=[body, body | {"path": "q", "x": 1}], headers=strict)
+
+    assert sentence == "x: there is no such field"
+    assert taken.json()["status"] == "created"
+    assert [item["status"] for item in batch.json()["items"]] == ["unchanged", "failed"]
+
+
+async def test_clients_of_other_products_may_send_what_they_like(client: httpx.AsyncClient) -> None:
+    body = {"model": "rag/extractive", "messages": [{"role": "user", "content": "lantern"}], "frequency_penalty": 0}
+
+    completion = await client.post("/v1/chat/completions", json=body, headers={"Prefer": "handling=strict"})
+    chat = await client.post("/chat", json={"message": "lantern", "useRag": True, "provider": "x"})
+
+    assert completion.status_code == chat.status_code == 200
+    assert "warnings" not in completion.json()
+    assert "warnings" not in chat.json()
+
+
+async def test_a_hash_is_shown_doubted_and_decides_nothing(client: httpx.AsyncClient) -> None:
+    right, wrong = hashlib.sha256(LANTERN.encode()).hexdigest(), "0" * 64
+    body = {"source": "s", "path": "p", "text": LANTERN}
+
+    first = (await client.post("/rag/ingest", json=body | {"hash": right})).json()
+    again = (await client.post("/rag/ingest", json=body | {"hash": wrong})).json()
+    changed = (await client.post("/rag/ingest", json=body | {"hash": right, "text": HERONS})).json()
+
+    assert (first["status"], again["status"], changed["status"]) == ("created", "unchanged", "updated")
+    assert "warnings" not in first
+    assert again["warnings"] == [f"hash: the body's sha256 is {right}, not the one that was sent"]
+    assert len(changed["warnings"]) == 1
+    assert (await shown(client, first["documentId"]))["hash"] == right
+
+
+async def test_each_item_of_a_batch_names_its_document_and_its_warnings(client: httpx.AsyncClient) -> None:
+    items = [
+        {"source": "s", "path": "a", "text": LANTERN, "titel": "x"},
+        {"source": "s", "path": "b"},
+        {"source": "s", "path": "a", "text": HERONS},
+        5,
+    ]
+
+    reply = await client.post("/rag/ingest/batch", json=items, headers={"Prefer": "wait=20"})
+
+    told = reply.json()["items"]
+    assert [(item.get("source"), item.get("path")) for item in told] == [
+        ("s", "a"),
+        ("s", "b"),
+        ("s", "a"),
+        (None, None),
+    ]
+    assert [item["status"] for item in told] == ["superseded", "failed", "created", "failed"]
+    assert told[0]["warnings"] == ["titel: there is no such field; did you mean title?"]
