@@ -74,7 +74,7 @@ class Settings(BaseSettings):
 
     partitions: int = Field(default=8, ge=1, le=1000)  # partitions of a new topic; existing topics keep theirs
     replication: int = Field(default=0, ge=0, le=100)  # replicas of a new Kafka topic; 0: the cluster's default
-    samples: Literal["on", "off"] = "on"  # on: load the sample library into a new data folder
+    samples: Literal["on", "off"] = "on"  # on: load samples into a new folder without keys and documents
     chunk_unit: Literal["characters", "tokens"] = "characters"  # unit of SLUICE_CHUNK_SIZE and SLUICE_CHUNK_OVERLAP
     chunk_size: int = Field(default=800, ge=SMALLEST, le=LARGEST)  # largest chunk; at most 500 if the unit is tokens
     chunk_overlap: int = Field(default=0, ge=0)  # how much of a chunk the next one repeats; at most half of its size

@@ -1,10 +1,12 @@
 """Loads many files: those that the server has already are only compared, the others sent, a few at a time."""
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -15,6 +17,7 @@ from shared.ids import file_hash
 
 AT_ONCE: Final = 16  # enough for the server's stages to be busy, and few enough to hold so many files
 COMPARED_AT_ONCE: Final = 500
+RENAMES_LOOKED_FOR: Final = 1000  # missing documents; each is looked up
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,6 +47,14 @@ class Removals(Protocol):
         ...
 
 
+class Lookups(Protocol):
+    """What is asked of a server to recognise documents; `Client`."""
+
+    def document(self, document_id: str) -> dict[str, Any]:
+        """Return the document's fields."""
+        ...
+
+
 class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How one document ended: created, updated, unchanged, deleted, accepted (still in work), or failed."""
 
@@ -52,6 +63,7 @@ class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     document_id: str | None = None
     chunk_count: int | None = None
     error: str | None = None
+    renamed_to: str | None = None  # of a deleted document: the created one with the same content
     dropped: tuple[str, ...] = ()  # what the version before had, and this one no more
 
 
@@ -98,9 +110,29 @@ def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Call
     return {each["path"]: each["documentId"] for each in listed if each["path"] not in there and chosen(each["path"])}
 
 
-def remove(documents: Mapping[str, str], server: Removals, *, done: Done) -> None:
+def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: Lookups) -> dict[str, str]:
+    """Return the new path of each missing document, given as path and id, whose content was created under another."""
+    if not created or len(gone) > RENAMES_LOOKED_FOR:
+        return {}
+    hashes = {hashlib.sha256(file.read_bytes()).hexdigest(): path for path, file in created.items()}
+    found: dict[str, str] = {}
+    for path, id_ in gone.items():
+        new = hashes.pop(str(server.document(id_).get("sha256")), None)
+        if new is not None:
+            found[path] = new
+    return found
+
+
+def remove(
+    documents: Mapping[str, str], server: Removals, *, done: Done, renamed: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Delete the documents, given as path and id; `done` hears of each. Raises Away as `load` does."""
-    _each(documents.items(), lambda item: outcome(item[0], lambda: server.delete(item[1])), done)
+
+    def removed(item: tuple[str, str]) -> LoadOutcome:
+        path, id_ = item
+        return msgspec.structs.replace(outcome(path, lambda: server.delete(id_)), renamed_to=renamed.get(path))
+
+    _each(documents.items(), removed, done)
 
 
 def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:

@@ -1,5 +1,6 @@
 """The HTTP client of the commands: a method returns the reply or raises one of two errors."""
 
+import json
 import mimetypes
 import os
 import time
@@ -79,7 +80,7 @@ class Client:
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(60, connect=5)
         # trust_env off: a proxy of the environment is for the web, not for this machine's own server.
-        self.manner: Mapping[str, str] = {}  # `keep` and `onConflict` of what is sent
+        self.described: Mapping[str, str] = {}  # more fields of what is sent: title, metadata, keep, onConflict
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
 
     def __enter__(self) -> Self:
@@ -116,7 +117,7 @@ class Client:
 
     def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
         """Return `{status, documentId, chunkCount}` when the document is done, or `accepted` after WAIT_S."""
-        data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags), **self.manner}
+        data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags), **self.described}
         content = file.read_bytes()
         return self._waiting(
             "POST", "/rag/ingest/upload", data=data, files={"file": (file.name, content, media_type(file))}
@@ -126,20 +127,24 @@ class Client:
         self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
     ) -> dict[str, Any]:
         """Return what `upload` does, for content that may have no name of its own."""
-        named = {"source": source, "path": path, "tags": list(tags) or None, **self.manner}
+        named = {"source": source, "path": path, "tags": list(tags) or None, **self.described}
         params = {name: value for name, value in named.items() if value is not None}
         return self._waiting("POST", "/rag/ingest/upload", params=params, content=content)
 
     def ingest_url(self, url: str, *, source: str | None, tags: Sequence[str]) -> dict[str, Any]:
         """Return what `upload` does, for a page that the server fetches."""
-        named = {"source": source, "tags": list(tags) or None, **self.manner}
+        named = {"source": source, "tags": list(tags) or None, **self.described}
         body = {"url": url, **{name: value for name, value in named.items() if value is not None}}
         return self._waiting("POST", "/rag/ingest/url", json=body)
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
         """Return for each file with its path and hash whether `upload` would change nothing."""
+        said: dict[str, Any] = {name: self.described[name] for name in ("title",) if name in self.described}
+        if "metadata" in self.described:
+            said["metadata"] = json.loads(self.described["metadata"])
         items = [
             {
+                **said,
                 "source": source,
                 "path": path,
                 "hash": hash_,
@@ -168,6 +173,23 @@ class Client:
     def document(self, document_id: str) -> dict[str, Any]:
         """Return the document's status and fields."""
         return self._object("GET", f"/rag/documents/{_segment(document_id)}")
+
+    def found(self, named: str) -> dict[str, Any]:
+        """Return the document with this id, path or address.
+
+        Raises:
+            RequestRefused: there is none. Misuse: several documents have the path.
+        """
+        try:
+            return self.document(named)
+        except RequestRefused:
+            page = self._object("GET", "/rag/documents", params={"path": named, "limit": 10})
+        if len(page["items"]) == 1:
+            return self.document(page["items"][0]["documentId"])
+        if page["items"]:
+            several = ", ".join(f"{each['documentId']} ({each['source']})" for each in page["items"])
+            raise Misuse(f"several documents have the path {named}; give one of their ids: {several}")
+        raise RequestRefused(f"no document has the id, path or address {named}; list them with `sluice documents ls`")
 
     def text(self, document_id: str) -> str:
         """Return the document's extracted text."""

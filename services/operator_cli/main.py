@@ -23,10 +23,12 @@ from services.operator_cli.commands.ingest import ingest
 from services.operator_cli.commands.init import init
 from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.mcp import mcp
+from services.operator_cli.commands.open import open_page
 from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
 from services.operator_cli.commands.verify import verify
 from services.operator_cli.commands.workers import embed_worker, ingest_worker, query_api, store
+from services.operator_cli.examples import example
 from services.operator_cli.options import Url, fail
 from shared.version import VERSION
 
@@ -53,8 +55,9 @@ for command in (
     verify,
     doctor,
 ):
-    app.command(command.__name__.replace("_", "-"))(command)
-app.command("eval")(evaluate)
+    app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)
+app.command("open", epilog=example("open"))(open_page)
+app.command("eval", epilog=example("eval"))(evaluate)
 app.add_typer(documents, name="documents")
 app.add_typer(dlq, name="dlq")
 app.add_typer(config, name="config")

@@ -1,5 +1,6 @@
 """`sluice ingest`: compare, load, remove what is missing, and go on watching."""
 
+import json
 import sys
 import time
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from services.operator_cli.actions.remove import confirm
-from services.operator_cli.bulk_load import Done, LoadOutcome, load, missing, outcome, remove, to_send
+from services.operator_cli.bulk_load import Done, LoadOutcome, load, missing, outcome, remove, renames, to_send
 from services.operator_cli.client import Client, CommandError, Misuse, ServerAway
 from services.operator_cli.folder_watch import Watched, stamps
 from services.operator_cli.local_files import FoundFile, files_at, wanted
@@ -28,6 +29,8 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     path: str | None = None  # of what is piped in
     tags: tuple[str, ...] = ()
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
     keep: str | None = None
     on_conflict: str | None = None
     include: tuple[str, ...] = ()
@@ -66,6 +69,8 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise Misuse(f"--path {self.path} names a document from standard input: give - as well")
         if self.watch and (self.piped or self.urls or self.dry_run):
             raise Misuse("--watch needs files or folders, and can't be combined with --dry-run")
+        if self.title is not None and (len(self.what) > 1 or any(path.is_dir() for path in self.paths)):
+            raise Misuse(f"--title {self.title} names one document: give one file, URL or -")
         if not self.delete_missing:
             return
         if self.piped or self.urls or any(path.is_file() for path in self.paths):
@@ -81,15 +86,20 @@ class IngestReport:
 
     def __init__(self, wish: IngestOptions) -> None:
         self.counts = Counter[str]()
+        self.created: list[str] = []  # paths
         self._wish = wish
 
     def __call__(self, ended: LoadOutcome) -> None:
         """Count one more."""
         self.counts[ended.status] += 1
+        if ended.status == "created":
+            self.created.append(ended.path)
         if self._wish.as_json:
             print_line(ended)
         elif ended.error:
             console(stderr=True).print(f"{ended.path}: {ended.error}", markup=False)
+        elif ended.renamed_to:
+            console(stderr=True).print(f"{ended.path} was renamed to {ended.renamed_to}", markup=False)
         elif ended.dropped:
             named = ", ".join(ended.dropped)
             console(stderr=True).print(
@@ -115,14 +125,16 @@ def ingest(client: Client, wish: IngestOptions, pause: Callable[[float], None] =
         Misused: it can't be meant so, or a path can't be read. Away: there is no server.
     """
     wish.check()
-    asked = {"keep": wish.keep, "onConflict": wish.on_conflict}
-    client.manner = {name: value for name, value in asked.items() if value is not None}
+    asked = {"title": wish.title, "keep": wish.keep, "onConflict": wish.on_conflict}
+    if wish.metadata is not None:
+        asked["metadata"] = json.dumps(wish.metadata, ensure_ascii=False)
+    client.described = {name: value for name, value in asked.items() if value is not None}
     files, report = _files(wish), IngestReport(wish)
     if not (files or wish.piped or wish.urls or wish.watch or wish.delete_missing):
         raise CommandError(f"nothing to load in {', '.join(map(str, wish.paths))}")
     watched = Watched(stamps(files))  # before they are read: what changes meanwhile is loaded again
     for name, send in _others(client, wish):
-        report(LoadOutcome(path=name, status="to load") if wish.dry_run else outcome(name, send))
+        report(LoadOutcome(path=name, status="would load") if wish.dry_run else outcome(name, send))
     with progress(len(files), "loading") as step:
 
         def done(ended: LoadOutcome) -> None:
@@ -161,7 +173,7 @@ def _load(client: Client, wish: IngestOptions, files: Sequence[FoundFile], done:
     changed = to_send(files, client, source=wish.files_source, tags=wish.tags, done=done)
     if wish.dry_run:
         for each in changed:
-            done(LoadOutcome(path=each.name, status="to load"))
+            done(LoadOutcome(path=each.name, status="would load"))
     else:
         load(changed, client, source=wish.files_source, tags=wish.tags, done=done)
 
@@ -174,10 +186,11 @@ def _remove(client: Client, wish: IngestOptions, files: Sequence[FoundFile], rep
     )
     if wish.dry_run:
         for path, id_ in gone.items():
-            report(LoadOutcome(path=path, status="to remove", document_id=id_))
+            report(LoadOutcome(path=path, status="would remove", document_id=id_))
     elif gone:
         confirm("removed", "Remove", len(gone), yes=wish.yes, as_json=wish.as_json)
-        remove(gone, client, done=report)
+        created = {each.name: each.file for each in files if each.name in set(report.created)}
+        remove(gone, client, done=report, renamed=renames(gone, created, client))
 
 
 def _watch(

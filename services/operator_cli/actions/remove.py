@@ -1,5 +1,6 @@
 """`sluice documents rm` by filter, and `sluice erase`: counted first, confirmed, done a page at a time."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,27 @@ if TYPE_CHECKING:
 IDS: Final = 100  # of one request
 PROOFS: Final = 1000  # of one request
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
+
+
+def metadata_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return `name=value` pairs and JSON objects as one object; values are typed as in `metadata_filters`.
+
+    Raises:
+        Misuse: one is neither.
+    """
+    metadata: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if each.lstrip().startswith("{"):
+            try:
+                metadata |= json.loads(each)
+            except ValueError as error:
+                raise Misuse(f"--metadata {each} is not valid JSON: {error}") from None
+        elif name and equals:
+            metadata[name] = _typed(value)
+        else:
+            raise Misuse(f"--metadata {each} must be name=value or a JSON object")
+    return metadata
 
 
 def metadata_filters(given: Sequence[str]) -> dict[str, Any]:

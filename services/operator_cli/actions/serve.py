@@ -53,7 +53,7 @@ class Welcome:
 
     def loaded(self, count: int) -> None:
         """Say that all samples are in."""
-        self._print(f"The sample library is loaded: {count} documents. SLUICE_SAMPLES=off leaves it out.")
+        self._print(f"The sample library is loaded: {count} documents. Remove it: sluice documents rm --source samples")
 
     def _print(self, line: str) -> None:
         # soft_wrap: a curl line broken by the terminal's width would not work when pasted

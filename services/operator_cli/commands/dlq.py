@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from services.operator_cli.examples import example
+
 # Slow to import: each command imports what it needs, as in `main`.
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -28,7 +30,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@dlq.command("ls")
+@dlq.command("ls", epilog=example("dlq_ls"))
 def ls(
     context: typer.Context,
     *,
@@ -54,7 +56,7 @@ def ls(
         console(stderr=True).print(f"{limit} of {page['total']} dead letters are listed: raise --limit")
 
 
-@dlq.command("show")
+@dlq.command("show", epilog=example("dlq_show"))
 def show(
     context: typer.Context,
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
@@ -79,7 +81,7 @@ def show(
     print_rows(rows, ("field", "value"))
 
 
-@dlq.command("redrive")
+@dlq.command("redrive", epilog=example("dlq_redrive"))
 def redrive(
     context: typer.Context,
     ids: Ids = None,
@@ -100,7 +102,7 @@ def redrive(
     _settle(_client(context), "redrive", chosen, dry_run=dry_run, as_json=as_json)
 
 
-@dlq.command("drop")
+@dlq.command("drop", epilog=example("dlq_drop"))
 def drop(
     context: typer.Context,
     ids: Ids = None,

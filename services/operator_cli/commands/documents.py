@@ -1,11 +1,12 @@
 """`sluice documents ls`, `show` and `rm`."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from services.operator_cli.examples import example
 from services.operator_cli.options import Json, Source, Tags, client_of, fail, filters_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ documents = typer.Typer(help="List, show and remove documents.", no_args_is_help
 LISTED: Final = 100
 
 
-@documents.command("ls")
+@documents.command("ls", epilog=example("documents_ls"))
 def documents_ls(
     context: typer.Context,
     *,
@@ -39,10 +40,10 @@ def documents_ls(
         console(stderr=True).print(f"there are more than {limit}: raise --limit")
 
 
-@documents.command("show")
+@documents.command("show", epilog=example("documents_show"))
 def documents_show(
     context: typer.Context,
-    document_id: str,
+    named: Annotated[str, typer.Argument(metavar="DOCUMENT", help="A document's id, path or address.")],
     text: Annotated[bool, typer.Option("--text", help="Print the extracted text instead.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -50,25 +51,32 @@ def documents_show(
     from services.operator_cli.terminal import print_json, print_rows
 
     client = client_of(context)
+    document = client.found(named)
     if text:
-        shown = client.text(document_id)
+        shown = client.text(document["documentId"])
         if as_json:
-            print_json({"documentId": document_id, "text": shown})
+            print_json({"documentId": document["documentId"], "text": shown})
         else:
             print(shown)
         return
-    document = client.document(document_id)
     if as_json:
         print_json(document)
         return
-    rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], "")]
+    stages = document.pop("stages", ())
+    rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], {}, "")]
+    rows += [{"field": each["stage"], "value": _passed(each)} for each in stages]
     print_rows(rows, ("field", "value"))
 
 
-@documents.command("rm")
+def _passed(stage: Mapping[str, Any]) -> str:
+    seconds = stage.get("seconds")
+    return str(stage["at"]) + ("" if seconds is None else f"  (after {seconds:g} s)")
+
+
+@documents.command("rm", epilog=example("documents_rm"))
 def documents_rm(
     context: typer.Context,
-    ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[DOCUMENT]...", help="Ids, paths or addresses.")] = None,
     *,
     source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
     tags: Tags = None,
@@ -82,7 +90,6 @@ def documents_rm(
 ) -> None:
     """Delete documents by id, by filters, or all of them."""
     from services.operator_cli.actions.remove import metadata_filters, remove
-    from services.operator_cli.terminal import console, print_json, print_rows
 
     wanted = {**filters_of(source, tags), **metadata_filters(filters or ())}
     if [bool(ids), bool(wanted), everything].count(True) != 1:
@@ -91,13 +98,22 @@ def documents_rm(
     if not ids:
         chosen_by: dict[str, Any] = {"all": True} if everything else {"filters": wanted}
         raise typer.Exit(remove(client, chosen_by, yes=yes, dry_run=dry_run, as_json=as_json))
-    chosen = [client.document(each) for each in dict.fromkeys(ids)]
+    raise typer.Exit(_remove(client, ids, yes=yes, dry_run=dry_run, as_json=as_json))
+
+
+def _remove(client: "Client", ids: Sequence[str], *, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Delete the documents and return the exit code: 1 if one was not deleted."""
+    from services.operator_cli.terminal import console, print_json, print_rows
+
+    chosen = [client.found(each) for each in dict.fromkeys(ids)]
     if as_json and dry_run:
         print_json({"dryRun": True, "items": chosen})
     elif not as_json:
         print_rows(chosen, ("documentId", "source", "path"))
-    if dry_run or not chosen:
-        return
+    if dry_run:
+        if not as_json:
+            console(stderr=True).print(f"would remove {len(chosen)}")
+        return 0
     if not yes:
         if as_json or not sys.stdin.isatty():
             fail(f"add --yes to delete {len(chosen)} documents without being asked", 2)
@@ -111,7 +127,7 @@ def documents_rm(
         for each in failed:
             console(stderr=True).print(f"{each['documentId']}: {each['error']}", markup=False)
         console().print(f"{len(removed) - len(failed)} of {len(removed)} removed")
-    raise typer.Exit(1 if failed else 0)
+    return 1 if failed else 0
 
 
 def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:

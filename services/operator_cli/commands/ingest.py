@@ -20,6 +20,11 @@ def ingest(
         str | None, typer.Option(help="Path of the piped document. Default: a name made from its content.")
     ] = None,
     tags: Annotated[list[str] | None, typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the one document.")] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(help="Metadata of the documents, as name=value or a JSON object; repeatable."),
+    ] = None,
     keep: Annotated[
         str | None,
         typer.Option(help="Keep these fields of the accepted version: title, description, tags, metadata."),
@@ -41,12 +46,15 @@ def ingest(
     """Load files, folders, web pages or standard input. Unchanged files are not sent again."""
     from services.operator_cli.actions.ingest import IngestOptions
     from services.operator_cli.actions.ingest import ingest as ingested
+    from services.operator_cli.actions.remove import metadata_of
 
     wish = IngestOptions(
         what=tuple(what),
         source=source,
         path=path,
         tags=tuple(tags or ()),
+        title=title,
+        metadata=metadata_of(metadata) if metadata else None,
         keep=keep,
         on_conflict=on_conflict,
         include=tuple(include or ()),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import webbrowser
 
 import pytest
 
@@ -138,9 +139,83 @@ def test_a_document_is_shown_field_by_field_or_as_its_text(sluice: Sluice, wire:
 
 def test_an_id_can_not_lead_to_another_route(sluice: Sluice, wire: Wire) -> None:
     wire.refuses("GET", "/rag/documents/../../chat", 404, "there is no such document", "NOT_FOUND")
+    wire.answers("GET", "/rag/documents", {"items": [], "nextCursor": None})
 
-    assert sluice("documents", "show", "../../chat").err == "sluice: there is no such document\n"
+    ran = sluice("documents", "show", "../../chat")
+
+    assert ran.err.startswith("sluice: no document has the id, path or address ../../chat; list them with")
     assert wire.seen[0].path == "/rag/documents/../../chat"
+
+
+def test_a_document_is_named_by_its_path_or_address_too(sluice: Sluice, wire: Wire) -> None:
+    for name in ("a.md", "https://a/b"):
+        wire.refuses("GET", f"/rag/documents/{name}", 404, "there is no such document", "NOT_FOUND")
+    wire.answers("GET", "/rag/documents", {"items": [DOCUMENT], "nextCursor": None})
+    wire.answers("GET", "/rag/documents/d1", DOCUMENT)
+    wire.answers("DELETE", "/rag/documents/d1", {"status": "deleted", "documentId": "d1"})
+
+    shown, removed = sluice("documents", "show", "a.md"), sluice("documents", "rm", "https://a/b", "--yes")
+
+    assert shown.out.startswith("documentId\td1")
+    assert (removed.code, removed.out) == (0, "d1\ts\ta.md\n1 of 1 removed\n")
+    assert [each.query["path"] for each in wire.seen if each.path == "/rag/documents"] == [["a.md"], ["https://a/b"]]
+
+
+def test_a_path_of_several_sources_is_not_guessed(sluice: Sluice, wire: Wire) -> None:
+    wire.refuses("GET", "/rag/documents/a.md", 404, "there is no such document", "NOT_FOUND")
+    wire.answers("GET", "/rag/documents", {"items": [DOCUMENT, {**DOCUMENT, "documentId": "d2"}], "nextCursor": None})
+
+    ran = sluice("documents", "rm", "a.md", "--yes")
+
+    assert ran.code == 2
+    assert "several documents have the path a.md; give one of their ids: d1 (s), d2 (s)" in ran.err
+
+
+def test_open_prints_the_page_that_it_opens(sluice: Sluice, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    wire.answers("GET", "/", {"name": "Sluice"})
+    wire.answers("GET", "/rag/documents/d1", DOCUMENT)
+
+    page, document = sluice("open").out.strip(), sluice("open", "d1").out.strip()
+
+    assert opened == [page, document]
+    assert page.endswith("/")
+    assert document == f"{page}documents/d1"
+
+
+def every_help() -> list[tuple[str, ...]]:
+    groups = {"documents": ("ls", "show", "rm"), "dlq": ("ls", "show", "redrive", "drop")}
+    names = (
+        "serve ingest-worker embed-worker query-api store mcp init demo ingest search ask erase verify doctor open eval"
+    )
+    return [(name,) for name in names.split()] + [(group, name) for group, found in groups.items() for name in found]
+
+
+@pytest.mark.parametrize("command", every_help(), ids=" ".join)
+def test_each_help_has_an_example_and_fits_80_columns(
+    sluice: Sluice, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    shown = sluice(*command, "--help").out
+
+    assert "Example:" in shown
+    assert f"sluice {' '.join(command)}" in " ".join(shown.split())
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_commands(shell: str) -> None:
+    program = "from services.operator_cli.main import main; main(['--show-completion', 'SHELL'])"
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program.replace("SHELL", shell)], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert "_SLUICE_COMPLETE" in ran.stdout
 
 
 def test_removing_asks_and_dry_run_only_tells(sluice: Sluice, wire: Wire) -> None:

@@ -1,5 +1,6 @@
 """`sluice ingest` against a server on the wire."""
 
+import hashlib
 import io
 import json
 import sys
@@ -157,7 +158,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(sluice: Sluice, wire
 
     ran = sluice("ingest", str(tmp_path), "--source", "s", "--delete-missing", "--dry-run")
 
-    assert (ran.code, ran.out) == (0, "3 documents in s: 1 to load, 1 to remove, 1 unchanged\n")
+    assert (ran.code, ran.out) == (0, "3 documents in s: 1 unchanged, 1 would load, 1 would remove\n")
     assert asked(wire, "POST") == [CHECK]
     assert asked(wire, "DELETE") == []
 
@@ -180,9 +181,44 @@ def test_missing_documents_are_removed_only_when_that_is_confirmed(sluice: Sluic
     assert asked(wire, "DELETE") == [f"{DOCUMENTS}/id-of-gone.md"]
 
 
+def test_a_renamed_file_is_told_as_such(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "new.md").write_text("the same")
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+    holds(wire, "new.md", "old.md", "other.md")
+    for path, text in (("old.md", b"the same"), ("other.md", b"another")):
+        digest = hashlib.sha256(text).hexdigest()
+        wire.answers("GET", f"{DOCUMENTS}/id-of-{path}", {"documentId": f"id-of-{path}", "sha256": digest})
+    command = ("ingest", str(tmp_path), "--source", "s", "--delete-missing", "--yes")
+
+    ran = sluice(*command)
+
+    assert (ran.code, ran.out) == (0, "3 documents in s: 1 created, 2 deleted\n")
+    assert ran.err == "old.md was renamed to new.md\n"
+
+
+def test_title_and_metadata_are_compared_and_sent(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    file.write_text("a")
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+
+    ran = sluice("ingest", str(file), "--title", "Tea", "--metadata", "year=1900", "--metadata", '{"kind": "x"}')
+
+    compared, sent = wire.seen
+    described = {"title": "Tea", "metadata": {"year": 1900, "kind": "x"}}
+    assert ran.code == 0
+    assert json.loads(compared.body)["items"][0].items() >= described.items()
+    assert b'{"year": 1900, "kind": "x"}' in sent.body
+    assert b"Tea" in sent.body
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ((".", "--title", "Tea"), "--title Tea names one document: give one file, URL or -"),
+        ((".", "--metadata", "Tea"), "--metadata Tea must be name=value or a JSON object"),
+        ((".", "--metadata", "{"), "--metadata { is not valid JSON"),
         (("-", "more"), "- reads standard input and can't be combined with files or URLs"),
         ((".", "--path", "x"), "--path x names a document from standard input: give - as well"),
         (("-", "--watch"), "--watch needs files or folders, and can't be combined with --dry-run"),

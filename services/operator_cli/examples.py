@@ -1,0 +1,34 @@
+"""The example at the end of each command's help."""
+
+from typing import Final
+
+_EXAMPLES: Final = {
+    "serve": "sluice serve --port 3000 --data ./data",
+    "ingest_worker": "SLUICE_LOG=kafka://broker:9092 sluice ingest-worker",
+    "embed_worker": "SLUICE_LOG=kafka://broker:9092 sluice embed-worker",
+    "query_api": "SLUICE_LOG=kafka://broker:9092 sluice query-api --port 3000",
+    "store": "sluice store --side-port 9090",
+    "mcp": "sluice --url http://127.0.0.1:3000 mcp",
+    "init": "sluice init --dry-run",
+    "demo": "sluice demo",
+    "ingest": "sluice ingest ./handbook --source handbook --tags 2026",
+    "search": "sluice search 'tickets for the boat' --top-k 3",
+    "ask": "sluice ask 'When is the tower open?' --source handbook",
+    "erase": "sluice erase --source handbook --dry-run",
+    "verify": "sluice verify --repair --dry-run",
+    "doctor": "sluice doctor",
+    "open": "sluice open handbook/prices.md",
+    "eval": "sluice eval questions.jsonl",
+    "documents_ls": "sluice documents ls --status failed",
+    "documents_show": "sluice documents show handbook/prices.md --text",
+    "documents_rm": "sluice documents rm --source handbook --dry-run",
+    "dlq_ls": "sluice dlq ls --stage embed",
+    "dlq_show": "sluice dlq show ID --record",
+    "dlq_redrive": "sluice dlq redrive --code timeout",
+    "dlq_drop": "sluice dlq drop --all --dry-run",
+}
+
+
+def example(command: str) -> str:
+    """Return the line with the command's example."""
+    return f"Example: {_EXAMPLES[command]}"
