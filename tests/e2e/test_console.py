@@ -200,7 +200,9 @@ def test_a_document_shows_its_chunks_its_way_and_its_details(page: Page, house: 
 
     expect(page.locator("h1")).to_have_text("The lamp")
     expect(page.locator(".chunk").first).to_contain_text("The lamp on the pier is lit at six.")
-    expect(page.locator(".timeline")).to_contain_text(re.compile("Received.*Searchable.*after", re.DOTALL))
+    expect(page.locator(".timeline")).to_contain_text(
+        re.compile("Received.*Text read.*after.*Cut into chunks.*after.*Searchable.*after", re.DOTALL)
+    )
     expect(page.locator("dl")).to_contain_text("#light")
 
 
@@ -221,6 +223,35 @@ def test_title_and_tags_are_edited_in_place_unless_somebody_was_first(page: Page
     house.patch(f"/rag/documents/{id_}", json={"title": "First"})
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed the document.")
+
+
+def test_description_and_metadata_are_edited_field_by_field(page: Page, house: httpx.Client) -> None:
+    metadata = {"year": 1900, "code": "007", "old": True}
+    (id_,) = ingested(house, [{"source": "manual", "path": "buoy.md", "text": "A buoy.", "metadata": metadata}])
+    page.goto(f"/documents/{id_}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Description").fill("Where it floats")
+    page.get_by_label("Value").nth(0).fill("1901")
+    page.get_by_role("button", name="Remove this field").nth(2).click()
+    page.get_by_role("button", name="Add a field").click()
+    page.get_by_label("Name").last.fill("colour")
+    page.get_by_label("Value").last.fill("red")
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.locator("dl")).to_contain_text("Where it floats")
+    document = house.get(f"/rag/documents/{id_}").json()
+    assert document["metadata"] == {"year": 1901, "code": "007", "colour": "red"}
+    assert document["description"] == "Where it floats"
+
+
+def test_the_original_is_downloaded_or_said_to_be_gone(page: Page, house: httpx.Client) -> None:
+    sent = house.post("/rag/ingest/upload", files={"file": ("tide table.md", b"# Tides\n\nHigh at noon.")}).json()
+    page.goto(f"/documents/{sent['documentId']}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Original").click()
+
+    assert download.value.suggested_filename == "tide table.md"
+    assert download.value.path().read_bytes() == b"# Tides\n\nHigh at noon."
 
 
 def test_characters_beyond_the_basic_plane_move_no_chunk(page: Page, house: httpx.Client) -> None:

@@ -84,8 +84,21 @@ function actions(main, app, found, uploads) {
     chosen,
     h("button", { type: "button", onclick: () => chosen.click() }, icon("upload"), "New version"),
     /^https?:/.test(found.url ?? "") ? h("button", { type: "button", title: "Fetch the page again", onclick: reread }, icon("redo"), "Read again") : null,
+    found.sha256 && !/^https?:/.test(found.url ?? "") ? h("button", { type: "button", title: "Download the file as it was sent", onclick: () => download(app, found) }, icon("download"), "Original") : null,
     h("button", { type: "button", class: "danger", onclick: () => remove(app, found, gone) }, icon("trash"), "Delete"),
   );
+}
+
+/** Save the original; what the server says instead is told, because it keeps originals only for a while. */
+async function download(app, found) {
+  try {
+    const response = await request("GET", `/rag/documents/${encodeURIComponent(found.documentId)}/original`, { headers: { Accept: "*/*" } });
+    const address = URL.createObjectURL(await response.blob());
+    h("a", { href: address, download: found.filename || found.path.split("/").at(-1) || "document" }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  } catch (error) {
+    app.say(error.sentence ?? String(error), { bad: true });
+  }
 }
 
 function describe(box, found, metadata, edit) {
@@ -93,13 +106,14 @@ function describe(box, found, metadata, edit) {
     ["Version", [found.createdAt === found.updatedAt ? "the first, " : "", when(found.updatedAt)]],
     found.createdAt === found.updatedAt ? null : ["First added", when(found.createdAt)],
     ["Chunks", count(found.chunkCount)],
-    found.textSize ? ["Text", bytes(found.textSize)] : null,
-    metadata?.documentType ? ["Type", metadata.documentType] : null,
-    metadata?.language ? ["Language", metadata.language] : null,
+    found.bytes ? ["Size", bytes(found.bytes)] : null,
+    found.pageCount ? ["Pages", count(found.pageCount)] : null,
+    found.documentType || metadata?.documentType ? ["Type", found.documentType ?? metadata.documentType] : null,
+    found.language || metadata?.language ? ["Language", found.language ?? metadata.language] : null,
     metadata?.originalFilename && metadata.originalFilename !== found.path ? ["File", h("span", { dir: "auto" }, metadata.originalFilename)] : null,
     found.tags.length ? ["Tags", h("span", { class: "chips" }, found.tags.map((tag) => h("a", { class: "chip", href: `/search?tag=${encodeURIComponent(tag)}` }, h("span", { class: "cut" }, `#${tag}`))))] : null,
     found.description ? ["Description", h("span", { dir: "auto" }, found.description)] : null,
-    ...Object.entries(found.metadata ?? own(metadata)).map(([name, value]) => [name, h("span", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value))]),
+    ...Object.entries({ ...own(metadata), ...found.metadata }).map(([name, value]) => [name, h("span", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value))]),
     ["Id", h("code", {}, found.documentId)],
   ].filter(Boolean);
   fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), edit);
@@ -109,16 +123,13 @@ function own(metadata) {
   return Object.fromEntries(Object.entries(metadata ?? {}).filter(([name]) => !OURS.has(name)));
 }
 
+const STAGES = { received: "Received", extracted: "Text read", chunked: "Cut into chunks", searchable: "Searchable", unchanged: "Found unchanged", failed: "Failed", deleted: "Deleted" };
+
 function times(list, app, found, again) {
-  const began = Date.parse(found.submittedAt ?? found.updatedAt);
-  const step = (name, iso, more) => h("li", { class: "done" }, h("strong", {}, name), iso ? [" ", when(iso)] : null, more ? [" ", h("span", { class: "muted fixed" }, more)] : null);
-  const lines = [step("Received", found.submittedAt ?? found.updatedAt)];
-  for (const stage of found.stages ?? []) lines.push(step(stage.name, stage.at, `after ${span(Date.parse(stage.at) - began)}`));
-  if (found.endedAt) {
-    const names = { searchable: found.status === "unchanged" ? "Found unchanged" : "Searchable", failed: "Failed", deleted: "Deleted" };
-    lines.push(step(names[standing(found)], found.endedAt, found.status === "unchanged" ? null : `after ${span(Date.parse(found.endedAt) - began)}`));
-    return fill(list, lines);
-  }
+  const lines = (found.stages ?? []).map(({ stage, at, seconds }) =>
+    h("li", { class: "done" }, h("strong", {}, STAGES[stage] ?? stage), " ", when(at), seconds === undefined ? null : [" ", h("span", { class: "muted fixed" }, `after ${span(seconds * 1000)}`)]),
+  );
+  if (found.endedAt) return fill(list, lines);
   const now = h("li", { class: "now" }, "Under way…");
   fill(list, lines, now);
   return watch(

@@ -44,6 +44,7 @@ const ICONS = {
   stop: "M7 7h10v10H7z",
   send: "M4 12l16-8-6 16-3-6z",
   edit: "M4 20l1-5L16 4l4 4L9 19z",
+  download: "M12 4v12M7 11l5 5 5-5M4 16v4h16v-4",
   back: "M14 5l-7 7 7 7",
   out: "M10 4H4v16h6M15 8l5 4-5 4M20 12H9",
   more: "M6 9l6 6 6-6",
