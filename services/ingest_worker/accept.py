@@ -40,6 +40,13 @@ from shared.state.ledger import (
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
+_SENT_AS = {
+    "filename": "filename",
+    "mediaType": "media_type",
+    "url": "url",
+    "chunkSize": "chunk_size",
+    "chunkOverlap": "chunk_overlap",
+}
 YEAR_MS = 365 * 24 * 3600 * 1000
 
 
@@ -146,6 +153,7 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
             chunk_count=count,
             replaced=stands.replaced if stands is not None else None,
             dropped=stands.dropped if stands is not None and status != "unchanged" else (),
+            changed=stands.changed if stands is not None and status != "unchanged" else (),
         )
         return Unchanged(_moved(entry, submission, last))
     if submission.deletes and accepted.version == 0 and answering is None:
@@ -261,7 +269,7 @@ def _under_way(entry: Entry, version: int, place: LogPosition) -> Last:
     stands = entry.standing(version)
     if stands is None:
         return last
-    return msgspec.structs.replace(last, replaced=stands.replaced, dropped=stands.dropped)
+    return msgspec.structs.replace(last, replaced=stands.replaced, dropped=stands.dropped, changed=stands.changed)
 
 
 def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
@@ -321,6 +329,7 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         at=place.time,
         replaced=replaced,
         dropped=_dropped(entry.accepted.given, submission.given) if outcome == "updated" else (),
+        changed=_changed(entry.accepted, submission) if outcome == "updated" else (),
     )
     taken = noted(taken, last)
     # An erasure can't fail, so no earlier version answers again, and no earlier error sentence may be kept.
@@ -340,6 +349,18 @@ def _dropped(before: Given | None, given: Given | None) -> tuple[Kept, ...]:
     """Return the fields that the previous version has and the next one lacks; absent, null and empty are equal."""
     names: tuple[Kept, ...] = get_args(Kept)
     return tuple(name for name in names if getattr(before, name, None) and not getattr(given, name, None))
+
+
+def _changed(before: Accepted, submission: Submission) -> tuple[str, ...]:
+    """Return the fields that made a version of the same bytes, under their names in JSON; () if the bytes differ."""
+    if before.raw_hash != submission.raw_hash or before.given is None or submission.given is None:
+        return ()
+    names: tuple[Kept, ...] = get_args(Kept)
+    changed: list[str] = [name for name in names if getattr(before.given, name) != getattr(submission.given, name)]
+    was, now = before.reading, submission.reading
+    if was is not None and now is not None:
+        changed += [json for json, name in _SENT_AS.items() if getattr(was, name) != getattr(now, name)]
+    return tuple(changed)
 
 
 def _replaced(entry: Entry, answering: IndexedVersion | None) -> Replaced | None:

@@ -28,7 +28,7 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
-from services.query_api.documents import bulk_delete, detail, events, original, stats, views
+from services.query_api.documents import bulk_delete, detail, events, knowledge_base, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
@@ -160,6 +160,8 @@ def make_api(parts: ApiParts) -> Litestar:
         batch.rag_ingest_batch,
         upload.rag_ingest_upload,
         upload.knowledge_base,
+        knowledge_base.knowledge_base_list,
+        knowledge_base.knowledge_base_document,
         unchanged_check.rag_ingest_check,
         url_door.rag_ingest_url,
         views.rag_documents,

@@ -16,6 +16,7 @@ MOST_CHUNKS: Final = 10_000  # of one document
 LONGEST: Final = 20_000  # characters of a chunk's text
 BODY: Final = b'{"sluiceChunks":'  # the first bytes of a document of prepared chunks on the log
 
+_MARKS: Final = (b'"embeddingStrings"', b'"languageVariants"')
 _TEXT = ("text", "content", "text_content")
 _EMBEDDED = ("embeddingText", "embedding_text")
 _ID = ("id", "chunkId", "chunk_id", "_id")
@@ -35,6 +36,7 @@ class SkippedChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     index: int  # 0-based, in the caller's list
     error: str
     id: str | None = None  # the caller's
+    file: str | None = None  # in which it is
 
 
 class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,27 @@ class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
 def body_of(chunks: Sequence[Any]) -> bytes:
     """Return the chunks encoded as a document; the order of their fields doesn't change the bytes."""
     return msgspec.json.encode({"sluiceChunks": chunks}, order="sorted")
+
+
+def chunk_file(data: bytes) -> list[Any] | None:
+    """Return the objects of a JSON file that are chunks by their fields; None if it is another file."""
+    if data.lstrip()[:1] not in (b"[", b"{") or not any(mark in data for mark in _MARKS):
+        return None
+    try:
+        listed = listed_chunks(msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    marked = any(
+        isinstance(chunk, dict) and ("embeddingStrings" in chunk or "languageVariants" in chunk) for chunk in listed
+    )
+    return listed if marked else None
+
+
+def listed_chunks(value: Any) -> list[Any]:
+    """Return the chunks: a list, an object with one under `chunks`, or a chunk alone."""
+    if isinstance(value, dict):
+        value = value.get("sluiceChunks", value.get("chunks", [value]))
+    return value if isinstance(value, list) else [value]
 
 
 def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.strip) -> PreparedChunks:

@@ -107,6 +107,7 @@ class Last(Message, frozen=True):
     chunk_count: int | None = None
     replaced: Replaced | None = None  # the version before, if the document existed
     dropped: tuple[Kept, ...] = ()  # fields that the version before had and this one hasn't
+    changed: tuple[str, ...] = ()  # fields that made this version, if its bytes are those of the version before
     moved_to: MovedTo | None = None
     extracted_at: int = 0  # ms since 1970, by the log; 0: the version hasn't come that far
     chunked_at: int = 0  # likewise

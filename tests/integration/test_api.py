@@ -39,7 +39,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_document_is_created_left_alone_updated_and_deleted(client: httpx.AsyncClient) -> None:
-    body = {"source": "s", "path": "lantern.md", "text": LANTERN, "hash": "sha256-of-it", "unknown": 1}
+    body = {"source": "s", "path": "lantern.md", "text": LANTERN, "hash": "sha256-of-it"}
 
     created = await client.post("/api/rag/ingest", json=body)
     unchanged = await client.post("/rag/ingest", json=body)
@@ -1108,7 +1108,7 @@ async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> N
     assert "multipart/form-data" in upload
     assert schema["components"]["schemas"]["SearchBody"]["properties"]["topK"]["maximum"] == 1000
     removal = schema["paths"]["/rag/documents"]["delete"]
-    assert [each["name"] for each in removal["parameters"]] == ["source", "tags", "all", "confirm", "cursor"]
+    assert [each["name"] for each in removal["parameters"]] == ["source", "path", "tags", "all", "confirm", "cursor"]
     body = removal["requestBody"]["content"]["application/json"]["schema"]
     assert [*body["properties"]] == ["filters", "all", "confirm", "cursor"]
     assert not [path for path in schema["paths"] if path.startswith("/api")]

@@ -218,5 +218,5 @@ async def test_each_item_of_a_batch_names_its_document_and_its_warnings(client: 
         ("s", "a"),
         (None, None),
     ]
-    assert [item["status"] for item in told] == ["superseded", "failed", "created", "failed"]
+    assert [item["status"] for item in told] == ["superseded", "failed", "updated", "failed"]
     assert told[0]["warnings"] == ["titel: there is no such field; did you mean title?"]

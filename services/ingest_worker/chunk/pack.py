@@ -15,8 +15,8 @@ from typing import NamedTuple
 import xxhash
 
 from services.ingest_worker.chunk.blocks import Kind, blocks
-from services.ingest_worker.chunk.score import semantic_score
 from services.ingest_worker.chunk.words import Words
+from shared.chunk_quality import semantic_score
 from shared.contracts import Chunk, ChunkType
 from shared.embedder import TokenCounter
 from shared.ids import text_hash

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from services.ingest_worker.chunk.pack import chunks, context_before
-from services.ingest_worker.chunk.score import semantic_score
+from shared.chunk_quality import semantic_score
 from shared.contracts import Chunk, DocumentVersion, PreparedChunk, text_format_of
 from shared.embedder import TokenCounter
 from shared.errors import Rejected

@@ -69,7 +69,7 @@ async def rag_query(
     await _require_ready(library, request.user.tenant, ids)
     must = [Match("metadata.documentId", tuple(ids))]
     if data.subject_id is not None:
-        must.append(Match("metadata.subjectId", (data.subject_id,)))
+        must.append(Match("metadata.subjectId", _spellings(data.subject_id)))
     compared = ids if len(ids) > 1 and (_COMPARES.search(question) if data.compare is None else data.compare) else ()
     history = turns_of(data.conversation_history, "conversationHistory")
     prepared = await answering.prepare(
@@ -97,6 +97,12 @@ async def rag_query(
         return Response(_reply(await answering.finish(prepared)))
     except PipelineError as error:
         raise _failed(error) from error
+
+
+def _spellings(subject: str | int) -> tuple[str | int, ...]:
+    """Return the subject as text and, if it is one, as a number: forms send both as text."""
+    text = str(subject)
+    return (text, int(text)) if text.isascii() and text.isdigit() and len(text) < 16 else (text,)
 
 
 def _ids(data: QueryBody) -> Sequence[str]:

@@ -23,6 +23,7 @@ from services.query_api.ingest.document import IngestReply, now_ms, taken, title
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
+from shared.chunk_quality import quality
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat, text_format_of
 from shared.ids import document_id as id_of
 from shared.state.index import Head, Index
@@ -68,11 +69,20 @@ class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
+class QualityView(msgspec.Struct, frozen=True):
+    """How much a passage says by itself: docs/chunks.md."""
+
+    diversity: float
+    density: float
+    completeness: float
+
+
 class ChunkView(msgspec.Struct, frozen=True):
     """A passage."""
 
     text: str
     metadata: dict[str, Any]
+    quality: QualityView
 
 
 class ChunkPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -210,7 +220,7 @@ class DocumentViews:
         end = start + len(payloads)
         after = ChunkCursor(generation, head.version, end) if end < head.chunk_count and payloads else None
         return ChunkPage(
-            items=[ChunkView(payload["text"], public(payload["metadata"])) for payload in payloads],
+            items=[_chunk_view(payload) for payload in payloads],
             next_cursor=_cursor(after) if after else None,
         )
 
@@ -416,6 +426,12 @@ async def rag_document_text(
     return Response(text, media_type="text/markdown")
 
 
+def _chunk_view(payload: Payload) -> ChunkView:
+    text, metadata = payload["text"], payload["metadata"]
+    measured = quality(text, metadata.get("chunkType", "paragraph"))
+    return ChunkView(text, public(metadata), QualityView(*(round(each, 3) for each in measured)))
+
+
 def view_of(entry: Entry, head: Head | None, submission: LogPosition | None = None) -> DocumentView:
     """Return the document as replies show it, with the status of `submission` where one is given."""
     shown = _view(entry, head)
@@ -472,6 +488,11 @@ def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
         return "deleted", entry.last.version
     # The index was lost, and the document is being rebuilt.
     return ("failed" if entry.last.status == "failed" else "accepted"), entry.last.version
+
+
+def of_tenant(tenant: str) -> Filter:
+    """Return the filter of the tenant's documents, without deleted ones."""
+    return _where(tenant, None, (), (), ())
 
 
 def _where(

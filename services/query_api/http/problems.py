@@ -117,6 +117,12 @@ def openai_error(problem: Problem) -> dict[str, Any]:
     }
 
 
+def prefers(request: AnyRequest, preference: str) -> bool:
+    """Return whether the request's `Prefer` headers have the preference, such as `handling=strict` (RFC 7240)."""
+    given = ",".join(request.headers.getall("prefer", [])).split(",")
+    return any(each.partition(";")[0].replace(" ", "").lower() == preference for each in given)
+
+
 def media_type(accept: str) -> str:
     """Return the content type of a problem for this `Accept` header.
 
@@ -134,7 +140,10 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
         if problem.code == "NO_MODEL":  # OpenAI's clients retry a 503 with a backoff; this one is permanent
             problem.headers["X-Should-Retry"] = "false"
     else:
-        content = msgspec.json.encode(body(problem, quote(path, errors="replace")))
+        told = body(problem, quote(path, errors="replace"))
+        if prefers(request, "errors=flag"):  # NextStep's error body has a flag where ours has the sentence
+            told |= {"error": True}
+        content = msgspec.json.encode(told)
         kind = media_type(request.headers.get("accept", ""))
     return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)
 

@@ -12,7 +12,7 @@ from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-from services.query_api.http.problems import Problem
+from services.query_api.http.problems import Problem, prefers
 
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base")  # other products' clients send much that we ignore
 _KEY: Final = "warnings"
@@ -25,8 +25,7 @@ def is_ours(path: str) -> bool:
 
 def is_strict(request: Request[Any, Any, Any]) -> bool:
     """Return whether the caller wants a doubtful request to be refused."""
-    preferences = ",".join(request.headers.getall("prefer", [])).split(",")
-    return any(each.partition(";")[0].replace(" ", "").lower() == "handling=strict" for each in preferences)
+    return prefers(request, "handling=strict")
 
 
 def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:

@@ -45,6 +45,7 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] | str | None = None
     chunk_size: int | None = None  # characters, 100 to 2000
     chunk_overlap: int | None = None  # characters, up to half of the size
+    subject_id: str | int | None = None  # kept as `metadata.subjectId`, by which /rag/query filters
     keep: list[str] | str | None = (
         None  # title, description, tags, metadata: keep the old value where this body has none
     )
@@ -59,6 +60,9 @@ class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     title: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | str | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    subject_id: str | int | None = None
     keep: list[str] | str | None = None
     on_conflict: str | None = None
 
@@ -78,6 +82,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     submission: str | None = None  # of one that is `accepted`: by it /rag/documents/{id}?submission= tells its own end
     chunk_count: int | None = None
     replaced: ReplacedVersion | None = None  # beside `updated`
+    changed: tuple[str, ...] = ()  # beside `updated`: fields that differ, if the body is the same
     dropped: tuple[Kept, ...] = ()  # what the version before had, and this submission left out
     path: str | None = None  # of an item of a batch or an upload; and where `onConflict=new` chose another one
     message: str | None = None
@@ -130,7 +135,8 @@ async def rag_ingest_text(
         text=text,
         title=title,
         tags=tags_of(data.tags),
-        metadata=metadata_of(data.metadata),
+        metadata=metadata_with(data.metadata, data.subject_id),
+        **sizes_of(data.chunk_size, data.chunk_overlap),
         keep=keep_of(data.keep),
         on_conflict=on_conflict_of(data.on_conflict),
         submitted_at=now_ms(),
@@ -152,7 +158,7 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         title=title_of(data.title),
         description=data.description,
         tags=tags_of(data.tags),
-        metadata=metadata_of(data.metadata),
+        metadata=metadata_with(data.metadata, data.subject_id),
         keep=keep_of(data.keep),
         on_conflict=on_conflict_of(data.on_conflict),
         hash=data.hash,
@@ -249,11 +255,34 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -
     if last.status == "failed":
         return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())
     if last.status == "updated" and (before := last.replaced) is not None:
-        reply = msgspec.structs.replace(reply, replaced=ReplacedVersion(before.version, iso(before.updated_at)))
+        replaced = ReplacedVersion(before.version, iso(before.updated_at))
+        reply = msgspec.structs.replace(reply, replaced=replaced, changed=last.changed)
     if not wordy:
         return reply
     message = f"document {last.status}, {count} chunk{'' if count == 1 else 's'}"
     return msgspec.structs.replace(reply, message=message, source_id=id_, chunks_created=count)
+
+
+def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any]:
+    """Return the submission's fields of chunk sizes, or raise the 400 of one that can't be."""
+    found: dict[str, int | None] = {}
+    for field, name, value in (("chunkSize", "chunk_size", size), ("chunkOverlap", "chunk_overlap", overlap)):
+        if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) < 10):
+            raise invalid(field, "must be a whole number")
+        found[name] = None if value is None else int(value)
+    try:
+        # Without a size, half of the index's own is the limit; the worker knows it.
+        checked_sizes(LARGEST if found["chunk_size"] is None else found["chunk_size"], found["chunk_overlap"] or 0)
+    except ValueError as error:
+        field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
+        raise invalid(field, str(error)) from None
+    return found
+
+
+def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int | None) -> dict[str, Any]:
+    """Return the checked metadata, with the subject as one of its fields if it is given beside it."""
+    checked = metadata_of(metadata)
+    return checked if subject_id is None else metadata_of({**checked, "subjectId": subject_id}, "subjectId")
 
 
 def _text_of(text: str) -> str:
@@ -274,13 +303,7 @@ def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]
             raise invalid("chunkSize", "applies to text only; these chunks are already split")
         content, skipped = _chunks_of(data.chunks)
         return {"content": content}, skipped
-    try:
-        # Without a size, half of the index's own is the limit; the worker knows it.
-        checked_sizes(data.chunk_size if data.chunk_size is not None else LARGEST, data.chunk_overlap or 0)
-    except ValueError as error:
-        field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
-        raise invalid(field, str(error)) from None
-    sizes = {"chunk_size": data.chunk_size, "chunk_overlap": data.chunk_overlap}
+    sizes = sizes_of(data.chunk_size, data.chunk_overlap)
     if data.url is not None:
         return {"url": url_of(data.url), **sizes}, ()
     return {"text": _text_of(data.text or ""), **sizes}, ()

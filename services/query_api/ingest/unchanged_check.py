@@ -43,6 +43,8 @@ class HeldDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     description: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
 
 
 class CheckBody(msgspec.Struct, frozen=True):
@@ -147,6 +149,8 @@ def _document(tenant: str, held: HeldDocument) -> DocumentSubmitted:
         description=held.description,
         tags=tags_of(held.tags),
         metadata=metadata_of(held.metadata),
+        chunk_size=held.chunk_size,
+        chunk_overlap=held.chunk_overlap,
     )
 
 

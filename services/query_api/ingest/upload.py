@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from tempfile import SpooledTemporaryFile
-from typing import IO, Final, get_args
+from typing import IO, Final, NamedTuple, get_args
 from urllib.parse import unquote
 
 import msgspec
@@ -22,17 +22,19 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
-from services.query_api.http.request import FORM, ApiRequest, content_type, metadata_of, name_of, tags_of, wait_of
+from services.query_api.http.request import FORM, ApiRequest, content_type, name_of, tags_of, wait_of
 from services.query_api.ingest.document import (
     IngestReply,
     content_name,
     end_of,
     hash_doubt,
     keep_of,
+    metadata_with,
     now_ms,
     on_conflict_of,
     replied,
     reply_of,
+    sizes_of,
     title_of,
     under_way,
     whereabouts,
@@ -41,9 +43,13 @@ from services.query_api.ingest.readable_types import READABLE
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from shared.contracts import DocumentSubmitted, Kept
 from shared.errors import PipelineError
+from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
 MOST_FILES: Final = 100  # of one request
-_FIELDS: Final = frozenset({"source", "path", "title", "description", "tags", "metadata", "keep", "onConflict", "hash"})
+MOST_SKIPPED: Final = 1000  # chunks of a file that a reply names
+_TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash")
+_SIZES: Final = ("chunkSize", "chunkOverlap")
+_FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
 IN_MEMORY: Final = 1 << 20  # bytes of a file that don't go to the disk; as the framework does with multipart
 
 
@@ -66,13 +72,14 @@ class KnowledgeReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     success: bool
     id: str
     document_id: str
-    status: str  # pending, or completed
+    status: str  # pending, completed or failed
     processing_status: Processing
     filename: str | None = None
     title: str | None = None
     description: str | None = None
     tags: tuple[str, ...]
     chunk_count: int | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,8 @@ class UploadOperation(Operation):
                     format=OpenAPIFormat.BINARY,
                     description="The file. Any field name is accepted.",
                 ),
-                **dict.fromkeys(("source", "title", "description", "metadata"), text),
+                **dict.fromkeys(_TEXTS, text),
+                **dict.fromkeys(_SIZES, Schema(type=OpenAPIType.INTEGER)),
                 "path": Schema(
                     type=OpenAPIType.ARRAY,
                     items=text,
@@ -173,8 +181,10 @@ async def rag_ingest_upload(
     async with _sent(request) as upload:
         warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
         if len(upload.files) == 1:
-            receipt, _ = await _submitted(request, submissions, upload.files[0], upload.fields)
-            return await replied(request, submissions, receipt, wordy=True)
+            sent = await _submitted(request, submissions, upload.files[0], upload.fields)
+            reply = await replied(request, submissions, sent.receipt, wordy=True)
+            told = msgspec.structs.replace(reply.content, skipped=sent.skipped)
+            return Response(told, status_code=reply.status_code, headers=reply.headers)
         return await _taken_all(request, submissions, upload.named())
 
 
@@ -191,7 +201,8 @@ async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submi
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
-        receipt, document = await _submitted(request, submissions, upload.alone(), upload.fields)
+        sent = await _submitted(request, submissions, upload.alone(), upload.fields)
+    receipt, document = sent.receipt, sent.document
     ended = await end_of(submissions, receipt, wait_s, headers)
     id_ = ended.entry.document_id if ended else receipt.document_id
     reply = KnowledgeReply(
@@ -211,17 +222,33 @@ async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submi
     return Response(reply, headers=headers)
 
 
+class _Sent(NamedTuple):
+    """A file that was submitted."""
+
+    receipt: SubmissionReceipt
+    document: DocumentSubmitted  # without its body
+    skipped: tuple[SkippedChunk, ...]  # of a file of ready-made chunks
+
+
 async def _submitted(
     request: ApiRequest, submissions: Submissions, file: File, fields: Mapping[str, list[str]]
-) -> tuple[SubmissionReceipt, DocumentSubmitted]:
-    """Return the receipt, and what was submitted without its body; only meanwhile the file is in memory."""
+) -> _Sent:
+    """Submit a file; only meanwhile it is in memory."""
     async with submissions.room.taken(file.size):
         content = await asyncio.to_thread(file.body.read)
         document = _document(request.user.tenant, file, content, fields)
         if (doubt := await asyncio.to_thread(hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
+        skipped = await asyncio.to_thread(_skipped, content)
         receipt = await submissions.submit(document)
-    return receipt, msgspec.structs.replace(document, content=None)
+    named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped[:MOST_SKIPPED])
+    return _Sent(receipt, msgspec.structs.replace(document, content=None), named)
+
+
+def _skipped(content: bytes) -> tuple[SkippedChunk, ...]:
+    """Return what the worker will leave out of a file of ready-made chunks; nothing of any other file."""
+    listed = chunk_file(content)
+    return () if listed is None else prepared_chunks(listed).skipped
 
 
 async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Upload) -> Response[UploadReply]:
@@ -230,13 +257,15 @@ async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Uplo
 
     async def one(file: File) -> IngestReply:
         try:
-            receipt, document = await _submitted(request, submissions, file, upload.fields)
+            sent = await _submitted(request, submissions, file, upload.fields)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
-        ended = await submissions.end(receipt, wait_s)
-        reply = under_way(receipt) if ended is None else reply_of(receipt, ended, wordy=True)
-        path = reply.path or document.path
-        return msgspec.structs.replace(reply, file=file.name, source=document.source, path=path)
+        ended = await submissions.end(sent.receipt, wait_s)
+        reply = under_way(sent.receipt) if ended is None else reply_of(sent.receipt, ended, wordy=True)
+        path = reply.path or sent.document.path
+        return msgspec.structs.replace(
+            reply, file=file.name, source=sent.document.source, path=path, skipped=sent.skipped
+        )
 
     items = await asyncio.gather(*(one(file) for file in upload.files))
     failed = sum(item.status == "failed" for item in items)
@@ -263,7 +292,8 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         title=title_of(_last(fields, "title")),
         description=_last(fields, "description"),
         tags=tags_of(tags),
-        metadata=metadata_of(_last(fields, "metadata")),
+        metadata=metadata_with(_last(fields, "metadata"), _last(fields, "subjectId")),
+        **sizes_of(_last(fields, "chunkSize"), _last(fields, "chunkOverlap")),
         keep=keep_of(",".join(fields.get("keep", []))),
         on_conflict=on_conflict_of(_last(fields, "onConflict")),
         hash=_last(fields, "hash"),

@@ -10,8 +10,18 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
-from services.query_api.http.request import ApiRequest, metadata_of, name_of, tags_of
-from services.query_api.ingest.document import IngestReply, keep_of, now_ms, on_conflict_of, taken, title_of, url_of
+from services.query_api.http.request import ApiRequest, name_of, tags_of
+from services.query_api.ingest.document import (
+    IngestReply,
+    keep_of,
+    metadata_with,
+    now_ms,
+    on_conflict_of,
+    sizes_of,
+    taken,
+    title_of,
+    url_of,
+)
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import Crawl, DocumentSubmitted
 
@@ -28,6 +38,9 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] | str | None = None
     keep: list[str] | str | None = None
     on_conflict: str | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    subject_id: str | int | None = None
     depth: int = 0  # how many links away from the page to go
     sitemap: bool = False  # whether to fetch the pages of the site's sitemap
 
@@ -54,7 +67,8 @@ async def rag_ingest_url(
         crawl=Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None,
         title=title_of(data.title),
         tags=tags_of(data.tags),
-        metadata=metadata_of(data.metadata),
+        metadata=metadata_with(data.metadata, data.subject_id),
+        **sizes_of(data.chunk_size, data.chunk_overlap),
         keep=keep_of(data.keep),
         on_conflict=on_conflict_of(data.on_conflict),
         submitted_at=now_ms(),

@@ -71,7 +71,7 @@ async def test_who_does_not_wait_can_wait_later(quoting: Site) -> None:
     async with AsyncSluice(quoting.url, key=quoting.key) as sluice:
         accepted = await sluice.put("notes", "later.md", HERONS, wait_s=0)
         ended = await sluice.wait(accepted, timeout_s=60)
-        broken = await sluice.put("notes", "broken.pdf", "", wait_s=0, chunks=["x" * 10, "word " * 400])
+        broken = await sluice.put("notes", "broken.pdf", wait_s=0, chunks=["x" * 10, "word " * 400])
         with pytest.raises(SluiceError, match="400 tokens") as failed:
             await sluice.wait(broken, timeout_s=60)
 

@@ -1,16 +1,12 @@
 """Chunks that their caller has made: from a door, or a JSON file of them."""
 
-from typing import Any
-
 import msgspec
 
 from services.ingest_worker.chunk.version import ready_text
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
-from shared.inputs.prepared_chunks import BODY, prepared_chunks
-
-_MARKS = (b'"embeddingStrings"', b'"languageVariants"')
+from shared.inputs.prepared_chunks import BODY, chunk_file, listed_chunks, prepared_chunks
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -21,7 +17,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             is active.
     """
     try:
-        found = prepared_chunks(_listed(msgspec.json.decode(data)), cleaned)
+        found = prepared_chunks(listed_chunks(msgspec.json.decode(data)), cleaned)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Rejected(f"{hints.name} is not valid JSON: {error}", "damaged") from None
     if not found.chunks:
@@ -37,24 +33,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 def sniff(data: bytes) -> bool:
     """Return whether it is what a door puts on the log, or a JSON file whose objects are chunks by their fields."""
-    if data.startswith(BODY):
-        return True
-    if data.lstrip()[:1] not in (b"[", b"{") or not any(mark in data for mark in _MARKS):
-        return False
-    try:
-        listed = _listed(msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return any(
-        isinstance(chunk, dict) and ("embeddingStrings" in chunk or "languageVariants" in chunk) for chunk in listed
-    )
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return the chunks: a list, an object with one under `chunks`, or a chunk alone."""
-    if isinstance(value, dict):
-        value = value.get("sluiceChunks", value.get("chunks", [value]))
-    return value if isinstance(value, list) else [value]
+    return data.startswith(BODY) or chunk_file(data) is not None
 
 
 FORMAT = Format(

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from services.ingest_worker.chunk import ready_made, ready_text, version_chunks
-from services.ingest_worker.chunk.score import semantic_score
+from shared.chunk_quality import semantic_score
 from shared.contracts import Chunk, PreparedChunk
 from shared.errors import Rejected
 from shared.ids import text_hash

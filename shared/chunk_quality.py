@@ -1,6 +1,7 @@
 """How much a chunk says by itself: 0.3 diversity + 0.4 density + 0.3 completeness. docs/chunks.md"""
 
 import re
+from typing import NamedTuple
 
 _WORD = re.compile(r"\w+")
 _BLANKED = str.maketrans({chr(code): " " for code in range(128) if not _WORD.match(chr(code))})  # is faster
@@ -18,29 +19,43 @@ _COMMON = frozenset(
 )
 
 
-def semantic_score(text: str, kind: str) -> float:
-    """Return 0..1, three digits.
+class ChunkQuality(NamedTuple):
+    """Three measures of a chunk, each 0..1."""
 
-    Diversity: distinct words to words. Density: terms to words, a term being a word that is no common one and has four
-    letters or a digit. Completeness: a third each for a beginning that no sentence runs into, an end that none is cut
-    at, and enough words.
-    """
+    diversity: float  # distinct words to words
+    density: float  # terms to words; a term is no common word and has four letters or a digit
+    completeness: float  # a third each: no sentence runs into it, none is cut at its end, it has enough words
+
+    @property
+    def score(self) -> float:
+        """Return all in one, 0..1, three digits."""
+        return round(0.3 * self.diversity + 0.4 * self.density + 0.3 * self.completeness, 3)
+
+
+def semantic_score(text: str, kind: str) -> float:
+    """Return the quality of a chunk in one number, 0..1, three digits."""
+    return quality(text, kind).score
+
+
+def quality(text: str, kind: str) -> ChunkQuality:
+    """Return the measures of a chunk of the given type; all are 0 where it has no word."""
     words = _words(text.lower())
     if not words:
-        return 0.0
+        return ChunkQuality(0.0, 0.0, 0.0)
     total = len(words)
-    diversity = len(set(words)) / total
     terms = [
         word
         for word in words
         if word not in _COMMON and (len(word) >= _LETTERS or not word.isalpha() or word[0] > _UNSPACED)
     ]
-    density = len(terms) / total
     structured = kind in ("code", "table", "list")
     begins = structured or not text[0].islower()
     ends = structured or _ENDS.search(text, max(0, len(text) - 8)) is not None
-    completeness = (begins + ends + (total >= _ENOUGH)) / 3
-    return round(0.3 * diversity + 0.4 * density + 0.3 * completeness, 3)
+    return ChunkQuality(
+        diversity=len(set(words)) / total,
+        density=len(terms) / total,
+        completeness=(begins + ends + (total >= _ENOUGH)) / 3,
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -1,0 +1,73 @@
+"""`GET /knowledge-base` and `/knowledge-base/{id}`: documents in the contract of Tu2tor's knowledge base."""
+
+import msgspec
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from services.query_api.documents.detail import DocumentDetail, DocumentDetails
+from services.query_api.documents.listing import Listing
+from services.query_api.documents.views import (
+    Cursor,
+    DocumentView,
+    DocumentViews,
+    Limit,
+    ListCursor,
+    of_tenant,
+    parsed_cursor,
+)
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.request import ApiRequest
+from services.query_api.ingest.upload import KnowledgeReply, Processing
+
+_STANDING = {"accepted": "pending", "failed": "failed"}  # by status; all others are completed
+
+
+class KnowledgePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Documents of the knowledge base, last changed first."""
+
+    success: bool
+    items: list[KnowledgeReply]
+    next_cursor: str | None
+
+
+@get("/knowledge-base", operation_id="knowledge_base_list", guards=[needs("query")], opt=in_lane("ask"))
+async def knowledge_base_list(
+    request: ApiRequest, library: NamedDependency[DocumentViews], limit: Limit = 100, cursor: Cursor = None
+) -> KnowledgePage:
+    """List the documents of the knowledge base, which are those of `/rag/documents`."""
+    listing = Listing(where=of_tenant(request.user.tenant))
+    page = await library.page(listing, limit=limit, cursor=parsed_cursor(cursor, ListCursor))
+    return KnowledgePage(success=True, items=[_knowledge(each) for each in page.items], next_cursor=page.next_cursor)
+
+
+@get(
+    "/knowledge-base/{document_id:str}",
+    operation_id="knowledge_base_document",
+    guards=[needs("query")],
+    opt=in_lane("ask"),
+)
+async def knowledge_base_document(
+    document_id: FromPath[str], request: ApiRequest, details: NamedDependency[DocumentDetails]
+) -> KnowledgeReply:
+    """Show a document of the knowledge base, with its progress."""
+    return _knowledge(await details.detail(request.user.tenant, document_id))
+
+
+def _knowledge(document: DocumentView) -> KnowledgeReply:
+    ended = document.status != "accepted"
+    detail = document if isinstance(document, DocumentDetail) else None
+    return KnowledgeReply(
+        success=True,
+        id=document.document_id,
+        document_id=document.document_id,
+        status=_STANDING.get(document.status, "completed"),
+        processing_status=Processing(detail.progress if detail else 100 if ended else 0),
+        filename=detail.filename if detail else None,
+        title=document.title,
+        description=detail.description if detail else None,
+        tags=document.tags,
+        chunk_count=document.chunk_count if ended else None,
+        error=document.error,
+    )
