@@ -16,10 +16,10 @@ import xxhash
 
 from services.ingest_worker.chunk.blocks import Kind, blocks
 from services.ingest_worker.chunk.words import Words
-from shared.chunk_quality import semantic_score
 from shared.contracts import Chunk, ChunkType
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
+from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import checked_sizes
 
 CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives other chunks

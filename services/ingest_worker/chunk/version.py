@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 
 from services.ingest_worker.chunk.pack import chunks, context_before
-from shared.chunk_quality import semantic_score
 from shared.contracts import Chunk, DocumentVersion, PreparedChunk, text_format_of
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
+from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
 from shared.state.index import Generation
 

@@ -23,9 +23,9 @@ from services.query_api.ingest.document import IngestReply, now_ms, taken, title
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
-from shared.chunk_quality import quality
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat, text_format_of
 from shared.ids import document_id as id_of
+from shared.inputs.chunk_quality import quality
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
 from shared.store import Condition, Filter, Ids, Match, Payload

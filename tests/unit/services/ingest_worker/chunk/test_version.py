@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from services.ingest_worker.chunk import ready_made, ready_text, version_chunks
-from shared.chunk_quality import semantic_score
 from shared.contracts import Chunk, PreparedChunk
 from shared.errors import Rejected
 from shared.ids import text_hash
+from shared.inputs.chunk_quality import semantic_score
 from shared.state.index import Generation
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
