@@ -25,7 +25,7 @@ async def load_samples(settings: Settings, url: str, *, progress: Callable[[int,
     Whoever has set keys or brought documents does real work. A crash in between loads them again, changing nothing.
     """
     done = settings.data / DONE_FILE
-    if settings.samples == "off" or done.exists() or settings.keys or settings.needs_key or not SAMPLES.is_dir():
+    if settings.samples == "off" or done.exists() or settings.needs_key or not SAMPLES.is_dir():
         return 0
     files = sorted(path for path in SAMPLES.rglob("*") if path.is_file() and path.name not in NOT_LOADED)
     headers = {"Prefer": f"wait={WAIT_S}"}
