@@ -82,6 +82,7 @@ class Settings(BaseSettings):
     gate: Literal["each", "best"] = "each"  # each: drop hits below the lowest score; best: only if none reaches it
     history: int = Field(default=5, ge=0, le=100)  # earlier turns of a conversation that an answer uses
     max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # largest request, or item of a batch, in bytes
+    max_text: int = Field(default=25 * 1024 * 1024, ge=1024)  # longest text extracted from a document, in characters
     max_batch: int = Field(default=1024**3, ge=1024)  # largest batch request in bytes; batches are streamed
     max_requests: int = Field(default=500, ge=1)  # concurrent requests per kind (ingest, query, status); more get 429
     max_connections: int = Field(default=2000, ge=16)  # open connections; fewer if the process may open fewer files

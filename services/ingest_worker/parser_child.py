@@ -33,6 +33,7 @@ class ParserJob(msgspec.Struct, frozen=True):
     data: bytes
     hints: Hints
     cpu_s: float  # the limit before pages add to it
+    most_text: int = limits.MOST_TEXT  # characters
 
 
 class ParserReady(msgspec.Struct, frozen=True, tag=True):
@@ -109,7 +110,7 @@ def _announce(out: BinaryIO, pages: int, scans: int) -> None:
 
 def _reply(job: ParserJob) -> Reply:
     try:
-        return ParserRead(extract(job.data, job.hints))
+        return ParserRead(extract(job.data, job.hints, job.most_text))
     except Rejected as error:
         return ParserRefused(error.sentence, error.code)
     except MemoryError:

@@ -41,6 +41,7 @@ _LIGHT_BYTES = 64 * 1024  # up to this size, parsing a text costs less than send
 _TINY_BYTES = 4 * 1024  # up to this size, parsing takes a fraction of a millisecond, as much as a thread hand-over
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
+_MOST_REPLY_BYTES = 512 * 1024 * 1024  # text, properties and links of one document
 _TRIES = 3  # for a document that takes too long
 _AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -100,6 +101,7 @@ class ParserPool:
         again_s: float = _AGAIN_S,
         memory_mb: int = 512,
         image_memory_mb: int = 1200,
+        most_text: int = limits.MOST_TEXT,
         kept: int = 6,
         confined: bool = True,
         program: str = parser_child.__name__,
@@ -113,6 +115,7 @@ class ParserPool:
         self._patience_s = patience_s
         self._again_s = again_s
         self._memory = _Memory(memory_mb << 20, max(memory_mb, image_memory_mb) << 20)
+        self._most_text = most_text
         self._program = program
         self._size = size
         self._kept = max(size, kept)
@@ -144,8 +147,9 @@ class ParserPool:
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
-            return extract(data, hints) if len(data) <= _TINY_BYTES else await asyncio.to_thread(extract, data, hints)
-        job = ParserJob(data, hints, self._cpu_s)
+            read = partial(extract, data, hints, self._most_text)
+            return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
+        job = ParserJob(data, hints, self._cpu_s, self._most_text)
         try:
             try:
                 return await self._quickly(job, tenant)
@@ -399,7 +403,11 @@ class _Child:
 def parser_pool(settings: Settings, tokens: TokenCounter) -> ParserPool:
     """Return the pool that the settings describe."""
     return ParserPool(
-        settings.parsers, tokens=tokens, kept=settings.parsers_kept, confined=settings.parsers_confined == "on"
+        settings.parsers,
+        tokens=tokens,
+        most_text=settings.max_text,
+        kept=settings.parsers_kept,
+        confined=settings.parsers_confined == "on",
     )
 
 
@@ -411,6 +419,8 @@ async def _received(process: asyncio.subprocess.Process) -> Reply:
     assert process.stdout is not None
     try:
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
+        if length > _MOST_REPLY_BYTES:  # no reader of ours sends as much
+            raise _Died(f"a reply of {length} bytes")
         return _REPLIES.decode(await process.stdout.readexactly(length))
     except asyncio.IncompleteReadError:
         code = await process.wait()

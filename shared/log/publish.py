@@ -49,7 +49,9 @@ async def publish(
             f"{topic} gave no answer in {timeout_s:g} s; it is unknown whether the record is stored", "log_timeout"
         ) from None
     except (MessageSizeTooLargeError, RecordTooLargeError) as error:
-        raise Rejected(f"a record is too large for {topic}: {error}", "record_too_large") from error
+        raise Rejected(
+            f"a record is too large for {topic}: {error.args[0] if error.args else topic}", "record_too_large"
+        ) from error
     except Unavailable:
         raise
     except KafkaError as error:

@@ -37,6 +37,7 @@ def _pool(
     memory_mb: int = 512,
     image_memory_mb: int = 1200,
     kept: int = 6,
+    most_text: int = 1_000_000,
     confined: bool = False,  # rough files write to tell how far they are
     program: str = _ROUGH,
 ) -> ParserPool:
@@ -49,6 +50,7 @@ def _pool(
         memory_mb=memory_mb,
         image_memory_mb=image_memory_mb,
         kept=kept,
+        most_text=most_text,
         confined=confined,
         program=program,
     )
@@ -107,6 +109,18 @@ async def test_pages_and_pdfs_are_read_by_the_real_program(make_pool: Callable[.
 
 async def test_one_process_reads_one_document_after_the_other(pool: ParserPool) -> None:
     assert await _process(pool) == await _process(pool)
+
+
+async def test_more_text_than_the_setting_allows_is_refused(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(program=parser_child.__name__, confined=True, most_text=2000)
+    small, large = ("".join(f"<p>Line {n} says so.</p>" for n in range(count)) for count in (50, 5000))
+    said = r"^large\.html holds [\d,]+ characters of text, more than the 2,000 of SLUICE_MAX_TEXT$"
+
+    with pytest.raises(Rejected, match=said) as refused:
+        await pool.extract(large.encode(), tenant="default", filename="large.html")
+
+    assert refused.value.code == "too_large"
+    assert (await pool.extract(small.encode(), tenant="default", filename="small.html")).text
 
 
 async def test_tenants_do_not_share_a_process(make_pool: Callable[..., ParserPool]) -> None:

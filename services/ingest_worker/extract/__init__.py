@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from services.ingest_worker.extract import formats
+from services.ingest_worker.extract import formats, limits
 from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
@@ -53,8 +53,8 @@ def detect(data: bytes, hints: Hints) -> Format:
     return next((form for form in FORMATS if hints.suffix in form.suffixes), _TEXT)
 
 
-def extract(data: bytes, hints: Hints) -> Extraction:
-    """Return the file's text and properties.
+def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Extraction:
+    """Return the file's text and properties. The text may have `most_text` characters.
 
     Raises:
         Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`;
@@ -69,6 +69,10 @@ def extract(data: bytes, hints: Hints) -> Extraction:
         if type(error).__name__ != _PANIC:
             raise
         raise Rejected(f"{hints.name} is damaged: it crashed its parser", "damaged") from error
+    if len(extraction.text) > most_text:
+        found = f"{len(extraction.text):,} characters of text"
+        raise Rejected(f"{hints.name} holds {found}, more than the {most_text:,} of SLUICE_MAX_TEXT", "too_large")
+    limits.check_pages(hints.name, len(extraction.pages))
     if not extraction.text.strip():
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:

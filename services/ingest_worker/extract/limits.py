@@ -10,17 +10,28 @@ import math
 import time
 from collections.abc import Callable
 
+from shared.errors import Rejected
+
 MARGIN = 0.9  # share of the pool's limit for reading; the rest is for the work after it
 PAGE_S = 0.1
 SCAN_S = 20.0  # OCR of a page image on a slow machine
 MAX_PAGES = 1000  # that add time: a file that claims a million pages must not get a day
 MAX_SCANS = 100
+MOST_PAGES = 20_000  # their offsets travel in one record of the log
+MOST_TEXT = 25 * 1024 * 1024  # characters; as long as the largest file of plain text that is accepted
 WALL_FACTOR = 20.0  # wall-clock seconds allowed per CPU second
 
 
 def allowed(cpu_s: float, pages: int, scans: int) -> float:
     """Return the seconds that a document may take."""
     return cpu_s + PAGE_S * min(pages, MAX_PAGES) + SCAN_S * min(scans, MAX_SCANS)
+
+
+def check_pages(name: str, pages: int) -> None:
+    """Raise Rejected if the document has more than `MOST_PAGES`."""
+    if pages > MOST_PAGES:
+        most = f"more than the {MOST_PAGES:,} that a document may have"
+        raise Rejected(f"{name} has {pages:,} pages, {most}", "too_large")
 
 
 class _Document:

@@ -61,7 +61,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `password`, `damaged`, or `empty` where no page has a text.
     """
     try:
-        found = _by_pdfium(data)
+        found = _by_pdfium(data, hints)
     except _Refused as refused:
         if refused.locked:
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
@@ -148,7 +148,7 @@ def _hyphen(match: re.Match[str]) -> str:
     return "-" if belongs else ""
 
 
-def _by_pdfium(data: bytes) -> _Read:
+def _by_pdfium(data: bytes, hints: Hints) -> _Read:
     import pypdfium2  # native code that only the parser processes load
     import pypdfium2.raw
 
@@ -160,6 +160,7 @@ def _by_pdfium(data: bytes) -> _Read:
         pages: list[str | None] = []
         images = []
         late = 0
+        limits.check_pages(hints.name, len(document))  # before hours go into it
         limits.earn(pages=len(document))
         filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
         for number in range(len(document)):
@@ -259,9 +260,12 @@ def _by_pypdf(data: bytes, hints: Hints) -> _Read:
 
     try:
         reader = PdfReader(io.BytesIO(data))
+        limits.check_pages(hints.name, len(reader.pages))
         pages = [_attempt(page.extract_text) for page in reader.pages]
         title = _attempt(lambda: reader.metadata.title if reader.metadata else None)
         return _Read(pages, {"Title": title} if title else {}, [])
+    except Rejected:
+        raise
     except (DependencyError, FileNotDecryptedError):
         raise Rejected(f"{hints.name} is locked by a password", "password") from None
     except Exception as error:  # pypdf lets KeyError, RecursionError and more past on a broken file

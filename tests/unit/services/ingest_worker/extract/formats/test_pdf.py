@@ -245,3 +245,17 @@ def test_without_the_extra_page_images_are_said(monkeypatch: pytest.MonkeyPatch)
     ):
         _read(scan.getvalue())
     assert _read(both.getvalue()).note == "1 of 2 pages are images, readable with the ocr extra: make extras"
+
+
+def _repeated(pages: int) -> bytes:
+    """Return a PDF whose tree of pages names one page many times."""
+    kids = " ".join(["4 0 R"] * pages)
+    return a_pdf("Text.").replace(b"/Kids [4 0 R] /Count 1", f"/Kids [{kids}] /Count {pages}".encode())
+
+
+def test_more_pages_than_a_record_can_tell_of_are_refused_before_they_are_read() -> None:
+    with pytest.raises(Rejected) as refused:
+        _read(_repeated(200_000))
+
+    assert refused.value.code == "too_large"
+    assert refused.value.sentence == "report.pdf has 200,000 pages, more than the 20,000 that a document may have"
