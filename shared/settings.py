@@ -85,6 +85,9 @@ class Settings(BaseSettings):
     max_text: int = Field(default=25 * 1024 * 1024, ge=1024)  # longest text extracted from a document, in characters
     max_batch: int = Field(default=1024**3, ge=1024)  # largest batch request in bytes; batches are streamed
     max_requests: int = Field(default=500, ge=1)  # concurrent requests per kind (ingest, query, status); more get 429
+    tenant_share: int = Field(default=50, ge=1, le=100)  # percent of these limits for one tenant, if there are several
+    tenant_documents: int = Field(default=0, ge=0)  # documents per minute and tenant; more get 429; 0: no limit
+    tenant_bytes: int = Field(default=0, ge=0)  # bytes of request bodies per minute and tenant; more get 429
     max_connections: int = Field(default=2000, ge=16)  # open connections; fewer if the process may open fewer files
     max_connections_per_address: int = Field(default=1000, ge=1)  # of one client address, except loopback and proxies
     proxies: str = ""  # addresses and networks of reverse proxies: 10.0.0.7,10.1.0.0/16

@@ -101,7 +101,9 @@ def make_api(parts: ApiParts) -> Litestar:
     results = ResultCache(parts.index, settings.result_cache)
     parts.notices.watchers.append(results.forget)
     retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, kept=results)
+    limits = AdmissionLimits(settings, several=lambda: keyring.several_tenants)
     submissions = Submissions(
+        count=limits.documents.spend,
         publish=parts.publish,
         ledger=parts.ledger,
         index=parts.index,
@@ -237,7 +239,7 @@ def make_api(parts: ApiParts) -> Litestar:
             ),
             Linger,
             DefineMiddleware(Authenticate, keyring=keyring),
-            DefineMiddleware(Admission, limits=AdmissionLimits(settings)),
+            DefineMiddleware(Admission, limits=limits),
             ReplyWarnings,
         ],
         guards=[KnownQuery()],

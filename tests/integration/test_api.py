@@ -576,6 +576,25 @@ async def test_any_key_reads_the_description_of_the_routes(app: Litestar, prefix
     assert writer.status_code == 200
 
 
+@pytest.mark.feature(253)
+async def test_documents_count_for_their_tenant_and_a_batch_by_its_items(
+    parts: ApiParts, tenants: Iterator[str]
+) -> None:
+    app = an_app(parts, settings=parts.settings.model_copy(update={"tenant_documents": 3}))
+    items = [{"source": "s", "path": str(number), "text": HERONS} for number in range(4)]
+
+    async with a_client(app, next(tenants)) as one, a_client(app, next(tenants)) as other:
+        batch = await one.post("/rag/ingest/batch", json=items)
+        refused = await one.post("/rag/ingest", json=items[0])
+        asked = await one.post("/rag/search", json={"query": "herons"})
+        taken = await other.post("/rag/ingest", json=items[0])
+
+    assert (batch.status_code, batch.json()["taken"]) == (202, 4)  # it began within the limit
+    assert "SLUICE_TENANT_DOCUMENTS" in problem(refused, 429)
+    assert int(refused.headers["retry-after"]) > 1
+    assert [asked.status_code, taken.status_code] == [200, 200]
+
+
 async def test_metrics_are_for_operators_and_listed_networks(parts: ApiParts, app: Litestar) -> None:
     allowed = an_app(parts, settings=parts.settings.model_copy(update={"metrics_allow": "10.0.0.0/8,127.0.0.0/8"}))
     other = an_app(parts, settings=parts.settings.model_copy(update={"metrics_allow": "10.0.0.0/8"}))

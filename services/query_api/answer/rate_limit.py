@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -10,9 +9,9 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from services.query_api.http.problems import Problem
+from services.query_api.http.token_buckets import TokenBuckets
 
 STATE: Final = "answer_rate"  # of the app, where the guard finds its `AnswerRate`
-_MOST_KEYS: Final = 10_000  # remembered; who asked least recently is forgotten first
 
 
 class AnswerRate:
@@ -20,9 +19,7 @@ class AnswerRate:
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         """Take the rate; 0 is no limit."""
-        self._per_minute = per_minute
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and when that was
+        self._buckets = TokenBuckets(per_minute, clock)
 
     def take(self, key: str) -> None:
         """Count one answer.
@@ -30,23 +27,17 @@ class AnswerRate:
         Raises:
             Problem: 429, the key has no answer left; Retry-After says when it has.
         """
-        if not self._per_minute:
+        if not (left_s := self._buckets.wait_s(key)):
+            self._buckets.spend(key)
             return
-        now = self._clock()
-        left, since = self._buckets.pop(key, (float(self._per_minute), now))
-        left = min(self._per_minute, left + (now - since) * self._per_minute / 60)
-        self._buckets[key] = (left - 1 if left >= 1 else left, now)
-        while len(self._buckets) > _MOST_KEYS:
-            self._buckets.popitem(last=False)
-        if left < 1:
-            wait_s = math.ceil((1 - left) * 60 / self._per_minute)
-            raise Problem(
-                429,
-                f"this API key has asked for {self._per_minute} answers within a minute, the most that "
-                f"SLUICE_CHAT_RATE allows; ask again in {wait_s} s",
-                code="TOO_MANY_ANSWERS",
-                headers={"Retry-After": str(wait_s)},
-            )
+        wait_s = math.ceil(left_s)
+        raise Problem(
+            429,
+            f"this API key has asked for {self._buckets.per_minute} answers within a minute, the most that "
+            f"SLUICE_CHAT_RATE allows; ask again in {wait_s} s",
+            code="TOO_MANY_ANSWERS",
+            headers={"Retry-After": str(wait_s)},
+        )
 
 
 def within_rate(connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature

@@ -5,6 +5,9 @@ still arriving, only a limited number may take longer than `MOMENT_S`.
 """
 
 import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
@@ -13,6 +16,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scop
 from services.query_api.http.lanes import LANE, Lane
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem
+from services.query_api.http.token_buckets import TokenBuckets
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
@@ -29,32 +33,46 @@ def _refused(sentence: str) -> Problem:
 
 
 class RequestLane:
-    """A counter with a limit, for requests or bytes."""
+    """A counter with a limit, for requests or bytes, and with a share of it for each tenant."""
 
     def __init__(self, limit: int, what: str, setting: str) -> None:
-        self._limit = limit
-        self._said = f"{limit} {what} at once, the most that {setting} allows"
-        self.taken = 0
+        self.limit = limit
+        self._what = what
+        self._setting = setting
+        self._of_tenant: Counter[str] = Counter()
 
-    def take(self, size: int = 1) -> None:
+    @property
+    def taken(self) -> int:
+        """Return how much is counted, of all tenants."""
+        return self._of_tenant.total()
+
+    def take(self, tenant: str, size: int = 1, *, share: int) -> None:
         """Count `size` more.
 
         Raises:
-            Problem: 429, the limit would be exceeded; nothing was counted.
+            Problem: 429, the limit or the tenant's `share` would be exceeded; nothing was counted.
         """
-        if self.taken + size > self._limit:
-            raise _refused(self._said)
-        self.taken += size
+        if self.taken + size > self.limit:
+            raise _refused(f"{self.limit} {self._what} at once, the most that {self._setting} allows")
+        if self._of_tenant[tenant] + size > share:
+            raise _refused(
+                f"of this tenant, {self._of_tenant[tenant]} {self._what} at once, and {share} is its share "
+                "(SLUICE_TENANT_SHARE)"
+            )
+        self._of_tenant[tenant] += size
 
-    def give(self, size: int = 1) -> None:
+    def give(self, tenant: str, size: int = 1) -> None:
         """Count `size` less."""
-        self.taken -= size
+        self._of_tenant[tenant] -= size
+        if not self._of_tenant[tenant]:
+            del self._of_tenant[tenant]
 
 
 class AdmissionLimits:
-    """The lanes of one API."""
+    """The lanes of one API, and the rates of its tenants."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, several: Callable[[], bool] = lambda: False) -> None:
+        """Take the limits; `several` says whether there is more than one tenant, so that each has a share."""
         most = settings.max_requests
         self.bring = RequestLane(most, "documents are being sent", "SLUICE_MAX_REQUESTS")
         self.ask = RequestLane(most, "requests are being answered", "SLUICE_MAX_REQUESTS")
@@ -64,6 +82,34 @@ class AdmissionLimits:
             BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY"
         )
         self.patience_s = settings.body_timeout
+        self.documents = TokenBuckets(settings.tenant_documents)
+        self.bytes = TokenBuckets(settings.tenant_bytes)
+        self._several = several
+        self._share = settings.tenant_share
+        self._largest = settings.max_body
+
+    def take(self, lane: RequestLane, tenant: str, size: int = 1) -> None:
+        """Count `size` more of the tenant in the lane. Raises Problem as the lane does."""
+        share = lane.limit
+        if self._several():
+            share = max(lane.limit * self._share // 100, self._largest if lane is self.bodies else 1)
+        lane.take(tenant, size, share=share)
+
+    def check_rates(self, tenant: str) -> None:
+        """Return if the tenant may send more.
+
+        Raises:
+            Problem: 429, it has sent too many documents or bytes; Retry-After says when it may send again.
+        """
+        rates = ((self.documents, "documents", "DOCUMENTS"), (self.bytes, "bytes", "BYTES"))
+        for buckets, what, setting in rates:
+            if wait_s := math.ceil(buckets.wait_s(tenant)):
+                raise Problem(
+                    429,
+                    f"this tenant has sent more than the {buckets.per_minute} {what} a minute that "
+                    f"SLUICE_TENANT_{setting} allows; this request was not accepted, send it again in {wait_s} s",
+                    headers={"Retry-After": str(wait_s)},
+                )
 
     def lane(self, declared: Lane) -> RequestLane:
         """Return the lane in which a route's requests count, so that no kind of request starves another."""
@@ -100,6 +146,9 @@ class _Visit:
 
     def __init__(self, scope: HTTPScope, receive: Receive, limits: AdmissionLimits) -> None:
         self._receive, self._limits = receive, limits
+        user = scope.get("user")
+        self._tenant: str = user.tenant if user is not None else ""
+        self._brings = scope["route_handler"].opt.get(LANE) == "bring"
         self._lane = limits.lane(scope["route_handler"].opt.get(LANE, "ask"))
         self._holds: int | None = scope["route_handler"].opt.get(HOLDS)
         self._whole = not has_body(scope)
@@ -113,11 +162,13 @@ class _Visit:
         Raises:
             Problem: 429, its lane is full; the body isn't read.
         """
-        self._lane.take()
+        if self._brings:
+            self._limits.check_rates(self._tenant)
+        self._limits.take(self._lane, self._tenant)
         if self._whole:
             self._in_lane = True
         else:
-            self._lane.give()
+            self._lane.give(self._tenant)
 
     async def receive(self) -> HTTPReceiveMessage:
         """Return the next piece of the body.
@@ -134,34 +185,35 @@ class _Visit:
         self._received += len(message["body"])
         self._whole = not message.get("more_body", False)
         held = self._received if self._holds is None else min(self._received, self._holds)
-        self._limits.bodies.take(held - self._held)
+        self._limits.bytes.spend(self._tenant, len(message["body"]))
+        self._limits.take(self._limits.bodies, self._tenant, held - self._held)
         self._held = held
         if self._whole:
             self._hurried()
-            self._lane.take()
+            self._limits.take(self._lane, self._tenant)
             self._in_lane = True
         return message
 
     def leave(self) -> None:
         """Release everything that this request counts against the limits."""
         self._hurried()
-        self._limits.bodies.give(self._held)
+        self._limits.bodies.give(self._tenant, self._held)
         self._held = 0
         if self._in_lane:
             self._in_lane = False
-            self._lane.give()
+            self._lane.give(self._tenant)
 
     def _hurried(self) -> None:
         if self._slow:
             self._slow = False
-            self._limits.slow.give()
+            self._limits.slow.give(self._tenant)
 
     async def _next(self) -> HTTPReceiveMessage:
         """Return the next message; only the time that the sender lets us wait counts."""
         if not self._slow:
             with suppress(TimeoutError):
                 return await self._within(MOMENT_S)
-            self._limits.slow.take()
+            self._limits.take(self._limits.slow, self._tenant)
             self._slow = True
         try:
             return await self._within(self._limits.patience_s + self._received / SLOWEST)

@@ -4,6 +4,7 @@ No stage is called from here. Success is reported only after the log has the rec
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -60,8 +61,10 @@ class Submissions:
         metrics: Metrics,
         backlog: Backlog,
         at_once: int = 64,
+        count: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the parts, and how many documents may be appended to the log at once."""
+        """Take the parts, how many documents may be appended to the log at once, and what counts them by tenant."""
+        self._count = count
         self.room = MemoryBudget()  # for the bodies that are in memory on their way
         self._publish = publish
         self._ledger = ledger
@@ -94,6 +97,7 @@ class Submissions:
                 code="OUTCOME_UNKNOWN" if error.code == UNKNOWN else "UNAVAILABLE",
                 documentId=id_,
             ) from error
+        self._count(document.tenant)
         place = LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
         await self._enter(id_, document, place)
         log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)

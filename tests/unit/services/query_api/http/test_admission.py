@@ -10,6 +10,7 @@ from litestar.middleware import DefineMiddleware
 
 from services.query_api.http import admission, linger
 from services.query_api.http.admission import HOLDS, Admission, AdmissionLimits
+from services.query_api.http.auth import Caller
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS
@@ -26,9 +27,9 @@ HANG_S = 30.0  # a guard: nothing here takes that long
 class Api:
     """An application with a door for documents, one that streams, a question and a probe."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, several: bool = False, **settings: Any) -> None:
         self.held = asyncio.Event()  # what its answers wait for
-        self.limits = AdmissionLimits(Settings(**settings))
+        self.limits = AdmissionLimits(Settings(**settings), several=lambda: several)
 
         @post("/rag/ingest", status_code=200, opt=in_lane("bring"))
         async def ingest(request: Request[Any, Any, Any]) -> int:
@@ -57,9 +58,9 @@ class Api:
             logging_config=None,
         )
 
-    def call(self, path: str, size: int | None = None) -> "Call":
+    def call(self, path: str, size: int | None = None, tenant: str = "t") -> "Call":
         """Return a request under way; with a size, a POST of so many bytes that are still to be sent."""
-        return Call(self.app, path, size)
+        return Call(self.app, path, size, tenant)
 
     @property
     def taken(self) -> list[int]:
@@ -70,7 +71,7 @@ class Api:
 class Call:
     """A request whose body is sent by hand."""
 
-    def __init__(self, app: Litestar, path: str, size: int | None) -> None:
+    def __init__(self, app: Litestar, path: str, size: int | None, tenant: str) -> None:
         self._body: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._told: list[dict[str, Any]] = []
         headers = [] if size is None else [(b"content-length", str(size).encode())]
@@ -89,6 +90,7 @@ class Call:
             "headers": headers,
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 3000),
+            "user": Caller(tenant, frozenset()),
         }
 
         async def send(message: dict[str, Any]) -> None:
@@ -247,3 +249,58 @@ async def test_a_refused_body_is_taken_in_before_the_connection_ends() -> None:
 
     assert (status, headers["connection"]) == (429, "close")
     assert [(await call.answer())[0] for call in (inside, other)] == [200] * 2
+
+
+@pytest.mark.feature(253)
+async def test_of_several_tenants_one_has_its_share_and_others_go_on() -> None:
+    api = Api(several=True, max_requests=4, tenant_share=50)
+    inside = [api.call("/rag/documents", tenant=tenant) for tenant in "aa"]
+    await until(lambda: api.limits.ask.taken == 2)
+
+    status, headers, body = await api.call("/rag/documents", tenant="a").answer()
+    other = api.call("/rag/documents", tenant="b")
+    await until(lambda: api.limits.ask.taken == 3)
+    api.held.set()
+
+    assert (status, headers["retry-after"]) == (429, "2")
+    assert body["detail"].startswith("of this tenant, 2 requests are being answered at once, and 2 is its share")
+    assert [(await call.answer())[0] for call in (*inside, other)] == [200] * 3
+    assert api.taken == [0] * 5
+
+
+async def test_a_tenant_alone_has_everything() -> None:
+    api = Api(max_requests=4, tenant_share=50)
+    inside = [api.call("/rag/documents", tenant="a") for _ in range(4)]
+    await until(lambda: api.limits.ask.taken == 4)
+    api.held.set()
+
+    assert [(await call.answer())[0] for call in inside] == [200] * 4
+
+
+async def test_a_share_of_the_memory_is_at_least_one_body() -> None:
+    api = Api(several=True, max_body=1024, tenant_share=1)
+    api.held.set()
+    call = api.call("/rag/ingest", 1024, tenant="a")
+    call.send(b"x" * 1024, last=True)
+
+    assert (await call.answer())[0] == 200
+
+
+@pytest.mark.feature(253)
+async def test_who_has_sent_too_much_waits_and_may_still_ask() -> None:
+    api = Api(tenant_bytes=600, tenant_documents=60)
+    api.held.set()
+
+    async def sent(tenant: str) -> tuple[int, str | None]:
+        call = api.call("/rag/ingest", 700, tenant=tenant)
+        call.send(b"x" * 700, last=True)
+        status, headers, _ = await call.answer()
+        return status, headers.get("retry-after")
+
+    assert await sent("a") == (200, None)
+    status, again = await sent("a")
+    assert (status, 9 <= int(again or 0) <= 11) == (429, True)
+    assert await sent("b") == (200, None)
+    assert (await api.call("/rag/documents", tenant="a").answer())[0] == 200
+    api.limits.documents.spend("c", 60)
+    assert await sent("c") == (429, "1")
