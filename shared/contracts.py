@@ -348,6 +348,7 @@ class DeadLetter(Message, frozen=True):
     first_seen: int = 0
     last_seen: int = 0
     traceback_digest: str | None = None
+    generation: str | None = None  # whose stage it was; None in the first stage, and in letters of earlier releases
 
 
 M = TypeVar("M", bound=Message)

@@ -11,6 +11,8 @@ STATUS = "documents.status"
 DEAD_LETTERS = "dead.letters"
 PAIRING = "index.pairing"  # which store belongs to this log (shared/state/pairing.py)
 
+_CHUNKS = "chunks."
+
 DAY = 24 * 3600 * 1000
 PARTITIONS: Final = 8
 
@@ -61,7 +63,12 @@ class TopicInspection(msgspec.Struct, frozen=True, kw_only=True):
 
 def chunks_topic(generation: str) -> str:
     """Return the name of a generation's topic of chunked versions."""
-    return f"chunks.{generation}"
+    return f"{_CHUNKS}{generation}"
+
+
+def is_chunks_topic(name: str) -> bool:
+    """Return whether the topic is some generation's topic of chunked versions."""
+    return name.startswith(_CHUNKS)
 
 
 def readers(generation: str) -> dict[str, str]:

@@ -1,26 +1,23 @@
 """Wiring: chunks.<generation> -> embed -> the index."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import partial
 
 import structlog
 from faststream.kafka import KafkaBroker
-from prometheus_client import CollectorRegistry
 
 from services.embed_worker.apply import Apply
 from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.embed import Embed
-from services.embed_worker.sweep import sweep
+from services.embed_worker.sweep import sweep, sweep_points
 from services.embed_worker.vectors import Vectors
 from shared.blobs import BlobInventory, Blobs
-from shared.embedder import Embedder
 from shared.errors import Unavailable
 from shared.log import Publish
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
-from shared.log.publish import publish
+from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.memory_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
@@ -37,43 +34,20 @@ SWEEP_EVERY_S = 3600.0
 SWEEP_AGAIN_S = 5.0  # after the store was away
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbedParts:
-    """The parts of the stage; their creator starts and stops them."""
-
-    ledger: Ledger
-    index: Index
-    embedder: Embedder
-    bm25: Bm25
-    blobs: Blobs
-    registry: CollectorRegistry
-
-
-def parts_of(base: Resources) -> EmbedParts:
-    """Return the stage's parts of the process' resources."""
-    return EmbedParts(
-        ledger=base.ledger,
-        index=base.index,
-        embedder=base.embedder,
-        bm25=base.bm25,
-        blobs=base.blobs,
-        registry=base.registry,
-    )
-
-
-def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
-    """Return the stage, subscribed to its topic; the broker must not be started yet."""
-    send = partial(publish, broker)
-    statuses = Statuses(parts.ledger, send)
-    apply = Apply(
-        index=parts.index,
-        vectors=Vectors(parts.index, parts.embedder, parts.registry),
-        bm25=parts.bm25,
-        publish=send,
-        statuses=statuses,
-    )
-    embed = Embed(apply=apply, blobs=parts.blobs, statuses=statuses, room=MemoryBudget())
-    generation = parts.index.generation.id
+def join(
+    broker: KafkaBroker,
+    *,
+    index: Index,
+    vectors: Vectors,
+    bm25: Bm25,
+    blobs: Blobs,
+    statuses: Statuses,
+    send: Publish,
+) -> Consumption:
+    """Return the stage of the index's generation, subscribed to its topic; the broker must not be started yet."""
+    apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=send, statuses=statuses)
+    embed = Embed(apply=apply, blobs=blobs, statuses=statuses, room=MemoryBudget())
+    generation = index.generation.id
     topic = chunks_topic(generation)
     return consume(
         broker,
@@ -81,16 +55,49 @@ def join(broker: KafkaBroker, parts: EmbedParts) -> Consumption:
         readers(generation)[topic],
         embed,
         stage="embed",
-        on_dead=dead_letter(DeadLetters(broker, parts.blobs, embed.owner), embed.failed),
-        before_commit=parts.index.flush,
+        on_dead=dead_letter(DeadLetters(broker, blobs, embed.owner, generation), embed.failed),
+        before_commit=index.flush,
     )
 
 
-async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish) -> None:
+class EmbedStages:
+    """The stage of each generation of a process."""
+
+    def __init__(self, base: Resources) -> None:
+        self._base = base
+        self._vectors: dict[str, Vectors] = {}
+        base.generations.measure = self._measured
+
+    async def join(self, parts: GenerationParts, stack: AsyncExitStack) -> list[Consumption]:
+        """Return the stage of a generation, which is also swept until `stack` closes."""
+        vectors = Vectors(parts.index, parts.embedder, self._base.registry, siblings=parts.siblings)
+        self._vectors[parts.registered.id] = vectors
+        keep_swept(parts.index, self._base.ledger, parts.publish, stack, serves=parts.statuses.serves)
+        return [
+            join(
+                parts.broker,
+                index=parts.index,
+                vectors=vectors,
+                bm25=parts.bm25,
+                blobs=self._base.blobs,
+                statuses=parts.statuses,
+                send=parts.publish,
+            )
+        ]
+
+    def _measured(self) -> dict[str, dict[str, int]]:
+        return {
+            "embedded": {id_: vectors.embedded for id_, vectors in self._vectors.items()},
+            "copied": {id_: vectors.copied for id_, vectors in self._vectors.items()},
+        }
+
+
+async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves: Callable[[], Awaitable[bool]]) -> None:
     """Sweep now and every hour; retry after SWEEP_AGAIN_S while the log or the store is away."""
     while True:
         try:
-            await sweep(index, ledger, publish)
+            # Only the generation that serves decides what the truth still has to hold.
+            await (sweep(index, ledger, publish) if await serves() else sweep_points(index, publish))
         except Unavailable as error:
             log.warning("sweep_waits", reason=error.sentence)
             await asyncio.sleep(SWEEP_AGAIN_S)
@@ -98,9 +105,16 @@ async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish) -> None
             await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def keep_swept(index: Index, ledger: Ledger, publish: Publish, stack: AsyncExitStack) -> None:
-    """Start sweeping; closing `stack` stops it."""
-    sweeping = asyncio.create_task(sweep_for_ever(index, ledger, publish))
+def keep_swept(
+    index: Index,
+    ledger: Ledger,
+    publish: Publish,
+    stack: AsyncExitStack,
+    *,
+    serves: Callable[[], Awaitable[bool]],
+) -> None:
+    """Start sweeping; closing `stack` stops it. `serves` says whether the index is that of the serving generation."""
+    sweeping = asyncio.create_task(sweep_for_ever(index, ledger, publish, serves))
     stack.callback(sweeping.cancel)
 
 
@@ -116,9 +130,8 @@ def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
 
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     """Return the worker of its own process, started. Raises as `open_resources` does."""
-    base = await open_resources(settings, stack, chunker=None, attach=True)
+    base = await open_resources(settings, stack, chunker=None, attach=True, name="embed-worker")
     broker = base.log.broker("embed-worker")
-    troubles = await base.begin(broker, [join(broker, parts_of(base))], stack, embeds=True)
-    keep_swept(base.index, base.ledger, partial(publish, broker), stack)
+    troubles = await base.begin(broker, [], stack, join=EmbedStages(base).join, embeds=True)
     keep_collected(base, stack)
     return RunningService(troubles=troubles, registry=base.registry)

@@ -1,26 +1,39 @@
 """Vectors for chunks: copied from points with equal text, else computed once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter
 
 from shared.contracts import Chunk
 from shared.embedder import Embedder, Vector
+from shared.errors import Unavailable
 from shared.state.index import Index
 
 
 class Vectors:
     """Provides the vectors of chunks. correctness.md, section 3, step 1 and I7."""
 
-    def __init__(self, index: Index, embedder: Embedder, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        index: Index,
+        embedder: Embedder,
+        registry: CollectorRegistry,
+        *,
+        siblings: Callable[[], Sequence[Index]] = tuple,
+    ) -> None:
+        """Take the index and its model; `siblings` returns other indexes with vectors of the same model."""
         self._index = index
         self._embedder = embedder
+        self._siblings = siblings
+        self._metrics = VectorMetrics.of(registry)
+        self.embedded = 0  # texts given to the model
+        self.copied = 0  # vectors copied
         # Texts that some document is looking up or embedding now; other documents wait for these vectors.
         self._claims: dict[tuple[str, str], asyncio.Future[Vector]] = {}
-        self.embedded = Counter("sluice_embedded_texts", "Texts given to the embedding model.", registry=registry)
-        self.reused = Counter("sluice_reused_vectors", "Vectors copied from points of equal text.", registry=registry)
 
     @asynccontextmanager
     async def of(self, tenant: str, chunks: Sequence[Chunk]) -> AsyncIterator[list[Vector]]:
@@ -49,7 +62,7 @@ class Vectors:
                     await asyncio.wait([claim])
                     if not claim.cancelled():  # else that document failed, and this one claims the text
                         found[text] = claim.result()
-                        self.reused.inc()
+                        self._count(copied=1)
             yield [found[chunk.embedded] for chunk in chunks]
         finally:
             for text, claim in mine.items():
@@ -60,14 +73,51 @@ class Vectors:
         """Return the vector of each text, from the index or newly embedded."""
         if not hashes:
             return {}
-        known = await self._index.known(tenant, sorted(set(hashes.values())))
         found: dict[str, Vector] = {}
-        for text, hash_ in hashes.items():
-            if (point := known.get(hash_)) is not None and point.text == text:
-                found[text] = point.vector
-        self.reused.inc(len(found))
+        for index in (self._index, *self._siblings()):
+            if missing := {text: hash_ for text, hash_ in hashes.items() if text not in found}:
+                found |= await _copied(index, tenant, missing)
+        self._count(copied=len(found))
         if new := [text for text in hashes if text not in found]:
             vectors = await self._embedder.embed_documents(new)
-            self.embedded.inc(len(new))
+            self._count(embedded=len(new))
             found.update(zip(new, vectors, strict=True))
         return found
+
+    def _count(self, *, embedded: int = 0, copied: int = 0) -> None:
+        self.embedded += embedded
+        self.copied += copied
+        self._metrics.embedded.inc(embedded)
+        self._metrics.copied.inc(copied)
+
+
+async def _copied(index: Index, tenant: str, hashes: Mapping[str, str]) -> dict[str, Vector]:
+    """Return the vectors that the index has of these texts."""
+    try:
+        known = await index.known(tenant, sorted(set(hashes.values())))
+    except Unavailable as error:
+        if error.code == "no_collection":  # another generation's, dropped just now
+            return {}
+        raise
+    return {
+        text: point.vector
+        for text, hash_ in hashes.items()
+        if (point := known.get(hash_)) is not None and point.text == text
+    }
+
+
+class VectorMetrics:
+    """The counters of all generations of a process."""
+
+    _made: ClassVar[WeakKeyDictionary[CollectorRegistry, "VectorMetrics"]] = WeakKeyDictionary()
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.embedded = Counter("sluice_embedded_texts", "Texts given to the embedding model.", registry=registry)
+        self.copied = Counter("sluice_reused_vectors", "Vectors copied from points of equal text.", registry=registry)
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry) -> "VectorMetrics":
+        """Return the registry's counters; they are made once."""
+        if registry not in cls._made:
+            cls._made[registry] = cls(registry)
+        return cls._made[registry]

@@ -1,8 +1,11 @@
-"""Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>."""
+"""Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>.
+
+The first stage is one for all; each generation has a chunking stage of its own.
+"""
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from faststream.kafka import KafkaBroker
@@ -14,16 +17,19 @@ from services.ingest_worker.extract import EXTRACTOR
 from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool, parser_pool
+from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
 from services.ingest_worker.rebuild.rebuilder import Rebuilder
 from shared.blobs import Blobs
+from shared.log import Publish
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import partition_for, publish
+from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.memory_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
-from shared.state.index import Index
+from shared.state.index import Index, IngestCode
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, SUBMITTED, readers
@@ -43,7 +49,7 @@ class IngestParts:
 
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
     """Return the parts on a foundation; `stack` ends those that are the stages' own. Raises ConfigurationError."""
-    await base.index.note_extractor(EXTRACTOR)
+    await base.index.note_code(IngestCode(extractor=EXTRACTOR, chunker=CHUNKER))
     parsers = parser_pool(settings, base.embedder.tokens)
     stack.push_async_callback(parsers.close)
     fetcher = fetcher_of(settings)
@@ -58,23 +64,42 @@ async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> 
     )
 
 
-def join(broker: KafkaBroker, parts: IngestParts) -> list[Consumption]:
-    """Return the two stages, subscribed on a broker that isn't started yet."""
+def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
+    """Return the first stage, which all generations share, subscribed on a broker that isn't started yet."""
     send = partial(publish, broker)
-    statuses = Statuses(parts.ledger, send)
     ingest = Ingest(
         ledger=parts.ledger,
         index=parts.index,
         blobs=parts.blobs,
         parsers=parts.parsers,
         publish=send,
-        statuses=statuses,
+        statuses=Statuses(parts.ledger, send),
         partition_of=partial(partition_for, broker, SUBMITTED),
         room=MemoryBudget(),
         fetch=parts.fetch,
         bounds=parts.bounds,
     )
-    groups = readers(parts.index.generation.id)
+    return consume(
+        broker,
+        SUBMITTED,
+        readers(parts.index.generation.id)[SUBMITTED],
+        ingest,
+        stage="ingest",
+        on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
+        before_commit=parts.index.flush,
+    )
+
+
+def join_chunking(
+    broker: KafkaBroker,
+    parts: IngestParts,
+    *,
+    statuses: Statuses,
+    send: Publish,
+    limit: RateLimit | None = None,
+) -> Consumption:
+    """Return the second stage of the index's generation, subscribed on a broker that isn't started yet."""
+    generation = parts.index.generation.id
     chunking = Chunking(
         ledger=parts.ledger,
         index=parts.index,
@@ -83,27 +108,30 @@ def join(broker: KafkaBroker, parts: IngestParts) -> list[Consumption]:
         publish=send,
         statuses=statuses,
         room=MemoryBudget(),
+        limit=limit,
     )
-    return [
-        consume(
-            broker,
-            SUBMITTED,
-            groups[SUBMITTED],
-            ingest,
-            stage="ingest",
-            on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
-            before_commit=parts.index.flush,
-        ),
-        consume(
-            broker,
-            EXTRACTED,
-            groups[EXTRACTED],
-            chunking,
-            stage="chunk",
-            on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner), chunking.failed),
-            before_commit=parts.index.flush,  # what failed here has its status in the store
-        ),
-    ]
+    return consume(
+        broker,
+        EXTRACTED,
+        readers(generation)[EXTRACTED],
+        chunking,
+        stage="chunk",
+        on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner, generation), chunking.failed),
+        before_commit=parts.index.flush,  # what failed here has its status in the store
+    )
+
+
+async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: AsyncExitStack) -> Consumption:
+    """Return the second stage of a generation; `stack` ends what is its own."""
+    parsers = ParserPool(1, tokens=parts.embedder.tokens)  # it counts tokens, and starts no process
+    stack.push_async_callback(parsers.close)
+    return join_chunking(
+        parts.broker,
+        replace(ingest, index=parts.index, parsers=parsers),
+        statuses=parts.statuses,
+        send=parts.publish,
+        limit=rate_limit_of(parts.registered),
+    )
 
 
 def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> None:
@@ -122,10 +150,13 @@ def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> N
 
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
-    base = await open_resources(settings, stack, chunker=CHUNKER, attach=True)
+    base = await open_resources(settings, stack, chunker=CHUNKER, attach=True, name="ingest-worker")
     parts = await opened(base, settings, stack)
     broker = base.log.broker("ingest-worker")
-    stages = join(broker, parts)
-    troubles = await base.begin(broker, stages, stack)
+
+    async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
+        return [await join_generation(parts, of, own)]
+
+    troubles = await base.begin(broker, [join_ingest(broker, parts)], stack, join=join)
     keep_whole(base, broker, stack)
     return RunningService(troubles=troubles, registry=base.registry)

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker.parsers import ParserPool
+from services.ingest_worker.rate_limit import RateLimit
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
@@ -40,6 +41,7 @@ class Chunking:
         publish: Publish,
         statuses: Statuses,
         room: MemoryBudget,
+        limit: RateLimit | None = None,
     ) -> None:
         self._ledger = ledger
         self._index = index
@@ -49,6 +51,7 @@ class Chunking:
         self._publish = publish
         self._statuses = statuses
         self._room = room
+        self._limit = limit
 
     async def __call__(self, record: Record) -> None:
         """Chunk one version.
@@ -61,6 +64,8 @@ class Chunking:
             return
         event = decode(record.value, DocumentExtracted)
         document = event.document
+        if self._limit is not None:
+            await self._limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
         if await self._overtaken(document):
             await tombstone(self._publish, document.document_id, document.version)
@@ -79,7 +84,9 @@ class Chunking:
         )
         if head is not None and head.version > document.version:
             return True
-        return entry is not None and entry.erased and entry.accepted.version > document.version
+        if entry is not None and entry.erased and entry.accepted.version > document.version:
+            return True
+        return await self._statuses.overtaken(document)
 
     async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str], *, extracted_at: int) -> None:
         document = msgspec.structs.replace(event.document, extracted_at=extracted_at)

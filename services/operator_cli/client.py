@@ -260,6 +260,14 @@ class Client:
             if cursor is None:
                 return
 
+    def generations(self) -> dict[str, Any]:
+        """Return the generations of the index."""
+        return self._object("GET", "/ops/generations")
+
+    def reindex(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the plan of `start`, or the outcome of `switch`, `rollback`, `cancel` or `gc`."""
+        return self._object("POST", f"/ops/generations/{what}", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
+
     def landing(self) -> dict[str, Any]:
         """Return what `/` says: name and version."""
         return self._object("GET", "/")

@@ -24,6 +24,7 @@ from services.operator_cli.commands.init import init
 from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.mcp import mcp
 from services.operator_cli.commands.open import open_page
+from services.operator_cli.commands.reindex import reindex
 from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
 from services.operator_cli.commands.verify import verify
@@ -60,6 +61,7 @@ app.command("open", epilog=example("open"))(open_page)
 app.command("eval", epilog=example("eval"))(evaluate)
 app.add_typer(documents, name="documents")
 app.add_typer(dlq, name="dlq")
+app.add_typer(reindex, name="reindex")
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 

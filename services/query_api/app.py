@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar, cast
 from uuid import uuid4
 
@@ -45,8 +46,9 @@ from services.query_api.http.signing import Signer
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import config, dead_letters, erase
-from services.query_api.ops.eraser import Eraser
+from services.query_api.ops import config, dead_letters, erase, generations
+from services.query_api.ops.eraser import Eraser, no_siblings
+from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
 from services.query_api.search.gate import RelevanceGate
@@ -90,6 +92,9 @@ class ApiParts:
     readiness: Troubles
     secret: bytes  # signs cursors; the same in every API of the installation
     file_reader: open_webui.ReadFile = open_webui.no_reader
+    generations: GenerationService | None = None  # None: an API without a registry
+    not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
+    metrics: Metrics | None = None  # shared by the APIs of several generations
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -97,7 +102,7 @@ def make_api(parts: ApiParts) -> Litestar:
     """Return the API, every route also under /api."""
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings))
-    metrics = Metrics(parts.registry)
+    metrics = parts.metrics or Metrics(parts.registry)
     results = ResultCache(parts.index, settings.result_cache)
     parts.notices.watchers.append(results.forget)
     retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, kept=results)
@@ -135,11 +140,17 @@ def make_api(parts: ApiParts) -> Litestar:
         "selector": DocumentSelector(parts.ledger, parts.index),
         "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),
         "eraser": Eraser(
-            submissions=submissions, index=parts.index, blobs=parts.blobs, log=parts.log, publish=parts.publish
+            submissions=submissions,
+            index=parts.index,
+            blobs=parts.blobs,
+            log=parts.log,
+            publish=parts.publish,
+            siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
         ),
         "place": erase.DataLocation(
             parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None
         ),
+        "generations": parts.generations,
         "service": DeadLetterService(
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),
@@ -189,6 +200,7 @@ def make_api(parts: ApiParts) -> Litestar:
         config.ops_config,
         erase.ops_erase,
         erase.ops_forget,
+        *(generations.ROUTES if parts.generations is not None else ()),
         livez,
         monitoring.readyz,
         monitoring.metrics,

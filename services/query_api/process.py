@@ -9,18 +9,22 @@ from functools import partial
 import structlog
 from faststream.kafka import KafkaBroker
 
-from services.query_api.app import ApiParts, make_api
+from services.query_api.app import ApiParts
 from services.query_api.clients.open_webui import ReadFile
+from services.query_api.generation_apps import GenerationApps
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
+from services.query_api.ops.generation_service import GenerationService
 from services.query_api.search.words import weight
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates
 from shared.log.consume import Consumption
 from shared.log.publish import publish
+from shared.runtime.generation_stages import Join
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import SHORT_KEY, Settings
+from shared.state.index import Index
 from shared.state.signing_secret import signing_secret
 from shared.version import VERSION
 
@@ -28,7 +32,13 @@ log = structlog.get_logger(__name__)
 
 
 async def opened(
-    base: Resources, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool
+    base: Resources,
+    broker: KafkaBroker,
+    consumptions: Sequence[Consumption],
+    stack: AsyncExitStack,
+    *,
+    join: Join | None = None,
+    embeds: bool,
 ) -> ApiParts:
     """Return the API's parts, once the broker and the stages beside it run; `stack` ends those. See `base.begin`."""
     settings = base.settings
@@ -53,8 +63,18 @@ async def opened(
     )
     notices = StatusWaiters()
     listen(broker, notices)
-    troubles = await base.begin(broker, consumptions, stack, embeds=embeds)
+    troubles = await base.begin(broker, consumptions, stack, join=join, embeds=embeds)
     await notices.ready()
+    generations = GenerationService(
+        settings=settings,
+        log=base.log,
+        store=base.store,
+        ledger=base.ledger,
+        gate=base.gate,
+        embedders=base.embedders,
+        watch=base.generations,
+    )
+    base.generations.listen(generations.drive)
     return ApiParts(
         settings=settings,
         version=VERSION,
@@ -63,7 +83,9 @@ async def opened(
         notices=notices,
         ledger=base.ledger,
         backlog=base.backlog,
-        index=base.index,
+        index=Index(base.store, base.index.generation, base.gate),  # each generation has its own API
+        generations=generations,
+        not_in_force=base.not_in_force,
         embedder=base.embedder,
         bm25=base.bm25,
         blobs=base.blobs,
@@ -81,10 +103,10 @@ async def start(
     reader: Callable[[Resources, AsyncExitStack], ReadFile] | None = None,
 ) -> RunningService:
     """Return the API, started; `reader` makes what reads files. Raises as `open_resources` does."""
-    base = await open_resources(settings, stack, chunker=None, attach=True)
+    base = await open_resources(settings, stack, chunker=None, attach=True, name="query-api")
     parts = await opened(base, base.log.broker("query-api"), [], stack, embeds=False)
     if reader is not None:
         parts = replace(parts, file_reader=reader(base, stack))
     return RunningService(
-        troubles=parts.readiness, registry=parts.registry, door=make_api(parts), closing=parts.notices.close
+        troubles=parts.readiness, registry=parts.registry, door=GenerationApps(parts), closing=parts.notices.close
     )

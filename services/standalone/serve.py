@@ -14,11 +14,14 @@ import structlog
 from services.embed_worker import app as embed_worker
 from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
-from services.query_api.app import ApiParts, make_api
+from services.query_api.app import ApiParts
+from services.query_api.generation_apps import GenerationApps
 from services.query_api.process import opened
 from services.standalone.file_reader import file_reader
 from services.standalone.samples import load_samples
+from shared.log.consume import Consumption
 from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.process import done_before, settle_memory, stop_signal, tune_interpreter
 from shared.runtime.resources import open_resources
@@ -34,6 +37,10 @@ class Announce(Protocol):
 
     def ready(self, url: str) -> None:
         """Say where it listens."""
+        ...
+
+    def notice(self, sentence: str) -> None:
+        """Say what the operator should know."""
         ...
 
     def progress(self, done: int, of: int, name: str) -> None:
@@ -65,11 +72,13 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             return 0
         parts = starting.result()
         settle_memory()
-        async with answered(make_api(parts), listener, connections_of(settings)) as answering:
+        async with answered(GenerationApps(parts), listener, connections_of(settings)) as answering:
             url = url_of(listener)
             state = settings.data / STATE_FILE
             state.write_text(json.dumps({"pid": os.getpid(), "url": url}))
             announce.ready(url)
+            for sentence in parts.not_in_force:
+                announce.notice(sentence)
             sampling = asyncio.create_task(_sample(settings, url, announce))
             await done_before(stop, answering)
             sampling.cancel()
@@ -84,15 +93,16 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     Raises:
         ConfigurationError: a setting can't work. Unavailable: a part is away.
     """
-    base = await open_resources(settings, stack, chunker=CHUNKER, attach=False)
+    base = await open_resources(settings, stack, chunker=CHUNKER, attach=False, name="serve")
     ingesting = await ingest_worker.opened(base, settings, stack)
+    embedding = embed_worker.EmbedStages(base)
     broker = base.log.broker("standalone")
-    stages = [
-        *ingest_worker.join(broker, ingesting),
-        embed_worker.join(broker, embed_worker.parts_of(base)),
-    ]
-    parts = await opened(base, broker, stages, stack, embeds=True)
-    embed_worker.keep_swept(base.index, base.ledger, parts.publish, stack)
+
+    async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
+        return [await ingest_worker.join_generation(ingesting, of, own), *await embedding.join(of, own)]
+
+    ingest = ingest_worker.join_ingest(broker, ingesting)
+    parts = await opened(base, broker, [ingest], stack, join=join, embeds=True)
     embed_worker.keep_collected(base, stack)
     ingest_worker.keep_whole(base, broker, stack)
     return replace(parts, file_reader=file_reader(ingesting.parsers))

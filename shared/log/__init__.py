@@ -42,6 +42,13 @@ class Log(Protocol):
         """Create missing topics. Raises ConfigurationError if an existing topic is unfit."""
         ...
 
+    async def drop_topic(self, topic: str) -> None:
+        """Delete the topic's records for good, and the topic where the log can; nothing reads it any more. Idempotent.
+
+        A dropped topic's name must not be used again.
+        """
+        ...
+
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
         """Return each topic as it is on this log, in the order given; nothing is created or changed."""
         ...

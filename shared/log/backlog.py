@@ -32,6 +32,10 @@ class Backlog:
         self._readers = readers
         self._now = now
 
+    def follow(self, readers: Mapping[str, str]) -> None:
+        """Watch these readers from now on."""
+        self._readers = readers
+
     async def measure(self) -> None:
         """Measure now. While the log is away, the last result is kept."""
         try:

@@ -20,7 +20,7 @@ from shared.log import Record
 from shared.log.failure import Failure
 from shared.log.headers import position_of, redrives_of
 from shared.log.publish import publish
-from shared.topics import DEAD_LETTERS
+from shared.topics import DEAD_LETTERS, EXTRACTED
 
 
 class RecordOwner(NamedTuple):
@@ -50,12 +50,18 @@ class HasLogPosition(Protocol):
     def topic(self) -> str: ...
     @property
     def place(self) -> LogPosition: ...
+    @property
+    def generation(self) -> str | None: ...
 
 
 def entry_of(letter: HasLogPosition) -> str:
-    """Return stage/topic/partition/offset/time; equal for all failures of one record in one stage."""
+    """Return stage/topic/partition/offset/time; equal for all failures of one record in one stage.
+
+    Several generations read documents.extracted, so there the generation is part of it.
+    """
     place = letter.place
-    return f"{letter.stage}/{letter.topic}/{place.partition}/{place.offset}/{place.time}"
+    entry = f"{letter.stage}/{letter.topic}/{place.partition}/{place.offset}/{place.time}"
+    return f"{entry}/{letter.generation}" if letter.topic == EXTRACTED and letter.generation else entry
 
 
 def key_of(letter: DeadLetter) -> bytes:
@@ -63,8 +69,10 @@ def key_of(letter: DeadLetter) -> bytes:
     return f"{entry_of(letter)}/{letter.redrives}".encode()
 
 
-def dead_letter(record: Record, failure: Failure, owner: RecordOwner | None = None) -> DeadLetter:
-    """Return the dead letter that contains the record's bytes."""
+def dead_letter(
+    record: Record, failure: Failure, owner: RecordOwner | None = None, generation: str | None = None
+) -> DeadLetter:
+    """Return the dead letter that contains the record's bytes; `generation` is the stage's, if it has one."""
     return DeadLetter(
         stage=failure.stage,
         code=failure.code,
@@ -87,6 +95,7 @@ def dead_letter(record: Record, failure: Failure, owner: RecordOwner | None = No
         first_seen=failure.first_seen,
         last_seen=failure.last_seen,
         traceback_digest=failure.traceback_digest,
+        generation=generation,
     )
 
 
@@ -101,11 +110,17 @@ class DeadLetters:
     """Publishes dead letters; pass it to `consume` as `on_dead`. `owner` returns a record's document, or None."""
 
     def __init__(
-        self, broker: KafkaBroker, blobs: Blobs, owner: Callable[[Record], RecordOwner | None] = lambda _: None
+        self,
+        broker: KafkaBroker,
+        blobs: Blobs,
+        owner: Callable[[Record], RecordOwner | None] = lambda _: None,
+        generation: str | None = None,
     ) -> None:
+        """Take what publishes and stores; `generation` is the stage's, None for the first stage."""
         self._broker = broker
         self._blobs = blobs
         self._owner = owner
+        self._generation = generation
 
     async def __call__(self, record: Record, failure: Failure) -> None:
         """Return once the letter is on the log; a large body goes to the blob store.
@@ -113,7 +128,7 @@ class DeadLetters:
         Raises:
             Unavailable: the log or the blob store is away.
         """
-        letter = dead_letter(record, failure, self._owner(record))
+        letter = dead_letter(record, failure, self._owner(record), self._generation)
         encoded = encode(letter)
         if len(encoded) > CLAIM_CHECK_BYTES and record.value is not None:
             letter = await self._claim_checked(letter, record.value)

@@ -1,7 +1,7 @@
 """Prometheus metrics of the stages."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -13,7 +13,8 @@ from shared.log.consume import Consumption
 class ConsumptionMetrics(Collector):
     """Reads the counters of a process' stages when it is scraped."""
 
-    def __init__(self, consumptions: Sequence[Consumption], registry: CollectorRegistry) -> None:
+    def __init__(self, consumptions: Callable[[], Sequence[Consumption]], registry: CollectorRegistry) -> None:
+        """Take what returns the stages: those of a generation change when another one takes over."""
         self._consumptions = consumptions
         registry.register(self)
 
@@ -27,7 +28,7 @@ class ConsumptionMetrics(Collector):
         resting = GaugeMetricFamily("sluice_records_resting", "Records between bounded tries.", labels=["stage"])
         idle = GaugeMetricFamily("sluice_seconds_since_progress", "Since a record was finished.", labels=["stage"])
         lag = GaugeMetricFamily("sluice_lag", "Records not finished.", labels=["stage", "topic", "partition"])
-        for each in self._consumptions:
+        for each in self._consumptions():
             stage = [each.stage]
             handled.add_metric(stage, each.handled)
             dead.add_metric(stage, each.dead)

@@ -38,6 +38,7 @@ class LetterSummary(NamedTuple):
     code: str
     source: str | None
     document_id: str | None
+    generation: str | None = None
 
 
 class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +97,7 @@ class _Head(Message, frozen=True):
     tenant: str | None = None
     source: str | None = None
     document_id: str | None = None
+    generation: str | None = None
 
 
 class OpenLetters:
@@ -121,6 +123,12 @@ class OpenLetters:
             await self._catch_up(reader)
             total, chosen = await asyncio.to_thread(self._oldest, wanted, limit, above, upto)
             return await self._read(reader, total, chosen, limit)
+
+    async def failed_in(self, generation: str) -> int:
+        """Return how many records of all tenants failed in this generation's stages."""
+        async with self._turn, reading(self._log, _TP) as reader:
+            await self._catch_up(reader)
+            return sum(_standing(lines).generation == generation for lines in self._lines.values())
 
     async def _catch_up(self, reader: Reader) -> None:
         _, end = await reader.bounds()
@@ -158,6 +166,7 @@ class OpenLetters:
             code=sys.intern(head.code),
             source=None if head.source is None else sys.intern(head.source),
             document_id=head.document_id,
+            generation=None if head.generation is None else sys.intern(head.generation),
         )
 
     def _settle(self, key: bytes) -> None:

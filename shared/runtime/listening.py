@@ -9,7 +9,7 @@ from functools import partial
 from typing import cast
 
 import uvicorn
-from litestar import Litestar
+from litestar.types import ASGIApp
 
 from shared.runtime.connections import BACKLOG, Connections, LimitedProtocol, connections_within_file_limit
 from shared.settings import ConfigurationError, Settings
@@ -65,7 +65,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def answered(
-    app: Litestar, listener: socket.socket, connections: Connections
+    app: ASGIApp, listener: socket.socket, connections: Connections
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Serve `app` on the port while the block runs, then wait for running requests; yields the server's task."""
     limited = cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=connections))  # uvicorn only calls it

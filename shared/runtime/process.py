@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 
 import structlog
-from litestar import Litestar
+from litestar.types import ASGIApp
 from prometheus_client import CollectorRegistry
 
 from shared.errors import Unavailable
@@ -33,7 +33,7 @@ class RunningService:
 
     troubles: Troubles  # its readiness checks
     registry: CollectorRegistry
-    door: Litestar | None = None  # the application on SLUICE_PORT
+    door: ASGIApp | None = None  # the application on SLUICE_PORT
     closing: Callable[[], None] = lambda: None  # called before the server stops accepting requests
 
 

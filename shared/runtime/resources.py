@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.embedder import Embedder, Model
-from shared.embedder.open import open_embedder
+from shared.embedder.pool import EmbedderPool
 from shared.errors import Unavailable
 from shared.log import Log, Stamping
 from shared.log.backlog import Backlog
@@ -24,18 +24,22 @@ from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.log.publish import publish
+from shared.runtime.generation_stages import GenerationStages, Join, said_of
 from shared.runtime.growth import Growth
+from shared.runtime.in_force import model_in_force, refuse_newer_chunker, settings_not_in_force
 from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing, verdict
-from shared.state.index import Generation, Index, followed, registered_generation, serving
+from shared.state.generation_watch import GenerationWatch
+from shared.state.generations import Registry, change, moved, no_generation, registry_of, serving
+from shared.state.index import Generation, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, Rebuild, RebuildGate, last_rebuild, write_rebuild
 from shared.store import Store
-from shared.store.bm25 import Bm25, bm25_of, known_bm25
+from shared.store.bm25 import Bm25, bm25_of
 from shared.store.open import open_store
 from shared.topics import Topic, pipeline_topics, readers
 
@@ -54,47 +58,85 @@ class Resources:
     registry: CollectorRegistry
     log: Log
     store: Store
-    embedder: Embedder
+    embedder: Embedder  # of the generation that served at the start; so is `bm25`
+    embedders: EmbedderPool
+    generations: GenerationWatch
+    not_in_force: tuple[str, ...]  # settings that differ from what the index was built with
     blobs: Blobs
     bm25: Bm25
-    index: Index
+    index: ServingIndex
     ledger: Ledger
     backlog: Backlog
     gate: RebuildGate
     grace_s: float = GRACE_S  # between recording a rebuild and creating the first collection
 
     async def begin(
-        self, broker: KafkaBroker, consumptions: Sequence[Consumption], stack: AsyncExitStack, *, embeds: bool = False
+        self,
+        broker: KafkaBroker,
+        consumptions: Sequence[Consumption],
+        stack: AsyncExitStack,
+        *,
+        join: Join | None = None,
+        embeds: bool = False,
     ) -> Troubles:
         """Start the stages; return the process' readiness checks. Closing `stack` stops the stages.
 
-        With `embeds`, the checks include the embedding model.
+        `consumptions` serve all generations; `join` makes those of one. With `embeds`, the checks include the
+        embedding model.
         """
         stack.push_async_callback(broker.stop)
         await broker.start()
-        if consumptions:
+        works = bool(consumptions) or join is not None
+        if works:
             stack.push_async_callback(self._keep_checkpoints(broker))
         for consumption in consumptions:
             stack.push_async_callback(consumption.stop)
-        ConsumptionMetrics(consumptions, self.registry)
-        for watching in (self.backlog.watch(), watch_gate(self.gate)):
+        stages = self._stages(join)
+        stack.push_async_callback(stages.stop)
+        await stages.start()
+        ConsumptionMetrics(lambda: [*consumptions, *stages.serving()], self.registry)
+        self.generations.listen(self._follow)
+        stack.push_async_callback(self.generations.leave)
+        for watching in (self.backlog.watch(), watch_gate(self.gate), self.generations.watch()):
             stack.callback(asyncio.create_task(watching).cancel)
 
         async def troubles() -> dict[str, str | None]:
             asked = [store_troubles(self.store, self.gate)]
             # A stage can't work without them; an API can still do some of its work.
-            if consumptions:
+            if works:
                 asked += [log_troubles(broker), clock_details(self.log)]
             if embeds:
                 asked.append(embedder_troubles(self.embedder))
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
-            for consumption in consumptions:
-                found[consumption.name] = _said_of(consumption)
-            if consumptions:
+            found |= {each.name: said_of(each) for each in consumptions} | stages.troubles()
+            if works:
                 found["backlog"] = self.backlog.trouble
-            return found
+            return found | self._settings_details()
 
         return troubles
+
+    def _settings_details(self) -> dict[str, str | None]:
+        return {"settings": Detail("; ".join(self.not_in_force))} if self.not_in_force else {}
+
+    def _stages(self, join: Join | None) -> GenerationStages:
+        return GenerationStages(
+            log=self.log,
+            store=self.store,
+            ledger=self.ledger,
+            gate=self.gate,
+            embedders=self.embedders,
+            watch=self.generations,
+            name="generation",
+            topics=partial(wanted_topics, self.settings),
+            join=join,
+        )
+
+    async def _follow(self, registry: Registry) -> None:
+        """Turn what outlives a switch to the generation that serves now."""
+        if registry.serving != self.index.generation.id:
+            self.index.serve(registry.current.generation)
+            self.backlog.follow(readers(registry.serving))
+            log_.info("generation_serves", generation=registry.serving)
 
     def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
         """Start writing checkpoints to log and store; return a function that writes the last one and ends."""
@@ -124,19 +166,18 @@ class Resources:
         Raises:
             ConfigurationError: it is another store now. Unavailable: a part is away.
         """
+        known = self.generations.registry
         await make_missing(
-            self.settings, self.log, self.store, self.index.generation, gate=self.gate, grace_s=self.grace_s
+            self.settings,
+            self.log,
+            self.store,
+            self.index.generation,
+            gate=self.gate,
+            grace_s=self.grace_s,
+            embedder=known.current.embedder if known is not None else self.settings.embedder,
         )
-        if self.index.extractor_noted is not None:
-            await self.index.note_extractor(self.index.extractor_noted)
-
-
-def _said_of(consumption: Consumption) -> str | None:
-    """Return why the stage waits or stopped, else a Detail of the records that it retries, else None."""
-    if trouble := consumption.broken or next(iter(consumption.waiting.values()), None):
-        return trouble
-    doubtful = [sentence for sentences in consumption.retrying.values() for sentence in sentences]
-    return Detail(f"records that are tried again: {len(doubtful)}, first: {doubtful[0]}") if doubtful else None
+        if self.index.code_noted is not None:
+            await self.index.note_code(self.index.code_noted)
 
 
 def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generation:
@@ -164,35 +205,46 @@ def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ..
     return pipeline_topics(generation.id, partitions=settings.partitions, replication=settings.replication or None)
 
 
-async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: str | None, attach: bool) -> Resources:
+async def open_resources(
+    settings: Settings, stack: AsyncExitStack, *, chunker: str | None, attach: bool, name: str = "sluice"
+) -> Resources:
     """Return the started parts, after creating missing topics and collections. Closing `stack` closes them.
 
     A process with a `chunker` creates the first generation; the others wait for it. With `attach`, an embedded
-    store is opened through the process that owns it.
+    store is opened through the process that owns it. `name` is what the process is called.
 
     Raises:
-        ConfigurationError: a setting can't work, or differs from what the index was built with.
+        ConfigurationError: a setting can't work, or a newer release has written the index.
         Unavailable: a part is away, or there is no generation yet; close `stack` and call again.
     """
     if settings.keeps_data:
         settings.data.mkdir(parents=True, exist_ok=True)
     log = open_log(settings.log, settings.data)
     store = open_store(settings, attach=attach)
-    embedder = open_embedder(settings.embedder, settings.openai_api_key)
+    embedders = EmbedderPool(settings.openai_api_key)
     blobs = open_blobs(settings.blobs, settings.data)
-    for close in (log.stop, store.close, embedder.close):
+    for close in (log.stop, store.close, embedders.close):
         stack.push_async_callback(close)
-    await _together(log.start(), store.start(), embedder.start())
+    await _together(log.start(), store.start(), _preloaded(embedders, settings.embedder))
 
     gate = RebuildGate(store)
     grace_s = GRACE_S if attach else 0.0  # without attach, only this process reads the store
-    if chunker is None:
-        generation = await followed(store, embedder.model, known_bm25())
-    else:
+    known = await registry_of(store)
+    if known is not None:
+        generation = known.current.generation
+        embedder, address = await model_in_force(known.current, settings, embedders)
+    elif chunker is not None:
+        embedder, address = await embedders.get(settings.embedder), settings.embedder
         generation = wanted_generation(settings, chunker, embedder.model)
+    else:
+        raise no_generation()
     ledger, index = await make_missing(
-        settings, log, store, generation, gate=gate, grace_s=grace_s, rebuilds=chunker is not None
+        settings, log, store, generation, gate=gate, grace_s=grace_s, rebuilds=chunker is not None, embedder=address
     )
+    if chunker is not None:
+        refuse_newer_chunker(index.generation, chunker)
+    registered = await change(store, lambda known: moved(known, index.generation.id, address))
+    await embedders.keep_only(frozenset({address, *(each.embedder for each in registered.generations)}))
     await index.warm()
     registry = CollectorRegistry()
     for watch in (LoopLag(registry).watch(), Growth(registry, log, store).watch()):
@@ -204,6 +256,9 @@ async def open_resources(settings: Settings, stack: AsyncExitStack, *, chunker: 
         log=log,
         store=store,
         embedder=embedder,
+        embedders=embedders,
+        generations=GenerationWatch(store, name),
+        not_in_force=settings_not_in_force(settings, index.generation, address),
         blobs=blobs,
         bm25=bm25_of(index.generation.bm25),
         index=index,
@@ -223,18 +278,21 @@ async def make_missing(
     gate: RebuildGate | None = None,
     grace_s: float = GRACE_S,
     rebuilds: bool = True,
+    embedder: str = "",
     judge: Callable[[BothSides], PairingDecision] = decide,
-) -> tuple[Ledger, Index]:
+) -> tuple[Ledger, ServingIndex]:
     """Create missing topics and collections; return the ledger and the index of the generation that answers.
 
-    If the store has no generation, `wanted` answers. If a collection was lost while the log has documents, a rebuild
-    is recorded, and the collection is created `grace_s` later: readers that find it empty learn that from `gate`.
+    If the store has no generation, `wanted` answers, with the model at the address `embedder`. If a collection was
+    lost while the log has documents, a rebuild is recorded, and the collection is created `grace_s` later: readers that
+    find it empty learn that from `gate`.
 
     Raises:
         ConfigurationError: log and store don't belong together, or an existing part is unfit.
         Unavailable: a part is away; or the index is lost, and this process doesn't rebuild it (`rebuilds`).
     """
-    generation = await registered_generation(store) or wanted
+    known = await registry_of(store)
+    generation = known.current.generation if known is not None else wanted
     await log.ensure_topics(wanted_topics(settings, generation))
     seen = await look_at(settings, log, store, generation)
     decision = judge(seen)
@@ -250,8 +308,8 @@ async def make_missing(
     await gate.look()
     if decision.lost:
         await asyncio.sleep(grace_s)
-    generation = await serving(store, wanted, older_bm25=known_bm25()) if rebuilds else generation
-    ledger, index = Ledger(store, gate), Index(store, generation, gate)
+    generation = await serving(store, wanted, embedder) if rebuilds else generation
+    ledger, index = Ledger(store, gate), ServingIndex(store, generation, gate)
     await _together(ledger.create(), index.create())
     return ledger, index
 
@@ -309,7 +367,7 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Gener
         said.append(seen)
         return by_hand(seen)
 
-    await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge)
+    await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge, embedder=settings.embedder)
     if not said[0].emptied:
         first = "log and store were paired by hand (sluice init --pair), and have not been compared since"
         await verdict.write(store, verdict.Verdict(differences=1, at=int(time.time() * 1000), first=first))
@@ -343,6 +401,12 @@ async def watch_gate(gate: RebuildGate) -> None:
         with suppress(Unavailable):  # readiness says that the store is away
             await gate.look()
         await asyncio.sleep(LOOK_S)
+
+
+async def _preloaded(embedders: EmbedderPool, address: str) -> None:
+    """Load the model beside the start of the log and the store; what is wrong with it is said when it is needed."""
+    with suppress(Unavailable, ConfigurationError):
+        await embedders.get(address)
 
 
 async def _together(*calls: Coroutine[Any, Any, None]) -> None:

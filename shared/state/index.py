@@ -6,18 +6,15 @@ A point is current if its version is its document's head (correctness.md, sectio
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
-import structlog
 import xxhash
 
 from shared.contracts import Message, TextFormat
 from shared.embedder import Model, Vector
-from shared.errors import Unavailable
-from shared.settings import ConfigurationError
 from shared.state.batching import Batcher
 from shared.state.rebuild_gate import AlwaysWhole, Gate
 from shared.store import (
@@ -37,8 +34,6 @@ from shared.store import (
     Store,
     StoreHit,
 )
-
-log = structlog.get_logger(__name__)
 
 GENERATIONS = "generations"
 HEAD_INDEXES: dict[str, IndexKind] = {
@@ -60,7 +55,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
 }
 HASH_BATCH = 256
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
-_EXTRACTOR = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
+_CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 EMBEDDED = "embeddingText"  # payload field: the embedded text, if it differs from the one shown
 ATTEMPT = "attempt"  # payload field: number of redrives of the version that wrote the point; absent: none
 FOR_GOOD = 2**31  # the attempt of a version that no redrive may bring back
@@ -79,6 +74,7 @@ class Generation(Message, frozen=True):
     model: Model
     bm25: str  # settings of the sparse vectors
     chunk_unit: Literal["characters", "tokens"] = "characters"  # of size and overlap
+    build: int = 0  # number in the registry, so that one that is built again has other collections, topics and groups
 
     @property
     def id(self) -> str:
@@ -96,75 +92,11 @@ class Generation(Message, frozen=True):
         return f"heads.{self.id}"
 
 
-async def serving(store: Store, wanted: Generation, *, older_bm25: Collection[str] = ()) -> Generation:
-    """Return the generation that answers: the registered one, or `wanted` if there is none yet.
+class IngestCode(Message, frozen=True):
+    """The code and libraries of the ingest workers."""
 
-    An index of an older chunker stays in use, because operators can't choose the chunker; documents sent again get
-    new chunks. An index whose `bm25` is in `older_bm25` keeps it, because all its points need the same.
-
-    Raises:
-        ConfigurationError: the index was built with settings other than `wanted`; the sentence names them.
-    """
-    registered = await registered_generation(store)
-    if registered is None:
-        await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={"state": "keyword"})
-        settings = msgspec.json.decode(msgspec.json.encode(wanted))
-        point = Point(id=str(uuid5(NAMESPACE_OID, wanted.id)), payload={"state": "serving", "settings": settings})
-        await store.insert(GENERATIONS, [point])
-        await store.flush()
-        registered = await registered_generation(store) or wanted  # another process may have been first
-    if registered == wanted:
-        return registered
-    if registered.bm25 in older_bm25:
-        wanted = msgspec.structs.replace(wanted, bm25=registered.bm25)
-    if registered != msgspec.structs.replace(wanted, chunker=registered.chunker):
-        raise _other(registered, wanted)
-    if registered.chunker != wanted.chunker:
-        log.warning("older_chunker", index=registered.chunker, ours=wanted.chunker)
-    return registered
-
-
-async def followed(store: Store, model: Model, bm25: Collection[str]) -> Generation:
-    """Return the generation that answers, for a process that can't create one because it has no chunker.
-
-    `bm25` lists the tokenizers that the process has.
-
-    Raises:
-        Unavailable: there is no generation yet.
-        ConfigurationError: it was built with another model or other sparse vectors; the sentence names them.
-    """
-    registered = await registered_generation(store)
-    if registered is None:
-        raise Unavailable(
-            "the index has no generation yet; start an ingest-worker, or run: sluice init", "no_generation"
-        )
-    own = registered.bm25 if registered.bm25 in bm25 else next(iter(bm25))
-    wanted = msgspec.structs.replace(registered, model=model, bm25=own)
-    if registered != wanted:
-        raise _other(registered, wanted)
-    return registered
-
-
-async def registered_generation(store: Store) -> Generation | None:
-    """Return the generation that answers, None if the store has none. Raises Unavailable when it is away."""
-    try:
-        found = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
-    except Unavailable as error:
-        if error.code == "no_collection":
-            return None
-        raise
-    return msgspec.convert(found[0].payload["settings"], Generation) if found else None
-
-
-def _other(registered: Generation, wanted: Generation) -> ConfigurationError:
-    differences = ", ".join(
-        f"{name} was {getattr(registered, name)!r} and is {getattr(wanted, name)!r}"
-        for name in registered.__struct_fields__
-        if getattr(registered, name) != getattr(wanted, name)
-    )
-    return ConfigurationError(
-        f"the index was built with other settings: {differences}. Set them back, or choose another SLUICE_DATA"
-    )
+    extractor: str  # fingerprint of what reads files
+    chunker: str = ""  # version of the chunker; empty: written by an earlier release
 
 
 class Withdrawal(Message, frozen=True):
@@ -248,7 +180,7 @@ class Index:
         self.generation = generation
         self._chunks = generation.chunks
         self._heads = generation.heads
-        self.extractor_noted: str | None = None  # by this process
+        self.code_noted: IngestCode | None = None  # by this process
         self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
 
@@ -263,17 +195,17 @@ class Index:
             self._chunks, size=self.generation.model.dimension, sparse=True, indexes=CHUNK_INDEXES
         )
 
-    # -- the extractor -------------------------------------------------------------------------------
+    # -- the code of the first stages ----------------------------------------------------------------
 
-    async def note_extractor(self, fingerprint: str) -> None:
-        """Store the fingerprint of the code and libraries with which files are now read."""
-        self.extractor_noted = fingerprint
-        await self._store.upsert(GENERATIONS, [Point(id=_EXTRACTOR, payload={"extractor": fingerprint})])
+    async def note_code(self, code: IngestCode) -> None:
+        """Store with which code files are now read and split."""
+        self.code_noted = code
+        await self._store.upsert(GENERATIONS, [Point(id=_CODE, payload=msgspec.to_builtins(code))])
 
-    async def extractor(self) -> str | None:
-        """Return the stored fingerprint of the extractor, None if no worker has written one."""
-        found = await self._store.retrieve(GENERATIONS, [_EXTRACTOR])
-        return str(found[0].payload["extractor"]) if found else None
+    async def code(self) -> IngestCode | None:
+        """Return with which code files are read and split, None if no worker has written it."""
+        found = await self._store.retrieve(GENERATIONS, [_CODE])
+        return msgspec.convert(found[0].payload, IngestCode) if found else None
 
     # -- heads ---------------------------------------------------------------------------------------
 
@@ -521,3 +453,13 @@ class Index:
     async def flush(self) -> None:
         """Return once all writes survive a crash."""
         await self._store.flush()
+
+
+class ServingIndex(Index):
+    """The index of the generation that serves, whichever it is: for parts of a process that outlive a switch."""
+
+    def serve(self, generation: Generation) -> None:
+        """Turn to another generation; calls that are under way may still see the one before."""
+        self.generation = generation
+        self._chunks = generation.chunks
+        self._heads = generation.heads

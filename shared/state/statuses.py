@@ -83,6 +83,14 @@ class Statuses:
         entry = await self._ledger.get(document.document_id)
         return set() if entry is None else {version for version in entry.published if version < document.version}
 
+    async def serves(self) -> bool:
+        """Return whether these are the statuses of the serving generation."""
+        return True
+
+    async def overtaken(self, document: DocumentVersion) -> bool:  # noqa: ARG002 - for a generation beside the serving one
+        """Return whether a newer version answers in the serving generation, if these aren't its statuses."""
+        return False
+
     async def ended(self, document: DocumentVersion) -> bool:
         """Return whether the version's final status is written, or the ledger doesn't know the version any more."""
         entry = await self._ledger.get(document.document_id)

@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
-from services.ingest_worker.app import IngestParts, join
+from services.ingest_worker.app import IngestParts, join_chunking, join_ingest
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
@@ -13,8 +14,10 @@ from shared.blobs.file import FileBlobs
 from shared.contracts import DeadLetter, DocumentExtracted, LogPosition, decode
 from shared.embedder import Model
 from shared.log import Log, Record
+from shared.log.publish import publish
 from shared.state.index import Generation, Index
 from shared.state.ledger import Entry, Ledger
+from shared.state.statuses import Statuses
 from shared.store.edge import EdgeStore
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, pipeline_topics
 from tests.contract.logs import reading, take, until
@@ -80,7 +83,9 @@ async def first_stages(log: Log, folder: Path, users: AsyncExitStack) -> FirstSt
     broker = log.broker("ingest-worker")
     fetch = Fetcher(Guard(), FetchLimits())
     parts = IngestParts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers, fetch=fetch)
-    consumptions = join(broker, parts)
+    send = partial(publish, broker)
+    chunking = join_chunking(broker, parts, statuses=Statuses(ledger, send), send=send)
+    consumptions = [join_ingest(broker, parts), chunking]
     users.push_async_callback(broker.stop)
     await broker.start()
     for consumption in consumptions:

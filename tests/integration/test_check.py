@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import httpx
+import msgspec
 import pytest
 import pytest_asyncio
 from aiokafka import TopicPartition
@@ -71,12 +72,12 @@ async def test_what_was_deleted_failed_or_lost_its_points_is_to_be_sent(pipeline
 async def test_what_another_extractor_read_is_to_be_sent(pipeline: Pipeline) -> None:
     held = a_document("extractor")
     await pipeline.send(held)
-    now = await pipeline.parts.index.extractor()
+    now = await pipeline.parts.index.code()
     assert now is not None
 
-    await pipeline.parts.index.note_extractor(f"{now};newer")
+    await pipeline.parts.index.note_code(msgspec.structs.replace(now, extractor=f"{now.extractor};newer"))
     then = await check(pipeline, held)
-    await pipeline.parts.index.note_extractor(now)
+    await pipeline.parts.index.note_code(now)
 
     assert [each.unchanged for each in then] == [False]
     assert [each.unchanged for each in await check(pipeline, held)] == [True]

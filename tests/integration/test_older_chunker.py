@@ -18,7 +18,8 @@ from shared.ids import document_id
 from shared.log import Log
 from shared.runtime.resources import wanted_generation
 from shared.settings import Settings
-from shared.state.index import of_document, serving
+from shared.state.generations import serving
+from shared.state.index import of_document
 from shared.store import Filter, Match, Point
 from shared.store.edge import EdgeStore
 from shared.topics import EXTRACTED, readers

@@ -14,7 +14,8 @@ from qdrant_client import AsyncQdrantClient, models
 from shared.embedder import Model
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
-from shared.state.index import Generation, Head, Index, of_document, serving, vector_hash
+from shared.state.generations import serving
+from shared.state.index import Generation, Head, Index, of_document, vector_hash
 from shared.state.ledger import COLLECTION, Ledger, finished
 from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
 from shared.store.qdrant.connect import make_client

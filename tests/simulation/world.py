@@ -26,6 +26,7 @@ from prometheus_client import CollectorRegistry
 from services.embed_worker import app as embed_app
 from services.embed_worker import apply as apply_module
 from services.embed_worker.sweep import sweep
+from services.embed_worker.vectors import Vectors
 from services.ingest_worker import app as ingest_app
 from services.ingest_worker import chunking as chunking_module
 from services.ingest_worker import ingest as ingest_module
@@ -57,6 +58,7 @@ from shared.log.publish import publish
 from shared.model_server.http import BadAnswer
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
+from shared.state.statuses import Statuses
 from shared.store import Filter, Leg, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
@@ -363,29 +365,27 @@ class World:
         process.index = Index(store, self.generation)
         broker = cast("KafkaBroker", _Broker(self, process))
         process.publish = partial(publish, broker)
+        statuses = Statuses(ledger, process.publish)
         match name.partition("-")[0]:
             case "ingest":
-                ingest_app.join(
-                    broker,
-                    ingest_app.IngestParts(
-                        ledger=ledger,
-                        index=process.index,
-                        blobs=blobs,
-                        parsers=self.parsers,
-                        fetch=Fetcher(Guard(), FetchLimits()),
-                    ),
+                parts = ingest_app.IngestParts(
+                    ledger=ledger,
+                    index=process.index,
+                    blobs=blobs,
+                    parsers=self.parsers,
+                    fetch=Fetcher(Guard(), FetchLimits()),
                 )
+                ingest_app.join_ingest(broker, parts)
+                ingest_app.join_chunking(broker, parts, statuses=statuses, send=process.publish)
             case "embed":
                 embed_app.join(
                     broker,
-                    embed_app.EmbedParts(
-                        ledger=ledger,
-                        index=process.index,
-                        embedder=self._embedder(through),
-                        bm25=_bm25,
-                        blobs=blobs,
-                        registry=CollectorRegistry(),
-                    ),
+                    index=process.index,
+                    vectors=Vectors(process.index, self._embedder(through), CollectorRegistry()),
+                    bm25=_bm25,
+                    blobs=blobs,
+                    statuses=statuses,
+                    send=process.publish,
                 )
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))

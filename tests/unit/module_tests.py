@@ -24,6 +24,7 @@ NO_DECISIONS: Final = {
 # Modules that are tested from outside, through the port, the API or the command that they serve.
 _API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/test_main.py"
 _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
+_REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
     "services/embed_worker/app.py": "tests/integration/test_pipeline.py",
     "services/embed_worker/apply.py": "tests/property/test_apply_model.py",
@@ -132,6 +133,17 @@ TESTED_BY: Final = {
     "shared/state/statuses.py": "tests/unit/services/embed_worker/test_embed.py",
     "shared/store/edge_server.py": "tests/unit/shared/store/test_edge.py",
     "shared/store/qdrant/connect.py": "tests/unit/shared/store/qdrant/test_store.py",
+    "services/operator_cli/commands/reindex.py": _REINDEX,
+    "services/query_api/generation_apps.py": _REINDEX,
+    "services/query_api/ops/generation_plan.py": _REINDEX,
+    "services/query_api/ops/generation_service.py": _REINDEX,
+    "services/query_api/ops/generations.py": _REINDEX,
+    "shared/embedder/pool.py": _REINDEX,
+    "shared/runtime/generation_stages.py": _REINDEX,
+    "shared/runtime/in_force.py": _REINDEX,
+    "shared/state/generation_statuses.py": _REINDEX,
+    "shared/state/generation_watch.py": _REINDEX,
+    "shared/state/generations.py": "tests/property/test_generations.py",
 }
 
 

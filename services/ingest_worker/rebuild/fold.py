@@ -15,7 +15,7 @@ from shared.log.headers import position_of
 from shared.state.index import Head
 from shared.state.ledger import Accepted, Entry, Last, older
 from shared.submission import description_hash, submission_of
-from shared.topics import EXTRACTED, SUBMITTED
+from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
 
@@ -37,13 +37,16 @@ class FoldedLetter(Message, frozen=True):
     path: str | None = None
     version: int | None = None
     last_seen: int = 0  # ms since 1970
+    generation: str | None = None
 
 
 class FoldedLetters:
     """The dead letters: those that are open, and which places had one that was settled."""
 
-    def __init__(self, chunks_topic: str) -> None:
-        self._chunks_topic = chunks_topic
+    def __init__(self, generation: str) -> None:
+        """Take the generation that serves; letters of other ones tell nothing."""
+        self._generation = generation
+        self._chunks_topic = chunks_topic(generation)
         self._open: dict[bytes, FoldedLetter] = {}
         self._settled: set[tuple[str, int, int]] = set()  # stage, and partition and offset of the submission
 
@@ -57,9 +60,11 @@ class FoldedLetters:
                 self._settled.add((stage, int(place[0]), int(place[1])))
             return
         try:
-            self._open[key] = decode(record.value, FoldedLetter)
+            letter = decode(record.value, FoldedLetter)
         except Rejected:
             return
+        if letter.generation in (None, self._generation):
+            self._open[key] = letter
 
     def of_versions(self) -> dict[str, dict[int, FoldedLetter]]:
         """Return the open letters of versions, by document."""

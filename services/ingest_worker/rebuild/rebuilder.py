@@ -36,7 +36,7 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Entry, Ledger
 from shared.state.rebuild_gate import Rebuild, RebuildGate, last_rebuild, write_rebuild
 from shared.store import Store
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, readers
 
 log = structlog.get_logger(__name__)
 
@@ -317,7 +317,7 @@ class Rebuilder:
         return {name: head for name, head in heads.items() if head.deleted or counts.get(name, 0) == head.chunk_count}
 
     async def _letters(self) -> FoldedLetters:
-        letters = FoldedLetters(chunks_topic(self._index.generation.id))
+        letters = FoldedLetters(self._index.generation.id)
         tp = TopicPartition(DEAD_LETTERS, 0)
         async for record in self._records(tp, 0, (await self._log.end_offsets(DEAD_LETTERS))[tp]):
             letters.see(record)

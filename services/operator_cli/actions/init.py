@@ -10,17 +10,17 @@ from typing import Literal
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from shared.embedder.open import open_embedder
+from shared.embedder.pool import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
 from shared.settings import ConfigurationError, Settings, load_settings
-from shared.state.index import GENERATIONS, Generation, serving
+from shared.state.generations import registry_of
+from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.store import Filter, Match, Store
-from shared.store.bm25 import known_bm25
+from shared.store import Store
 from shared.store.open import open_store
 from shared.topics import TopicDifference, TopicInspection
 
@@ -63,13 +63,17 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             settings.data.mkdir(parents=True, exist_ok=True)
         log = open_log(settings.log, settings.data)
         store = open_store(settings, attach=_served(settings, stack))
-        embedder = open_embedder(settings.embedder, settings.openai_api_key)
-        for close in (log.stop, store.close, embedder.close):
+        embedders = EmbedderPool(settings.openai_api_key)
+        for close in (log.stop, store.close, embedders.close):
             stack.push_async_callback(close)
-        for start in (log.start, store.start, embedder.start):
+        for start in (log.start, store.start):
             await start()
 
-        wanted = wanted_generation(settings, CHUNKER, embedder.model)
+        registry = await registry_of(store)
+        if registry is None:
+            wanted = wanted_generation(settings, CHUNKER, (await embedders.get(settings.embedder)).model)
+        else:
+            wanted = registry.current.generation
         found = await _parts(settings, log, store, wanted)
         missing = [part for part in found if part.state == "missing"]
         if dry_run or any(part.state == "unfit" for part in found):
@@ -77,7 +81,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
         if pair:
             await pair_by_hand(settings, log, store, wanted)
         else:
-            await make_missing(settings, log, store, wanted)
+            await make_missing(settings, log, store, wanted, embedder=settings.embedder)
         made = await _parts(settings, log, store, wanted)
         return tuple(
             msgspec.structs.replace(now, state="created") if before in missing else now
@@ -86,24 +90,17 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
 
 
 async def _parts(settings: Settings, log: Log, store: Store, wanted: Generation) -> tuple[InitStep, ...]:
+    """Return the parts of the generation `wanted`: the one that serves, or that the settings ask for."""
     collections = await store.collections()
-    state, generation = await _generation(store, collections, wanted)
+    state: State = "missing" if await registry_of(store) is None else "there"
     return (
-        *(_topic(each) for each in await log.inspect_topics(wanted_topics(settings, generation))),
-        InitStep(kind="generation", name=generation.id, state=state),
+        *(_topic(each) for each in await log.inspect_topics(wanted_topics(settings, wanted))),
+        InitStep(kind="generation", name=wanted.id, state=state),
         *(
             InitStep(kind="collection", name=name, state="there" if name in collections else "missing")
-            for name in (LEDGER, generation.heads, generation.chunks)
+            for name in (LEDGER, wanted.heads, wanted.chunks)
         ),
     )
-
-
-async def _generation(store: Store, collections: Sequence[str], wanted: Generation) -> tuple[State, Generation]:
-    """Return the serving generation, or the one that the settings ask for if there is none."""
-    answering = Filter(must=(Match("state", ("serving",)),))
-    if GENERATIONS not in collections or not await store.count(GENERATIONS, answering):
-        return "missing", wanted
-    return "there", await serving(store, wanted, older_bm25=known_bm25())
 
 
 def _topic(found: TopicInspection) -> InitStep:

@@ -47,6 +47,10 @@ class Welcome:
             self._print(f"  {line}")
         self._print("")
 
+    def notice(self, sentence: str) -> None:
+        """Say what the operator should know."""
+        self._print(f"Note: {sentence}")
+
     def progress(self, done: int, of: int, name: str) -> None:
         """Say that a sample document is in."""
         self._print(f"  sample {done:2} of {of}  {name}")

@@ -17,6 +17,9 @@ def verify(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only report what would be done.")] = False,
     embed: Annotated[str, typer.Option(help="Number of random chunks to embed again and compare, or all.")] = "32",
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for documents in progress.")] = 30.0,
+    generation: Annotated[
+        str | None, typer.Option(help="Compare this generation instead of the one that serves.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare the whole index with the log. Exit code 1: something differs; 2: not everything could be checked."""
@@ -27,10 +30,14 @@ def verify(
         fail("--dry-run reports what --repair would do: give both", 2)
     if renew and not repair:
         fail("--renew needs --repair", 2)
+    if generation is not None and repair:
+        fail("--repair mends the generation that serves: leave --generation out", 2)
     if embed != "all" and not (embed.isascii() and embed.isdigit()):
         fail(f"--embed {embed} must be a number, or all", 2)
     sample = None if embed == "all" else int(embed)
-    outcome = verify_here(repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience)
+    outcome = verify_here(
+        repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience, generation=generation
+    )
     if as_json:
         print_json(as_dict(outcome))
     else:

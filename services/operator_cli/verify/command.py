@@ -13,21 +13,23 @@ from services.ingest_worker.chunk import CHUNKER
 from services.operator_cli.terminal import console
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired
-from services.operator_cli.verify.verifier import Verifier, VerifierParts, VerifyProgress, registered
+from services.operator_cli.verify.verifier import Verifier, VerifierParts, VerifyProgress
 from shared.blobs.open import open_blobs
 from shared.contracts import Message
-from shared.embedder.open import open_embedder
+from shared.embedder.pool import EmbedderPool
 from shared.errors import Unavailable
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.generation_stages import model_of
+from shared.runtime.in_force import model_in_force
 from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import wanted_generation
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state import verdict
-from shared.state.index import serving
+from shared.state.generations import registry_of
 from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.store import Store
-from shared.store.bm25 import bm25_of, known_bm25
+from shared.store.bm25 import bm25_of
 from shared.store.open import open_store
 
 _LOOK_S = 0.25  # between two checks whether a rebuild has ended
@@ -47,7 +49,9 @@ class VerifyOutcome(Message, frozen=True):
         return {"right": 0, "wrong": 1, "unsettled": 2}[self.report.verdict]
 
 
-def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float) -> VerifyOutcome:
+def verify_here(
+    *, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float, generation: str | None = None
+) -> VerifyOutcome:
     """Return what was found and repaired.
 
     Raises:
@@ -58,7 +62,7 @@ def verify_here(*, repair: bool, renew: bool, dry_run: bool, sample: int | None,
     configure_logging(settings.log_format, "warning", secrets=[key.key for key in settings.keys])
 
     async def run() -> VerifyOutcome:
-        async with opened(settings) as parts:
+        async with opened(settings, generation) as parts:
             with progress() as watch:
                 return await verify(
                     parts, watch, repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience_s
@@ -95,7 +99,9 @@ async def verify(
         if not dry_run:
             report = await Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew).verify()
         outcome = VerifyOutcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
-    await _keep(parts.store, report)
+    registry = await registry_of(parts.store)
+    if registry is None or registry.serving == parts.generation.id:
+        await _keep(parts.store, report)
     return outcome
 
 
@@ -120,25 +126,32 @@ async def _keep(store: Store, report: VerifyReport) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncGenerator[VerifierParts]:
-    """Give the started parts; nothing that is missing is created.
+async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[VerifierParts]:
+    """Give the started parts of the generation `of`, by default the one that serves. Nothing missing is created.
 
     Raises:
-        ConfigurationError: there is no log, or the index was built with other settings.
+        ConfigurationError: there is no log, or no such generation.
         Unavailable: a part is away.
     """
     if settings.log == "sqlite:" and not (settings.data / "log.sqlite").exists():
         raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: no document was ever sent to it")
     async with AsyncExitStack() as stack:
-        log, embedder = open_log(settings.log, settings.data), open_embedder(settings.embedder)
-        for part in (log, embedder):
-            await part.start()
-            stack.push_async_callback(part.stop if part is log else embedder.close)
+        log, embedders = open_log(settings.log, settings.data), EmbedderPool(settings.openai_api_key)
+        stack.push_async_callback(embedders.close)
+        await log.start()
+        stack.push_async_callback(log.stop)
         store = await _store(settings, stack)
-        wanted = wanted_generation(settings, CHUNKER, embedder.model)
-        generation = wanted
-        if await registered(store):
-            generation = await serving(store, wanted, older_bm25=known_bm25())
+        registry = await registry_of(store)
+        if registry is None:
+            embedder, address = await embedders.get(settings.embedder), settings.embedder
+            generation = wanted_generation(settings, CHUNKER, embedder.model)
+        elif of in (None, registry.serving):
+            embedder, address = await model_in_force(registry.current, settings, embedders)
+            generation = registry.current.generation
+        elif (chosen := registry.find(of)) is not None:
+            embedder, address, generation = await model_of(chosen, embedders), chosen.embedder, chosen.generation
+        else:
+            raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
         yield VerifierParts(
             log=log,
             store=store,
@@ -146,6 +159,7 @@ async def opened(settings: Settings) -> AsyncGenerator[VerifierParts]:
             embedder=embedder,
             bm25=bm25_of(generation.bm25),
             generation=generation,
+            address=address,
         )
 
 

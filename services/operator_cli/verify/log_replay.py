@@ -63,6 +63,7 @@ class LogReplay:
     """The log, as far as it has been read."""
 
     def __init__(self, generation: str) -> None:
+        self._generation = generation
         self._chunks = chunks_topic(generation)
         self._unreadable: dict[tuple[int, int], LoggedLetter] = {}  # events, by partition and offset
         self._letters: set[tuple[str, int, int]] = set()  # stage, and partition and offset of the submission
@@ -122,6 +123,8 @@ class LogReplay:
         except Rejected:
             self.oddities.append(f"{record.topic}/{record.partition}@{record.offset} is no dead letter")
             return None
+        if letter.generation not in (None, self._generation):  # it says nothing of this generation's points
+            return letter.document_id
         seen = LoggedLetter(letter.stage, letter.code, letter.sentence, letter.time, letter.last_seen)
         self.open[key] = seen
         if letter.topic == EXTRACTED:

@@ -23,7 +23,8 @@ from shared.log.headers import PLACE_HEADER, position_header
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.state import ledger
-from shared.state.index import Index, serving
+from shared.state.generations import serving
+from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
@@ -130,7 +131,7 @@ class _Doing:
         """Create the collections of an emptied store: without them, the workers would wait for ever."""
         if self._dry_run:
             return
-        generation = await serving(self._parts.store, self._parts.generation)
+        generation = await serving(self._parts.store, self._parts.generation, self._parts.address)
         await self._ledger.create()
         await Index(self._parts.store, generation).create()
 

@@ -27,7 +27,8 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
 from shared.log.integrity import check_intact
 from shared.state import ledger
-from shared.state.index import EMBEDDED, GENERATIONS, Generation
+from shared.state.generations import registry_of
+from shared.state.index import EMBEDDED, Generation
 from shared.state.ledger import Last
 from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
@@ -61,6 +62,7 @@ class VerifierParts:
     embedder: Embedder
     bm25: Bm25
     generation: Generation
+    address: str = ""  # of its model
 
 
 class _Decided(NamedTuple):
@@ -137,7 +139,7 @@ class Verifier:
         tally = Tally()
         self._points = self._embedded = 0
         await self.read_on()
-        if self.truth.documents and not await registered(self._parts.store):
+        if self.truth.documents and await registry_of(self._parts.store) is None:
             sentence = f"the store has no generation, and the log has {len(self.truth.documents)} documents"
             tally.add(IndexDifference(invariant="I1", sentence=sentence))
         orphans = await self._orphans(tally)
@@ -554,13 +556,6 @@ def _now() -> int:
 def _dense(point: Point) -> np.ndarray[Any, np.dtype[np.float32]]:
     assert point.dense is not None, point.id
     return point.dense
-
-
-async def registered(store: Store) -> bool:
-    """Return whether the store knows which generation answers. Raises Unavailable when it is away."""
-    if GENERATIONS not in await store.collections():
-        return False
-    return await store.count(GENERATIONS, Filter(must=(Match("state", ("serving",)),))) > 0
 
 
 def _both(a: JudgedDocument, b: JudgedDocument) -> JudgedDocument:

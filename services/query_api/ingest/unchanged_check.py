@@ -83,7 +83,8 @@ class UnchangedChecker:
             return []
         ends = await self._log.end_offsets(SUBMITTED)
         unread = await self._unread(ends)
-        extractor = await self._index.extractor()
+        code = await self._index.code()
+        extractor = code.extractor if code is not None else None
         ids = [document.document_id for document, _ in documents]
         entries, heads, counts = await asyncio.gather(
             self._ledger.entries(ids), self._index.heads(ids), self._index.point_counts(ids)

@@ -44,6 +44,7 @@ class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     path: str | None = None
     version: int | None = None
     traceback_digest: str | None = None
+    generation: str | None = None  # whose stage it was
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -262,6 +263,7 @@ def _fields(each: OpenLetter) -> dict[str, Any]:
         "path": letter.path,
         "version": letter.version,
         "traceback_digest": letter.traceback_digest,
+        "generation": letter.generation,
     }
 
 

@@ -5,7 +5,7 @@ all that is older goes. What the files then still hold goes when they are made a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -32,10 +32,10 @@ from shared.log.integrity import sealed
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
-from shared.state.index import Index
+from shared.state.index import Head, Index
 from shared.state.ledger import Entry, older
 from shared.submission import submission_of
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, is_chunks_topic
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +51,8 @@ class DocumentMention(NamedTuple):
     erases: bool  # it holds nothing but the id
 
 
-def mention(record: Record, chunks: str) -> DocumentMention | None:
-    """Return what the record of documents.submitted, documents.extracted or `chunks` is about; None: nobody knows."""
+def mention(record: Record) -> DocumentMention | None:
+    """Return what the record of documents.submitted, documents.extracted or a chunk topic is about; None: unknown."""
     try:
         if record.topic == SUBMITTED:
             submitted = submission_of(record)
@@ -62,7 +62,7 @@ def mention(record: Record, chunks: str) -> DocumentMention | None:
         if record.topic == EXTRACTED and record.value is not None:
             extracted = decode(record.value, DocumentExtracted)
             return _of_version(extracted.document, _sha256(extracted.chunks_blob, *extracted.document.blobs))
-        if record.topic == chunks and record.value is not None:
+        if is_chunks_topic(record.topic) and record.value is not None:
             event = decode(record.value, DocumentChunked)
             return _of_version(event.document, _sha256(event.blob))
     except Rejected:
@@ -92,21 +92,41 @@ class _Fence(NamedTuple):
     """An erasure that answers."""
 
     tenant: str
+    version: int
     place: LogPosition  # what is older goes
     at: float  # seconds of the loop's clock: it answered before
+
+
+Siblings = Callable[[], Awaitable[Sequence[Index]]]
+
+
+async def no_siblings() -> Sequence[Index]:
+    """Return no index: there is one generation."""
+    return ()
 
 
 class Eraser:
     """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    def __init__(self, *, submissions: Submissions, index: Index, blobs: Blobs, log: Log, publish: Publish) -> None:
+    def __init__(
+        self,
+        *,
+        submissions: Submissions,
+        index: Index,
+        blobs: Blobs,
+        log: Log,
+        publish: Publish,
+        siblings: Siblings = no_siblings,
+    ) -> None:
+        """Take the parts; `siblings` returns the indexes of the other generations."""
         self._submissions = submissions
         self._index = index
         self._blobs = blobs
         self._log = log
         self._publish = publish
         self._letters = OpenLetters(log)
-        self._chunks = chunks_topic(index.generation.id)
+        self._index = index
+        self._siblings = siblings
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
         """Return by document id None where it is erased, or why not, or not yet, or why it stands all the same."""
@@ -118,7 +138,10 @@ class Eraser:
                 fences[entry.document_id] = fence
             outcome[entry.document_id] = fence if isinstance(fence, str) else None
         if fences:
-            await self._clean(fences)
+            siblings = await self._siblings()
+            for sibling in siblings:
+                await asyncio.gather(*(_erase_in(sibling, name, fence) for name, fence in fences.items()))
+            await self._clean(fences, [chunks_topic(each.generation.id) for each in (self._index, *siblings)])
         return outcome
 
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
@@ -136,14 +159,15 @@ class Eraser:
         if not ended.entry.erased:
             return "a later submission was accepted: erase it again"
         # What was sent again is entered in the ledger before a worker puts a blob of it.
-        return _Fence(entry.tenant, ended.entry.accepted.place, ended.seen)
+        accepted = ended.entry.accepted
+        return _Fence(entry.tenant, accepted.version, accepted.place, ended.seen)
 
-    async def _clean(self, fences: Mapping[str, "_Fence"]) -> None:
+    async def _clean(self, fences: Mapping[str, "_Fence"], chunk_topics: Sequence[str]) -> None:
         tenants = {name: fence.tenant for name, fence in fences.items()}
         erased = {name: fence.place for name, fence in fences.items()}
         kept: dict[str, set[str]] = {name: set() for name in erased}
         async for record in self._records(EXTRACTED, erased):
-            found = mention(record, self._chunks)
+            found = mention(record)
             if found is not None and goes(found, erased):
                 await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
             else:
@@ -154,9 +178,9 @@ class Eraser:
         # What the user has sent again since has blobs, too. They may be there before the records that name them, but
         # whatever of it a worker puts, it puts after the fence.
         since = min(place.time for place in erased.values()) - SKEW_MS
-        for topic in (SUBMITTED, EXTRACTED, self._chunks):
+        for topic in (SUBMITTED, EXTRACTED, *chunk_topics):
             async for record in self._records(topic, erased, since=since):
-                _keep(kept, mention(record, self._chunks), erased)
+                _keep(kept, mention(record), erased)
         for name, fence in fences.items():
             age_s = asyncio.get_running_loop().time() - fence.at
             await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
@@ -165,7 +189,7 @@ class Eraser:
     def _instead(
         self, record: Record, tenants: Mapping[str, str], erased: Mapping[str, LogPosition]
     ) -> Replacement | None:
-        found = mention(record, self._chunks)
+        found = mention(record)
         if found is None or not goes(found, erased):
             return None
         name = found.document_id
@@ -197,6 +221,14 @@ class Eraser:
                     if found.after is None:
                         break
                     above = found.after
+
+
+async def _erase_in(index: Index, name: str, fence: _Fence) -> None:
+    """Do what the generation's stages will do when they come to the erasure, which may take hours while it is built."""
+    await index.switch(
+        Head(document_id=name, version=fence.version, tenant=fence.tenant, source="", path="", deleted=True)
+    )
+    await index.delete_below(name, fence.version)
 
 
 def _keep(kept: Mapping[str, set[str]], found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> None:

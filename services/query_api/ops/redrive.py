@@ -143,7 +143,9 @@ class DeadLetterService:
         """
         for each in letters:
             if not dry_run:
-                await self._forget(each)
+                # A version that failed in another generation may answer in this one.
+                if each.letter.generation in (None, self._index.generation.id):
+                    await self._forget(each)
                 await self._settle(each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
 

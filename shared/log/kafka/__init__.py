@@ -154,6 +154,13 @@ class KafkaLog:
             # Another process may have been faster, with other settings.
             _refuse_unfit(self._inspections(wanted.values(), await self._all_found(wanted)))
 
+    async def drop_topic(self, topic: str) -> None:
+        """Delete the topic."""
+        answer = await self._ask(lambda admin: admin.delete_topics([topic], timeout_ms=_REQUEST_MS))
+        for name, code in answer.topic_error_codes:
+            if code not in (0, UnknownTopicOrPartitionError.errno):
+                raise LogUnavailable(f"Kafka didn't delete the topic {name}: {for_code(code).__name__}")
+
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
         """Return each topic as it is here, in the order given; nothing is made or changed.
 

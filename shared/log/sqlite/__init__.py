@@ -89,6 +89,10 @@ class SqliteLog:
         await self._storage.submit(lambda transaction: _ensure(transaction, wanted))
         await self._storage.refresh()
 
+    async def drop_topic(self, topic: str) -> None:
+        """Delete the topic's records. Its name and partitions stay, because ids of partitions aren't given twice."""
+        await upkeep.drop(self._storage, topic)
+
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
         """Return each topic as it is here, in the order given; nothing is made or changed."""
         wanted = tuple(topics)

@@ -107,6 +107,18 @@ def _forget_milestones(transaction: Transaction, partition: int, old: int) -> No
     forget_milestones(transaction.connection, partition, old)
 
 
+async def drop(storage: Storage, topic: str) -> None:
+    """Delete all records of the topic, read or not."""
+    for partition in (await storage.topic(topic)).ids:
+
+        def raise_start(transaction: Transaction, partition: int = partition) -> None:
+            transaction.connection.execute("UPDATE partition SET start = next WHERE id = ?", (partition,))
+
+        await storage.submit(raise_start)
+        while await storage.submit(partial(_delete_below_start, storage, partition=partition)):
+            pass
+
+
 def _raise_start(transaction: Transaction, partition: int, old: int) -> None:
     transaction.connection.execute(
         "UPDATE partition SET start = max(start, min(:start, "

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from shared.embedder import Model
-from shared.errors import Unavailable
-from shared.settings import ConfigurationError
-from shared.state.index import Generation, followed, serving
+from shared.state.generations import registry_of, serving
+from shared.state.index import Generation
 from shared.store.edge import EdgeStore
 
 MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
@@ -68,49 +67,19 @@ def test_a_field_that_comes_later_leaves_ids_as_they_are_until_it_says_something
     assert msgspec.structs.replace(later, model=other).id != RELEASED.id
 
 
-async def test_whoever_has_a_chunker_begins_the_generation_and_all_others_follow(store: EdgeStore) -> None:
-    with pytest.raises(Unavailable, match="no generation yet"):
-        await followed(store, MODEL, ["b"])
+async def test_an_index_goes_on_with_what_it_was_built_with(store: EdgeStore) -> None:
+    assert await registry_of(store) is None
 
-    assert await serving(store, FIRST) == FIRST
-    assert await serving(store, FIRST) == FIRST
-    assert await followed(store, MODEL, ["b"]) == FIRST
+    assert await serving(store, FIRST, "minilm:") == FIRST
+    assert await serving(store, msgspec.structs.replace(FIRST, chunk_size=400, bm25="c")) == FIRST
+
+    registry = await registry_of(store)
+    assert registry is not None
+    assert (registry.serving, registry.current.embedder, registry.others) == (FIRST.id, "minilm:", ())
 
 
 async def test_two_that_begin_at_the_same_moment_agree(store: EdgeStore) -> None:
     assert await asyncio.gather(*(serving(store, FIRST) for _ in range(4))) == [FIRST] * 4
-
-
-async def test_another_setting_is_refused_by_name(store: EdgeStore) -> None:
-    await serving(store, FIRST)
-
-    with pytest.raises(ConfigurationError, match="chunk_unit was 'characters' and is 'tokens'"):
-        await serving(store, msgspec.structs.replace(FIRST, chunk_unit="tokens"))
-    with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
-        await serving(store, msgspec.structs.replace(FIRST, chunk_size=400))
-    with pytest.raises(ConfigurationError, match="digest='e'"):
-        await followed(store, msgspec.structs.replace(MODEL, digest="e"), ["b"])
-    with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'x'"):
-        await followed(store, MODEL, ["x"])
-
-
-async def test_what_an_older_chunker_began_goes_on(store: EdgeStore) -> None:
-    await serving(store, FIRST)
-
-    assert await serving(store, msgspec.structs.replace(FIRST, chunker="c2")) == FIRST
-    assert await followed(store, MODEL, ["b"]) == FIRST
-
-
-async def test_what_an_older_tokenizer_began_goes_on_with_it(store: EdgeStore) -> None:
-    await serving(store, FIRST)
-    newer = msgspec.structs.replace(FIRST, bm25="c", chunker="c2")
-
-    assert await serving(store, newer, older_bm25=["c", "b"]) == FIRST
-    assert await followed(store, MODEL, ["c", "b"]) == FIRST
-    with pytest.raises(ConfigurationError, match="bm25 was 'b' and is 'c'"):
-        await serving(store, newer)
-    with pytest.raises(ConfigurationError, match="chunk_size was 800 and is 400"):
-        await serving(store, msgspec.structs.replace(newer, chunk_size=400), older_bm25=["c", "b"])
 
 
 def test_the_unit_changes_no_fingerprint_that_is_there() -> None:

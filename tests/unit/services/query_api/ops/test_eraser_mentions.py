@@ -105,7 +105,7 @@ def a_version(**fields: Any) -> DocumentVersion:
     ],
 )
 def test_a_record_says_whose_it_is_and_from_where(record: Record, found: DocumentMention | None) -> None:
-    assert mention(record, CHUNKS) == found
+    assert mention(record) == found
 
 
 def test_what_is_older_than_the_erasure_goes_and_nothing_else() -> None:

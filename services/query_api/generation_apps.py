@@ -1,0 +1,76 @@
+"""The API of each generation. A request stays with the generation that served when it arrived.
+
+So it uses one model and one pair of collections throughout (correctness.md, section 4), and a switch is a change of one
+name: the API of the target is made, and its model loaded, before.
+"""
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from services.query_api.app import ApiParts, make_api
+from services.query_api.http.metrics import Metrics
+from shared.errors import Unavailable
+from shared.runtime.generation_stages import model_of
+from shared.settings import ConfigurationError
+from shared.state.generations import Registered, Registry
+from shared.state.index import Index
+from shared.store.bm25 import bm25_of
+
+log = structlog.get_logger(__name__)
+
+
+class GenerationApps:
+    """An ASGI application that passes each request to the API of the generation that serves."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = replace(parts, metrics=parts.metrics or Metrics(parts.registry))
+        self._serving = parts.index.generation.id
+        self._apps: dict[str, ASGIApp] = {self._serving: make_api(self._parts)}
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        if parts.generations is not None:
+            parts.generations.watch.listen(self.follow)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._apps[self._serving](scope, receive, send)
+
+    async def follow(self, registry: Registry) -> None:
+        """Prepare the APIs of new generations, forget those of dropped ones, and turn to the one that serves."""
+        there = {each.id for each in registry.generations}
+        for id_ in self._apps.keys() - there - {self._serving}:
+            del self._apps[id_]
+        for each in registry.generations:
+            if each.id not in self._apps and each.id not in self._preparing:
+                self._preparing[each.id] = asyncio.create_task(self._prepare(each))
+        if registry.serving != self._serving and registry.serving in self._apps:
+            self._serving = registry.serving
+            log.info("api_switched", generation=registry.serving)
+        await self._tell()
+
+    async def _prepare(self, registered: Registered) -> None:
+        generations = self._parts.generations
+        assert generations is not None  # else nobody calls `follow`
+        try:
+            embedder = await model_of(registered, generations.embedders)
+            index = Index(generations.store, registered.generation, generations.gate)
+            parts = replace(self._parts, index=index, embedder=embedder, bm25=bm25_of(registered.generation.bm25))
+            await index.warm()
+            await embedder.embed_query("warm")
+            # In a thread, because making some hundred routes takes long enough to be noticed by other requests.
+            self._apps[registered.id] = await asyncio.to_thread(make_api, parts)
+            log.info("api_prepared", generation=registered.id)
+        except (Unavailable, ConfigurationError) as error:  # the next look tries again
+            log.warning("api_not_prepared", generation=registered.id, reason=str(error))
+        finally:
+            del self._preparing[registered.id]
+        generations.watch.nudge()
+
+    async def _tell(self) -> None:
+        generations = self._parts.generations
+        assert generations is not None
+        watch, ready = generations.watch, tuple(sorted(self._apps))
+        if (watch.own.ready, watch.own.serving) != (ready, self._serving):
+            await watch.tell(answers=True, ready=ready, serving=self._serving)

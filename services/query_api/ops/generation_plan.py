@@ -1,0 +1,200 @@
+"""What building another generation will cost: texts to embed, time and disk."""
+
+import shutil
+import time
+from typing import Final, Literal
+
+import msgspec
+
+from shared.embedder import Embedder
+from shared.errors import Rejected
+from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
+from shared.log import Log, Weighed
+from shared.runtime.generation_stages import same_vectors
+from shared.settings import Settings
+from shared.state.generations import CODE, Registered, Registry
+from shared.state.index import Generation
+from shared.store import Measured, Store
+from shared.store.bm25 import Bm25
+from shared.topics import chunks_topic
+
+COPIED_A_SECOND: Final = 500.0  # chunks whose vectors are copied, measured on two cores
+TRIED: Final = 8  # texts that are embedded to measure the model's speed
+SPARE_BYTES: Final = 200_000_000  # that must stay free
+
+
+class BuildRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What the new generation should have; what isn't given is as the settings say, else as the serving one has it."""
+
+    embedder: str | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    chunk_unit: Literal["characters", "tokens"] | None = None
+    limit_rate: float | None = None  # documents a second until it is built
+    dry_run: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a build will do and need; figures are estimates."""
+
+    id: str  # of the generation that is begun
+    embedder: str
+    model: str
+    chunk_size: int
+    chunk_overlap: int
+    chunk_unit: str
+    documents: int
+    chunks: int
+    embed: int  # texts that the model has to embed, at most
+    seconds: int
+    disk_bytes: int
+    free_bytes: int | None  # None: the index is on a server, whose disk can't be seen
+    notes: list[str]  # what holds until the old generation is dropped
+
+
+def address_of(wanted: BuildRequest, settings: Settings, serving: Registered) -> str:
+    """Return the address of the new generation's model."""
+    if wanted.embedder is not None:
+        return wanted.embedder
+    return settings.embedder if "embedder" in settings.model_fields_set else serving.embedder
+
+
+def generation_of(
+    wanted: BuildRequest, settings: Settings, serving: Generation, *, chunker: str, embedder: Embedder
+) -> Generation:
+    """Return the generation that is to be built.
+
+    Raises:
+        Rejected: its chunks can't have such a size.
+    """
+
+    def chosen(name: str) -> object:
+        given = getattr(wanted, name)
+        if given is not None:
+            return given
+        return getattr(settings if name in settings.model_fields_set else serving, name)
+
+    generation = msgspec.convert(
+        {
+            "chunker": chunker,
+            "chunkSize": chosen("chunk_size"),
+            "chunkOverlap": chosen("chunk_overlap"),
+            "chunkUnit": chosen("chunk_unit"),
+            "model": msgspec.to_builtins(embedder.model),
+            "bm25": Bm25().fingerprint,
+        },
+        Generation,
+    )
+    by_tokens = generation.chunk_unit == "tokens"
+    scale = TOKEN_CHARACTERS if by_tokens else 1
+    try:
+        checked_sizes(scale * generation.chunk_size, scale * generation.chunk_overlap)
+    except ValueError as error:
+        raise Rejected(str(error), CODE) from None
+    if by_tokens and generation.chunk_size > embedder.model.max_tokens:
+        raise Rejected(
+            f"chunkSize: {generation.chunk_size} tokens is more than {embedder.model.name} allows: "
+            f"{embedder.model.max_tokens}",
+            CODE,
+        )
+    return generation
+
+
+def same_chunks(one: Generation, other: Generation) -> bool:
+    """Return whether both generations split a text alike."""
+    return (one.chunker, one.chunk_size, one.chunk_overlap, one.chunk_unit, one.model.max_tokens) == (
+        other.chunker,
+        other.chunk_size,
+        other.chunk_overlap,
+        other.chunk_unit,
+        other.model.max_tokens,
+    )
+
+
+async def planned(
+    generation: Generation,
+    address: str,
+    *,
+    registry: Registry,
+    documents: int,
+    embedder: Embedder,
+    settings: Settings,
+    log: Log,
+    store: Store,
+) -> Plan:
+    """Return what it takes to build the generation. Raises Unavailable when a part is away."""
+    old = registry.current.generation
+    had = await store.count(old.chunks)
+    alike = same_chunks(generation, old)
+    chunks = had if alike else round(had * _characters(old) / _characters(generation))
+    known = [each for each in registry.generations if same_vectors(each.generation.model, generation.model)]
+    copied = any(same_chunks(each.generation, generation) for each in known)
+    embed = 0 if copied else chunks
+    ratio = chunks / had if had else 1.0
+    widened = max(1.0, generation.model.dimension / old.model.dimension)
+    disk = round(ratio * widened * await _index_bytes(store, old) + ratio * await _topic_bytes(log, old))
+    notes = ["until `sluice reindex gc`, both generations are kept up to date and take their disk"]
+    if not known:
+        notes.append("until then, each new text is embedded twice, and two models are in use")
+    return Plan(
+        id=msgspec.structs.replace(generation, build=registry.builds + 1).id,
+        embedder=address,
+        model=generation.model.name,
+        chunk_size=generation.chunk_size,
+        chunk_overlap=generation.chunk_overlap,
+        chunk_unit=generation.chunk_unit,
+        documents=documents,
+        chunks=chunks,
+        embed=embed,
+        seconds=round(embed * await _seconds_a_text(store, old, embedder) + (chunks - embed) / COPIED_A_SECOND)
+        if embed
+        else round(chunks / COPIED_A_SECOND),
+        disk_bytes=disk,
+        free_bytes=shutil.disk_usage(settings.data).free if settings.keeps_data else None,
+        notes=notes,
+    )
+
+
+def refuse_full_disk(plan: Plan) -> None:
+    """Refuse a build for which the disk has no room.
+
+    Raises:
+        Rejected: it would fill the disk.
+    """
+    if plan.free_bytes is not None and plan.disk_bytes + SPARE_BYTES > plan.free_bytes:
+        raise Rejected(
+            f"the new generation needs about {plan.disk_bytes / 1e9:.1f} GB, and {plan.free_bytes / 1e9:.1f} GB are "
+            "free: free some, or drop a retired generation with `sluice reindex gc`",
+            "disk",
+        )
+
+
+def _characters(generation: Generation) -> int:
+    return generation.chunk_size * (TOKEN_CHARACTERS if generation.chunk_unit == "tokens" else 1)
+
+
+async def _index_bytes(store: Store, generation: Generation) -> int:
+    if not isinstance(store, Measured):
+        return 0
+    names = (generation.chunks, generation.heads)
+    return sum(size.disk_bytes for size in await store.sizes() if size.name in names)
+
+
+async def _topic_bytes(log: Log, generation: Generation) -> int:
+    if not isinstance(log, Weighed):
+        return 0
+    return (await log.topic_bytes()).get(chunks_topic(generation.id), 0)
+
+
+async def _seconds_a_text(store: Store, generation: Generation, embedder: Embedder) -> float:
+    """Return how long the model takes for a text, by some texts of the index."""
+    page = await store.scroll(generation.chunks, limit=TRIED, fields=("text",))
+    texts = [point.payload["text"] for point in page.points if point.payload.get("text")]
+    if not texts:
+        return 0.0
+    began = time.perf_counter()
+    try:
+        await embedder.embed_documents(texts)
+    except Rejected:  # one is too long for this model; the chunker will cut shorter ones
+        return 0.0
+    return (time.perf_counter() - began) / len(texts)

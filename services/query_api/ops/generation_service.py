@@ -1,0 +1,498 @@
+"""Builds, compares, switches and drops generations. correctness.md, section 6; ADR 0084.
+
+Every step is a conditional write of the registry, and every API carries a switch on: one that was interrupted goes on
+where it was, whoever had begun it.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, Literal
+
+import msgspec
+import structlog
+from aiokafka import TopicPartition
+
+from services.query_api.ops.generation_plan import (
+    BuildRequest,
+    Plan,
+    address_of,
+    generation_of,
+    planned,
+    refuse_full_disk,
+)
+from shared.embedder.pool import EmbedderPool
+from shared.errors import Rejected, Unavailable
+from shared.log import Log
+from shared.log.open_letters import OpenLetters
+from shared.runtime.resources import wanted_topics
+from shared.settings import Settings
+from shared.state.generation_watch import GenerationWatch, Heartbeat
+from shared.state.generations import (
+    CODE,
+    Registered,
+    Registry,
+    Switching,
+    begun,
+    change,
+    dropped,
+    marked_built,
+    switch_begun,
+    switch_ended,
+    switched,
+)
+from shared.state.index import Generation, Head, Index
+from shared.state.ledger import Ledger
+from shared.state.pairing import extracted_ends
+from shared.state.rebuild_gate import Gate
+from shared.store import Filter, Match, Range, Store
+from shared.topics import EXTRACTED, chunks_topic, readers
+
+log_ = structlog.get_logger(__name__)
+
+State = Literal["building", "ready", "serving", "retired"]
+RATE_S: Final = 30.0  # time over which a rate is measured
+SETTLE_S: Final = 20.0  # how long documents in flight may differ before a switch is refused
+STOPPED_S: Final = 30.0  # how long a drop waits for the stages to end
+_STEP_S: Final = 0.05
+_SHOWN: Final = 3  # documents that a refusal names
+_PAGE: Final = 256
+
+
+class GenerationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A generation, and how far it is."""
+
+    id: str
+    state: State
+    embedder: str
+    model: str
+    dimension: int
+    chunk_size: int
+    chunk_overlap: int
+    chunk_unit: str
+    chunker: str
+    documents: int  # whose newest version it has; deleted ones don't count
+    of_documents: int  # how many the serving generation has
+    chunks: int
+    unread: int  # records that its stages have yet to read
+    failed: int  # open dead letters of its stages
+    embedded: int  # texts embedded by the processes that run now
+    copied: int  # vectors copied by them
+    rate: float | None = None  # documents a second, while it is built
+    seconds_left: int | None = None
+
+
+class GenerationList(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """All generations. `switching` says what a switch that is under way waits for."""
+
+    serving: str
+    items: list[GenerationStatus]
+    switching: str | None = None
+    processes: list[str] = []
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command did."""
+
+    serving: str
+    sentence: str
+
+
+class GenerationService:
+    """What operators do with generations. Raises Unavailable when a part is away, Rejected for what can't be done."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        log: Log,
+        store: Store,
+        ledger: Ledger,
+        gate: Gate,
+        embedders: EmbedderPool,
+        watch: GenerationWatch,
+    ) -> None:
+        self.store = store
+        self.gate = gate
+        self.embedders = embedders
+        self.watch = watch
+        self._settings = settings
+        self._log = log
+        self._ledger = ledger
+        self._letters = OpenLetters(log)
+        self._progress: dict[str, deque[tuple[float, int]]] = {}
+        self._builds: dict[str, _Barrier] = {}
+        self._barrier: _Barrier | None = None  # of the switch that is under way
+        self._waits_for = ""
+
+    async def siblings(self, index: Index) -> list[Index]:
+        """Return the indexes of the other generations."""
+        registry = await self.watch.look()
+        return [Index(self.store, each.generation) for each in registry.generations if each.id != index.generation.id]
+
+    # -- building ------------------------------------------------------------------------------------
+
+    async def start(self, wanted: BuildRequest) -> Plan:
+        """Begin to build a generation, unless it is a dry run; return what it takes."""
+        registry = await self.watch.look()
+        serving = registry.current
+        address = address_of(wanted, self._settings, serving)
+        embedder = await self.embedders.get(address)
+        code = await Index(self.store, serving.generation).code()
+        generation = generation_of(
+            wanted,
+            self._settings,
+            serving.generation,
+            chunker=(code.chunker if code is not None else "") or serving.generation.chunker,
+            embedder=embedder,
+        )
+        plan = await planned(
+            generation,
+            address,
+            registry=registry,
+            documents=await self._documents(serving),
+            embedder=embedder,
+            settings=self._settings,
+            log=self._log,
+            store=self.store,
+        )
+        refuse_full_disk(plan)
+        begin = partial(
+            begun,
+            generation=generation,
+            embedder=address,
+            ends=await extracted_ends(self._log),
+            now=int(time.time() * 1000),
+            limit=wanted.limit_rate,
+        )
+        if wanted.dry_run:
+            begin(registry)  # refuses what a start would refuse
+            return plan
+        registry = await change(self.store, begin)
+        built = registry.generations[-1].generation
+        await self._log.ensure_topics(wanted_topics(self._settings, built))
+        await Index(self.store, built).create()
+        self.watch.nudge()
+        log_.info("generation_begun", generation=built.id, chunks=plan.chunks, embed=plan.embed)
+        return msgspec.structs.replace(plan, id=built.id)
+
+    async def cancel(self) -> Outcome:
+        """Give up the switch that is under way, else drop the generation that is being built."""
+        registry = await self.watch.look()
+        if registry.switching is not None:
+            if registry.serving == registry.switching.target:
+                raise Rejected("the switch is done but for other processes: it can't be cancelled", CODE)
+            await change(self.store, _switch_cancelled)
+            return await self._told("the switch was cancelled")
+        building = next((each for each in registry.others if not each.served), None)
+        if building is None:
+            raise Rejected("no generation is being built, and no switch is under way", CODE)
+        await self._drop(building)
+        return await self._told(f"generation {building.id} was dropped")
+
+    async def collect(self) -> Outcome:
+        """Drop the retired generations, and what crashes left behind of earlier ones."""
+        registry = await self.watch.look()
+        retired = [each for each in registry.others if each.served]
+        for each in retired:
+            await self._drop(each)
+        left = await self._drop_unregistered()
+        names = [each.id for each in retired] + left
+        return await self._told(f"dropped: {', '.join(names)}" if names else "no generation is retired")
+
+    async def _drop(self, each: Registered) -> None:
+        await change(self.store, partial(dropped, id_=each.id))
+        self.watch.nudge()
+        deadline = time.monotonic() + STOPPED_S
+        while time.monotonic() < deadline:
+            alive, unsure = await self.watch.processes()
+            if not any(each.id in (*found.feeds, *found.ready) for found in (*alive, *unsure)):
+                break
+            self.watch.nudge()
+            await asyncio.sleep(_STEP_S)
+        await self._drop_data(each.generation)
+        self._progress.pop(each.id, None)
+
+    async def _drop_data(self, generation: Generation) -> None:
+        for name in (generation.chunks, generation.heads):
+            await self.store.drop_collection(name)
+        await self._log.drop_topic(chunks_topic(generation.id))
+        log_.info("generation_dropped", generation=generation.id)
+
+    async def _drop_unregistered(self) -> list[str]:
+        there = await self.store.collections()
+        registry = await self.watch.look()  # after the names: a generation that is begun now is in it
+        kept = {name for each in registry.generations for name in (each.generation.chunks, each.generation.heads)}
+        left = [name for name in there if name.startswith(("chunks.", "heads.")) and name not in kept]
+        for name in left:
+            await self.store.drop_collection(name)
+        return sorted({name.partition(".")[2] for name in left})
+
+    # -- switching -----------------------------------------------------------------------------------
+
+    async def switch(self, target: str | None, *, force: bool, wait_s: float) -> Outcome:
+        """Make another generation serve: `target`, by default the one that was built.
+
+        With `force`, documents that it lacks or that failed in it don't matter; what its stages have yet to read and
+        processes that aren't ready always do.
+        """
+        registry = await self.watch.look()
+        chosen = self._target(registry, target, served=False)
+        if registry.switching is None and not chosen.served:
+            if not chosen.built:
+                raise Rejected(f"generation {chosen.id} is still being built: see `sluice reindex status`", CODE)
+            if not force:
+                await self._verified(registry.current, chosen)
+        return await self._switched(chosen.id, wait_s)
+
+    async def rollback(self, *, wait_s: float) -> Outcome:
+        """Make the generation serve again that served before."""
+        registry = await self.watch.look()
+        return await self._switched(self._target(registry, None, served=True).id, wait_s)
+
+    def _target(self, registry: Registry, target: str | None, *, served: bool) -> Registered:
+        if target is not None:
+            found = registry.find(target)
+        elif registry.switching is not None:
+            found = registry.find(registry.switching.target)
+        else:
+            found = next((each for each in reversed(registry.others) if each.served == served), None)
+        if found is None:
+            which = target or ("that served before" if served else "that was built")
+            raise Rejected(f"there is no generation {which}: see `sluice reindex status`", CODE)
+        return found
+
+    async def _switched(self, target: str, wait_s: float) -> Outcome:
+        await change(self.store, partial(switch_begun, target=target))
+        deadline = time.monotonic() + wait_s
+        while True:
+            self.watch.nudge()
+            await asyncio.sleep(_STEP_S)
+            registry = await self.watch.look()
+            if registry.switching is None:
+                done = registry.serving == target
+                return await self._told(f"generation {target} serves" if done else "the switch was cancelled")
+            if time.monotonic() > deadline:
+                waits = self._waits_for or "its turn"
+                return await self._told(f"the switch to generation {target} is under way, and waits for {waits}")
+
+    async def drive(self, registry: Registry) -> None:
+        """Carry on a switch that is under way; call it after each look at the registry."""
+        for each in registry.others:
+            if not each.served and not each.built:
+                await self._follow_build(each)
+        switching = registry.switching
+        if switching is None:
+            self._barrier, self._waits_for = None, ""
+        elif registry.serving != switching.target:
+            self._waits_for = await self._holdup(registry, switching)
+            if not self._waits_for:
+                await change(self.store, partial(_switched_to, target=switching.target))
+                log_.info("generation_switched", serving=switching.target, before=switching.origin)
+                self.watch.nudge()
+        else:
+            behind = [each.name for each in await self._answering() if each.serving != switching.target]
+            self._waits_for = f"{', '.join(behind)} to follow" if behind else ""
+            if not behind:
+                await change(self.store, partial(_ended_to, target=switching.target))
+
+    async def _holdup(self, registry: Registry, switching: Switching) -> str:
+        """Return what the switch waits for; empty if the target may serve."""
+        target = registry.find(switching.target)
+        assert target is not None  # `dropped` refuses
+        if not self.watch.everybody_knows(target.id):
+            return "every process to learn of the generation"
+        if self._barrier is None or self._barrier.target != target.id:
+            # Versions that ended before this are below these offsets; those that end later end in both generations.
+            self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self._log))
+        if missing := await self._left(self._barrier):
+            return f"the stages of generation {target.id}, which have yet to read {missing} records"
+        unready = [each.name for each in await self._answering() if target.id not in each.ready]
+        return f"{', '.join(unready)} to load generation {target.id}" if unready else ""
+
+    async def _answering(self) -> list[Heartbeat]:
+        alive, unsure = await self.watch.processes()
+        return [each for each in (*alive, *unsure) if each.answers]
+
+    # -- checks --------------------------------------------------------------------------------------
+
+    async def _left(self, barrier: "_Barrier") -> int:
+        """Return how many records the generation's stages have yet to read, of those below the barrier."""
+        topic = chunks_topic(barrier.target)
+        _, chunk_group, embed_group = readers(barrier.target).values()
+        if barrier.chunked is None:
+            marks = {TopicPartition(EXTRACTED, int(number)): end for number, end in barrier.ends.items()}
+            if unread := await self._unread(chunk_group, EXTRACTED, marks):
+                return unread
+            barrier.chunked = await self._log.end_offsets(topic)
+        return await self._unread(embed_group, topic, barrier.chunked)
+
+    async def _unread(self, group: str, topic: str, ends: Mapping[TopicPartition, int]) -> int:
+        committed = await self._log.committed(group, topic)
+        starts = await self._log.offsets_since(topic, 0) if None in committed.values() else {}
+        return sum(
+            max(0, end - (starts.get(tp, 0) if (at := committed.get(tp)) is None else at)) for tp, end in ends.items()
+        )
+
+    async def _verified(self, serving: Registered, target: Registered) -> None:
+        """Check that the target has every document that the serving generation has.
+
+        Raises:
+            Rejected: it doesn't, or documents failed in it.
+        """
+        if failed := await self._letters.failed_in(target.id):
+            raise Rejected(
+                f"{failed} records failed in generation {target.id}: see `sluice dlq ls`, redrive them, or use --force",
+                CODE,
+            )
+        differing = await self._differing(serving, target, None)
+        deadline = time.monotonic() + SETTLE_S
+        while differing and time.monotonic() < deadline:  # some are in flight
+            await asyncio.sleep(10 * _STEP_S)
+            differing = await self._differing(serving, target, differing)
+        if differing:
+            raise Rejected(
+                f"generation {target.id} lacks the newest version of {len(differing)} documents, such as "
+                f"{', '.join(differing[:_SHOWN])}: see `sluice verify --generation {target.id}`, or use --force",
+                CODE,
+            )
+
+    async def _differing(self, serving: Registered, target: Registered, ids: Sequence[str] | None) -> list[str]:
+        """Return the documents, of `ids` or all, whose answering version the target doesn't have whole."""
+        old, new = Index(self.store, serving.generation), Index(self.store, target.generation)
+        differing: list[str] = []
+        if ids is not None:
+            for start in range(0, len(ids), _PAGE):
+                some = ids[start : start + _PAGE]
+                differing += await _lacking(list((await old.heads(some)).values()), new)
+            return differing
+        after: str | None = None
+        while True:
+            heads, after = await old.heads_page(after=after, limit=_PAGE)
+            differing += await _lacking(heads, new)
+            if after is None:
+                return differing
+
+    # -- status --------------------------------------------------------------------------------------
+
+    async def status(self) -> GenerationList:
+        """Return all generations, the serving one first."""
+        registry = await self.watch.look()
+        alive, unsure = await self.watch.processes()
+        of = await self._documents(registry.current)
+        ordered = (registry.current, *registry.others)
+        items = await asyncio.gather(*(self._status(registry, each, of, alive) for each in ordered))
+        switching = registry.switching
+        return GenerationList(
+            serving=registry.serving,
+            items=list(items),
+            switching=None
+            if switching is None
+            else f"the switch to generation {switching.target} waits for {self._waits_for or 'its turn'}",
+            processes=[each.name for each in (*alive, *unsure)],
+        )
+
+    async def _status(
+        self, registry: Registry, each: Registered, of: int, alive: Sequence[Heartbeat]
+    ) -> GenerationStatus:
+        state: State = registry.state(each)
+        if state == "building" and each.built:
+            state = "ready"
+        generation, documents = each.generation, await self._documents(each)
+        topic = chunks_topic(each.id)
+        _, chunk_group, embed_group = readers(each.id).values()
+        unread = [
+            await self._unread(chunk_group, EXTRACTED, await self._log.end_offsets(EXTRACTED)),
+            await self._unread(embed_group, topic, await self._log.end_offsets(topic)),
+        ]
+        rate = self._rate(each.id) if state == "building" else None
+        return GenerationStatus(
+            id=each.id,
+            state=state,
+            embedder=each.embedder,
+            model=generation.model.name,
+            dimension=generation.model.dimension,
+            chunk_size=generation.chunk_size,
+            chunk_overlap=generation.chunk_overlap,
+            chunk_unit=generation.chunk_unit,
+            chunker=generation.chunker,
+            documents=documents,
+            of_documents=of,
+            chunks=await self.store.count(generation.chunks),
+            unread=sum(unread),
+            failed=await self._letters.failed_in(each.id),
+            embedded=sum(found.embedded.get(each.id, 0) for found in alive),
+            copied=sum(found.copied.get(each.id, 0) for found in alive),
+            rate=None if rate is None else round(rate, 1),
+            seconds_left=round(max(0, of - documents) / rate) if rate else None,
+        )
+
+    async def _documents(self, each: Registered) -> int:
+        there = Filter(must=(Range("version", gte=1),), must_not=(Match("deleted", (True,)),))
+        try:
+            return await self.store.count(each.generation.heads, there)
+        except Unavailable as error:
+            if error.code == "no_collection":  # it was begun just now
+                return 0
+            raise
+
+    async def _follow_build(self, each: Registered) -> None:
+        samples = self._progress.setdefault(each.id, deque())
+        samples.append((time.monotonic(), await self._documents(each)))
+        while samples[-1][0] - samples[0][0] > RATE_S:
+            samples.popleft()
+        barrier = self._builds.setdefault(each.id, _Barrier(target=each.id, ends=each.ends))
+        if not await self._left(barrier):
+            await change(self.store, partial(marked_built, id_=each.id))
+            log_.info("generation_built", generation=each.id)
+
+    def _rate(self, id_: str) -> float | None:
+        samples = self._progress.get(id_, deque())
+        if len(samples) < 2 or samples[-1][1] == samples[0][1]:
+            return None
+        return (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
+
+    async def _told(self, sentence: str) -> Outcome:
+        return Outcome(serving=(await self.watch.look()).serving, sentence=sentence)
+
+
+class _Barrier(msgspec.Struct):
+    """What a generation has to have read: the truth below `ends`, then the chunks made of it."""
+
+    target: str
+    ends: dict[str, int]  # of documents.extracted, by partition
+    chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None: not all are there yet
+
+
+async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:
+    there = await new.heads([head.document_id for head in heads])
+    counts = await new.point_counts([head.document_id for head in heads if not head.deleted])
+
+    def whole(head: Head) -> bool:
+        found = there.get(head.document_id)
+        if found is None or found.version < head.version:
+            return False
+        return found.deleted or counts.get(head.document_id, 0) >= found.chunk_count
+
+    return [head.document_id for head in heads if not whole(head)]
+
+
+# Several processes drive a switch: a step that another one has taken, or that was cancelled, changes nothing.
+
+
+def _switched_to(registry: Registry, target: str) -> Registry:
+    same = registry.switching is not None and registry.switching.target == target
+    return switched(registry) if same else registry
+
+
+def _ended_to(registry: Registry, target: str) -> Registry:
+    same = registry.switching is not None and registry.switching.target == target == registry.serving
+    return switch_ended(registry) if same else registry
+
+
+def _switch_cancelled(registry: Registry) -> Registry:
+    if registry.switching is None or registry.serving == registry.switching.target:
+        raise Rejected("the switch is done: it can't be cancelled", CODE)
+    return switch_ended(registry)

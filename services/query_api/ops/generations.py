@@ -1,0 +1,131 @@
+"""Routes that build, switch and drop generations. docs/reindex.md."""
+
+from typing import Any, Final
+
+import msgspec
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem
+from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.ops.generation_plan import BuildRequest, Plan
+from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome
+from shared.errors import Rejected
+from shared.settings import ConfigurationError
+
+SWITCH_WAIT_S: Final = 60.0
+
+
+class SwitchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which generation shall serve, by default the one that was built; `force` skips the comparison."""
+
+    id: str | None = None
+    force: bool = False
+
+
+def _refused(error: Rejected | ConfigurationError) -> Problem:
+    code = error.code if isinstance(error, Rejected) else "settings"
+    return Problem(409, str(error), code=code.upper())
+
+
+@get(
+    "/ops/generations",
+    operation_id="ops_generations",
+    guards=[needs("admin")],
+    opt=in_lane("ask", "list the generations of the index; /start, /switch, /rollback, /cancel and /gc change them"),
+)
+async def ops_generations(generations: NamedDependency[GenerationService]) -> GenerationList:
+    """List the generations: the one that serves first, then those being built, ready or retired."""
+    return await generations.status()
+
+
+@post(
+    "/ops/generations/start",
+    operation_id="ops_generations_start",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
+async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
+    """Build a generation beside the one that serves; with `dryRun`, only say what that takes."""
+    try:
+        return await generations.start(data)
+    except (Rejected, ConfigurationError) as error:
+        raise _refused(error) from None
+
+
+@post(
+    "/ops/generations/switch",
+    operation_id="ops_generations_switch",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
+async def ops_generations_switch(
+    data: JSONBody[SwitchRequest], request: ApiRequest, generations: NamedDependency[GenerationService]
+) -> Outcome:
+    """Make another generation serve. `Prefer: wait=<s>` says how long to wait; the switch goes on afterwards."""
+    wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
+    try:
+        return await generations.switch(data.id, force=data.force, wait_s=wait_s)
+    except Rejected as error:
+        raise _refused(error) from None
+
+
+@post(
+    "/ops/generations/rollback",
+    operation_id="ops_generations_rollback",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
+async def ops_generations_rollback(request: ApiRequest, generations: NamedDependency[GenerationService]) -> Outcome:
+    """Make the generation serve again that served before."""
+    wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
+    try:
+        return await generations.rollback(wait_s=wait_s)
+    except Rejected as error:
+        raise _refused(error) from None
+
+
+@post(
+    "/ops/generations/cancel",
+    operation_id="ops_generations_cancel",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
+async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
+    """Give up the switch that is under way, else drop the generation that is being built."""
+    try:
+        return await generations.cancel()
+    except Rejected as error:
+        raise _refused(error) from None
+
+
+@post(
+    "/ops/generations/gc",
+    operation_id="ops_generations_gc",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+    status_code=200,
+)
+async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:
+    """Drop the retired generations: their points, heads and chunk topics."""
+    try:
+        return await generations.collect()
+    except Rejected as error:
+        raise _refused(error) from None
+
+
+ROUTES: Final[tuple[Any, ...]] = (
+    ops_generations,
+    ops_generations_start,
+    ops_generations_switch,
+    ops_generations_rollback,
+    ops_generations_cancel,
+    ops_generations_gc,
+)

@@ -1,0 +1,123 @@
+"""What a generation's workers write beside its own index. correctness.md, section 6.
+
+A document's status tells what the serving generation did with it. So the workers of another generation end a version
+only when it answers in the serving one, never fail it, and leave the truth as it is. During a switch a version ends
+when both generations have it, so nobody who was told of the end misses the document in an API that hasn't switched yet.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import structlog
+from aiokafka.structs import RecordMetadata
+
+from shared.contracts import DocumentVersion
+from shared.log import Publish
+from shared.state.generation_watch import GenerationWatch
+from shared.state.index import Head, Index
+from shared.state.ledger import Ledger
+from shared.state.statuses import Statuses
+from shared.store import Store
+from shared.topics import EXTRACTED
+
+log = structlog.get_logger(__name__)
+
+PATIENCE_S: Final = 30.0  # how long a version waits for the other generation of a switch
+_ASK_S: Final = 0.05
+
+
+class GenerationStatuses(Statuses):
+    """The final statuses as one generation's workers write them."""
+
+    def __init__(
+        self, ledger: Ledger, publish: Publish, *, store: Store, watch: GenerationWatch, generation: str
+    ) -> None:
+        super().__init__(ledger, publish)
+        self._store = store
+        self._watch = watch
+        self._generation = generation
+
+    async def serves(self) -> bool:
+        """Return whether the generation serves."""
+        return (await self._watch.certain()).serving == self._generation
+
+    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
+        """Write that the version answers, if it answers in the serving generation.
+
+        The registry is read after the head was written. So of two generations that apply a version while one of them
+        takes over from the other, at least one sees the other's head, or serves itself.
+        """
+        registry = await self._watch.certain()
+        served = registry.serving == self._generation
+        if registry.switching is not None:
+            await self._other_has(document)
+        if served:
+            await super().applied(document, chunk_count, forgotten)
+            return
+        if await self.ended(document):
+            return
+        head = await self._head(registry.serving, document)
+        if head is not None and head.version == document.version:
+            await super().applied(document, head.chunk_count)
+
+    async def overtaken(self, document: DocumentVersion) -> bool:
+        """Return whether a newer version answers in the serving generation, if this one doesn't serve.
+
+        The truth holds older versions until they are compacted away: nobody needs their vectors.
+        """
+        serving = (await self._watch.certain()).serving
+        if serving == self._generation:
+            return False
+        head = await self._head(serving, document)
+        return head is not None and head.version > document.version
+
+    async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
+        """Write that the version failed, if this generation serves."""
+        if await self.serves():
+            await super().failed(document, answering, error=error, code=code)
+            return
+        log.warning(
+            "version_failed_in_another_generation",
+            generation=self._generation,
+            document_id=document.document_id,
+            version=document.version,
+            reason=error,
+        )
+
+    async def _other_has(self, document: DocumentVersion) -> None:
+        """Wait while a switch is under way until the other generation has the version, or can't have it."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while asyncio.get_running_loop().time() < deadline:
+            switching = (await self._watch.look()).switching
+            other = None if switching is None else switching.other(self._generation)
+            if other is None:
+                return
+            head = await self._head(other, document)
+            if head is not None and (head.version >= document.version or head.withdrawn(document.version) is not None):
+                return
+            await asyncio.sleep(_ASK_S)
+
+    async def _head(self, generation: str, document: DocumentVersion) -> Head | None:
+        found = (await self._watch.certain()).find(generation)
+        if found is None:
+            return None
+        return (await Index(self._store, found.generation).fences([document.document_id])).get(document.document_id)
+
+
+def truth_guarded(publish: Publish, watch: GenerationWatch, generation: str) -> Publish:
+    """Return `publish` without tombstones of documents.extracted unless `generation` serves: others still read it."""
+
+    async def guarded(
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes,
+        route: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> RecordMetadata | None:
+        if topic == EXTRACTED and value is None and (await watch.certain()).serving != generation:
+            return None
+        return await publish(topic, value, key=key, route=route, headers=headers)
+
+    return guarded

@@ -1,0 +1,174 @@
+"""What a process knows of the generations: the registry as it was last read, and the heartbeats of other processes.
+
+Heartbeats say which generations a process can answer from, and which one it answers from now. They are written only
+while there is more than one generation. A process is gone when its heartbeat hasn't changed for GONE_S by the watching
+process' own clock, so no two clocks are compared.
+"""
+
+import asyncio
+import itertools
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+import structlog
+
+from shared.contracts import Message
+from shared.errors import Unavailable
+from shared.state.generations import Registry, no_generation, registry_of
+from shared.state.index import GENERATIONS
+from shared.store import Filter, Ids, Match, Point, Store
+
+log = structlog.get_logger(__name__)
+
+LOOK_S: Final = 1.0
+BEAT_S: Final = 3.0
+GONE_S: Final = 15.0
+LEASE_S: Final = 3.0  # how long a registry with one generation may be believed
+SEEN_S: Final = 2 * LEASE_S  # a generation is switched to only so long after it was registered: then everybody knows it
+_BEAT: Final = "alive"  # `state` of a heartbeat's point
+
+
+class Heartbeat(Message, frozen=True):
+    """A process that works on the index of more than one generation."""
+
+    process: str  # a random id
+    name: str  # for people: what it is, machine, and number of the process
+    beat: int
+    answers: bool = False  # whether it answers requests
+    ready: tuple[str, ...] = ()  # generations that it can answer from
+    serving: str = ""  # the one that it answers from
+    feeds: tuple[str, ...] = ()  # generations whose stages it runs
+    embedded: dict[str, int] = msgspec.field(default_factory=dict)  # texts embedded since its start, by generation
+    copied: dict[str, int] = msgspec.field(default_factory=dict)  # vectors copied
+
+
+class _Seen(NamedTuple):
+    heartbeat: Heartbeat
+    first: float  # seconds of our clock
+    changed: float | None  # None: not since we look
+
+
+class GenerationWatch:
+    """The registry and the heartbeats, read every LOOK_S. Raises Unavailable when the store is away."""
+
+    def __init__(self, store: Store, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the store, and what this process is called."""
+        self.registry: Registry | None = None  # as read last
+        self.own = Heartbeat(process=str(uuid4()), name=f"{name} {socket.gethostname()}/{os.getpid()}", beat=0)
+        self.measure: Callable[[], Mapping[str, Any]] = dict  # fields of the own heartbeat that change
+        self._store = store
+        self._clock = clock
+        self._looked = float("-inf")
+        self._beaten = float("-inf")
+        self._beats = itertools.count(1)
+        self._seen: dict[str, _Seen] = {}
+        self._known_since: dict[str, float] = {}
+        self._listeners: list[Callable[[Registry], Awaitable[None]]] = []
+        self._nudged = asyncio.Event()
+
+    def listen(self, listener: Callable[[Registry], Awaitable[None]]) -> None:
+        """Call `listener` after each look."""
+        self._listeners.append(listener)
+
+    def nudge(self) -> None:
+        """Look now instead of at the next turn."""
+        self._nudged.set()
+
+    async def look(self) -> Registry:
+        """Read and return the registry."""
+        began = self._clock()
+        registry = await registry_of(self._store)
+        if registry is None:
+            raise no_generation()
+        self.registry, self._looked = registry, began
+        ids = {each.id for each in registry.generations}
+        self._known_since = {id_: self._known_since.get(id_, began) for id_ in ids}
+        return registry
+
+    async def certain(self) -> Registry:
+        """Return the registry as it is now. One with a single generation stays as it is for LEASE_S."""
+        known = self.registry
+        if known is not None and len(known.generations) == 1 and self._clock() - self._looked < LEASE_S:
+            return known
+        return await self.look()
+
+    def everybody_knows(self, generation: str) -> bool:
+        """Return whether each process has read the registry since the generation is in it."""
+        since = self._known_since.get(generation)
+        return since is not None and self._clock() - since >= SEEN_S
+
+    # -- heartbeats ----------------------------------------------------------------------------------
+
+    async def beat(self) -> None:
+        """Write this process' heartbeat."""
+        self.own = msgspec.structs.replace(self.own, beat=next(self._beats), **self.measure())
+        payload = msgspec.to_builtins(self.own) | {"state": _BEAT}
+        await self._store.upsert(GENERATIONS, [Point(id=self.own.process, payload=payload)])
+        self._beaten = self._clock()
+
+    async def tell(self, **changed: Any) -> None:
+        """Change fields of the own heartbeat; write it where others may be waiting for it."""
+        self.own = msgspec.structs.replace(self.own, **changed)
+        if self.own.beat or (self.registry is not None and len(self.registry.generations) > 1):
+            await self.beat()
+
+    async def processes(self) -> tuple[list[Heartbeat], list[Heartbeat]]:
+        """Return the processes that are alive, and those of which that isn't known yet. Forgets those that are gone."""
+        where = Filter(must=(Match("state", (_BEAT,)),))
+        points = (await self._store.scroll(GENERATIONS, where)).points
+        now = self._clock()
+        alive: list[Heartbeat] = []
+        unsure: list[Heartbeat] = []
+        gone: list[str] = []
+        for point in points:
+            found = msgspec.convert(point.payload, Heartbeat)
+            seen = self._seen.get(point.id)
+            if seen is None:
+                seen = _Seen(found, now, None)
+            elif seen.heartbeat.beat != found.beat:
+                seen = _Seen(found, seen.first, now)
+            self._seen[point.id] = seen
+            if point.id == self.own.process:
+                alive.append(self.own)
+            elif now - (seen.changed or seen.first) > GONE_S:
+                gone.append(point.id)
+            else:
+                (unsure if seen.changed is None else alive).append(found)
+        if gone:
+            await self._store.delete(GENERATIONS, Filter(must=(Ids(tuple(gone)),)))
+        self._seen = {id_: seen for id_, seen in self._seen.items() if id_ not in gone}
+        return alive, unsure
+
+    async def leave(self) -> None:
+        """Delete this process' heartbeat."""
+        with suppress(Unavailable):
+            await self._store.delete(GENERATIONS, Filter(must=(Ids((self.own.process,)),)))
+
+    # -- the loop ------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Look, beat and call the listeners, for ever."""
+        while True:
+            try:
+                await self._turn()
+            except Unavailable as error:  # readiness says so
+                log.debug("generations_unknown", reason=error.sentence)
+            except Exception:
+                log.exception("generation_watch_failed")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._nudged.wait(), LOOK_S)
+            self._nudged.clear()
+
+    async def _turn(self) -> None:
+        registry = await self.look()
+        for listener in self._listeners:
+            await listener(registry)
+        if len(registry.generations) > 1 and self._clock() - self._beaten >= BEAT_S:
+            await self.beat()
+            await self.processes()  # so that it is known who is alive when a switch asks

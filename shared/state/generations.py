@@ -1,0 +1,275 @@
+"""The registry of generations: which exist, and which one serves. correctness.md, section 6; ADR 0084.
+
+All of it is one point, so a switch is one conditional write: at every moment exactly one generation serves. The
+transitions are pure functions; `change` writes their result if nobody wrote in between.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
+
+from shared.contracts import Message
+from shared.errors import Rejected, Unavailable
+from shared.settings import ConfigurationError
+from shared.state.index import GENERATIONS, Generation
+from shared.store import Filter, IndexKind, Match, Point, Store
+
+FORMAT: Final = 1  # of the registry; a higher one was written by a newer release
+CODE: Final = "generation"  # of refused transitions
+REGISTRY_POINT: Final = str(uuid5(NAMESPACE_OID, "registry"))
+_INDEXES: Final[dict[str, IndexKind]] = {"state": "keyword", "rev": "integer"}
+
+State = Literal["building", "serving", "retired"]
+
+
+class Registered(Message, frozen=True):
+    """A generation in the registry."""
+
+    generation: Generation
+    embedder: str = ""  # address of its model, as in SLUICE_EMBEDDER; empty: registered by an earlier release
+    served: bool = False  # whether it has ever served
+    built: bool = False  # whether it has had every document that was there when it was begun
+    began: int = 0  # ms since 1970, for display
+    ends: dict[str, int] = msgspec.field(
+        default_factory=dict
+    )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
+    limit: float | None = None  # documents a second until it is built; None: no limit
+
+    @property
+    def id(self) -> str:
+        """Return the generation's fingerprint."""
+        return self.generation.id
+
+
+class Switching(Message, frozen=True):
+    """A switch that is under way, before and after the moment at which the target starts to serve."""
+
+    target: str
+    origin: str
+
+    def other(self, generation: str) -> str | None:
+        """Return the other generation of the switch; None if this one has no part in it."""
+        return {self.target: self.origin, self.origin: self.target}.get(generation)
+
+
+class Registry(Message, frozen=True):
+    """All generations. A change is only written if `rev` is still as it was read."""
+
+    serving: str
+    generations: tuple[Registered, ...]
+    rev: int = 0  # 0: an index of an earlier release, whose registry hasn't been written
+    builds: int = 0  # number of generations begun after the first
+    switching: Switching | None = None
+    format: int = FORMAT
+
+    def find(self, id_: str) -> Registered | None:
+        """Return the generation with this id."""
+        return next((each for each in self.generations if each.id == id_), None)
+
+    @property
+    def current(self) -> Registered:
+        """Return the generation that serves."""
+        found = self.find(self.serving)
+        assert found is not None, "the registry names a generation that it doesn't have"
+        return found
+
+    @property
+    def others(self) -> tuple[Registered, ...]:
+        """Return the generations that don't serve."""
+        return tuple(each for each in self.generations if each.id != self.serving)
+
+    def state(self, each: Registered) -> State:
+        """Return what the generation is for."""
+        if each.id == self.serving:
+            return "serving"
+        return "retired" if each.served else "building"
+
+
+# Transitions
+
+
+def begun(
+    registry: Registry,
+    generation: Generation,
+    *,
+    embedder: str,
+    ends: Mapping[str, int],
+    now: int,
+    limit: float | None = None,
+) -> Registry:
+    """Return the registry with another generation, which is numbered, so that its names were never used before.
+
+    Raises:
+        Rejected: another generation is being built.
+    """
+    if building := [each for each in registry.others if not each.served]:
+        raise Rejected(f"generation {building[0].id} is being built: switch to it, or cancel it first", CODE)
+    numbered = msgspec.structs.replace(generation, build=registry.builds + 1)
+    new = Registered(generation=numbered, embedder=embedder, began=now, ends=dict(ends), limit=limit)
+    return msgspec.structs.replace(registry, generations=(*registry.generations, new), builds=registry.builds + 1)
+
+
+def marked_built(registry: Registry, id_: str) -> Registry:
+    """Return the registry with the generation marked as built."""
+    return _replaced(registry, id_, built=True)
+
+
+def switch_begun(registry: Registry, target: str) -> Registry:
+    """Return the registry with a switch to `target` under way.
+
+    Raises:
+        Rejected: there is no such generation, it serves already, or another switch is under way.
+    """
+    if registry.find(target) is None:
+        raise Rejected(f"there is no generation {target}", CODE)
+    if registry.switching is not None:
+        if registry.switching.target == target:
+            return registry
+        raise Rejected(f"a switch to generation {registry.switching.target} is under way", CODE)
+    if registry.serving == target:
+        raise Rejected(f"generation {target} serves already", CODE)
+    return msgspec.structs.replace(registry, switching=Switching(target=target, origin=registry.serving))
+
+
+def switched(registry: Registry) -> Registry:
+    """Return the registry after the target of the switch has started to serve; unchanged if no switch is under way."""
+    switching = registry.switching
+    if switching is None or registry.serving == switching.target:
+        return registry
+    both = {switching.target, switching.origin}
+    marked = tuple(
+        msgspec.structs.replace(each, served=True) if each.id in both else each for each in registry.generations
+    )
+    return msgspec.structs.replace(registry, serving=switching.target, generations=marked)
+
+
+def switch_ended(registry: Registry) -> Registry:
+    """Return the registry with no switch under way; one whose target doesn't serve yet is given up."""
+    return msgspec.structs.replace(registry, switching=None)
+
+
+def dropped(registry: Registry, id_: str) -> Registry:
+    """Return the registry without the generation.
+
+    Raises:
+        Rejected: it serves, or is part of a switch, or there is none.
+    """
+    if registry.find(id_) is None:
+        raise Rejected(f"there is no generation {id_}", CODE)
+    if id_ == registry.serving:
+        raise Rejected(f"generation {id_} serves: it can't be dropped", CODE)
+    if registry.switching is not None and registry.switching.other(id_) is not None:
+        raise Rejected(f"generation {id_} is part of a switch that is under way", CODE)
+    left = tuple(each for each in registry.generations if each.id != id_)
+    return msgspec.structs.replace(registry, generations=left)
+
+
+def moved(registry: Registry, id_: str, embedder: str) -> Registry:
+    """Return the registry with another address of the generation's model."""
+    return _replaced(registry, id_, embedder=embedder)
+
+
+def _replaced(registry: Registry, id_: str, **fields: Any) -> Registry:
+    changed = (msgspec.structs.replace(each, **fields) if each.id == id_ else each for each in registry.generations)
+    return msgspec.structs.replace(registry, generations=tuple(changed))
+
+
+# In the store
+
+
+async def registry_of(store: Store) -> Registry | None:
+    """Return the registry, None if the store has no generation yet.
+
+    Raises:
+        Unavailable: the store is away. ConfigurationError: a newer release has written it.
+    """
+    try:
+        found = await store.retrieve(GENERATIONS, [REGISTRY_POINT])
+        if found:
+            return registry_in(found[0].payload)
+        # Earlier releases had one generation, as a point of its own.
+        older = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
+    except Unavailable as error:
+        if error.code == "no_collection":
+            return None
+        raise
+    if not older:
+        return None
+    generation = msgspec.convert(older[0].payload["settings"], Generation)
+    if older[0].id != str(uuid5(NAMESPACE_OID, generation.id)):
+        raise _newer("its generation has settings that this release doesn't know")
+    return Registry(serving=generation.id, generations=(Registered(generation=generation, served=True),))
+
+
+def registry_in(payload: Mapping[str, Any]) -> Registry:
+    """Return the registry of the stored payload.
+
+    Raises:
+        ConfigurationError: a newer release has written it.
+    """
+    if payload.get("format", FORMAT) > FORMAT:
+        raise _newer(f"its registry has format {payload['format']}, and this release reads {FORMAT}")
+    registry = msgspec.convert(payload, Registry)
+    if registry.find(registry.serving) is None:  # a field that is unknown here is part of its id
+        raise _newer("its generation has settings that this release doesn't know")
+    return registry
+
+
+def _newer(why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"a newer release of Sluice has written this index ({why}): start that release, or choose another SLUICE_DATA"
+    )
+
+
+async def change(store: Store, transition: Callable[[Registry], Registry]) -> Registry:
+    """Write what `transition` makes of the registry, and return it; it is called again when another process wrote.
+
+    Raises:
+        Unavailable: the store is away, or has no generation yet. Rejected: `transition` refuses.
+    """
+    while True:
+        known = await registry_of(store)
+        if known is None:
+            raise no_generation()
+        wanted = transition(known)
+        if wanted == known:
+            return known
+        wanted = msgspec.structs.replace(wanted, rev=known.rev + 1)
+        if await _written(store, wanted, known.rev):
+            return wanted
+
+
+async def serving(store: Store, wanted: Generation, embedder: str = "") -> Generation:
+    """Return the generation that answers: the registered one, or `wanted` with its model's address if there is none.
+
+    An index goes on with the settings it was built with, whatever is wanted now.
+    """
+    registry = await registry_of(store)
+    if registry is None:
+        await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
+        first = Registered(generation=wanted, embedder=embedder, served=True)
+        await _written(store, Registry(serving=wanted.id, generations=(first,), rev=1), 0)
+        registry = await registry_of(store)
+        assert registry is not None
+    return registry.current.generation
+
+
+def no_generation() -> Unavailable:
+    """Return the error of a process that finds no generation."""
+    return Unavailable("the index has no generation yet; start an ingest-worker, or run: sluice init", "no_generation")
+
+
+async def _written(store: Store, wanted: Registry, rev: int) -> bool:
+    """Return whether `wanted` was written: nobody had changed the registry since revision `rev`."""
+    await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
+    # The defaults are encoded, because a condition on an absent field doesn't match.
+    payload = msgspec.to_builtins(wanted) | {"rev": wanted.rev, "format": wanted.format}
+    point = Point(id=REGISTRY_POINT, payload=payload)
+    if rev == 0:
+        await store.insert(GENERATIONS, [point])
+    else:
+        await store.upsert(GENERATIONS, [point], only_if=Filter(must=(Match("rev", (rev,)),)))
+    await store.flush()
+    return await registry_of(store) == wanted

@@ -1,0 +1,223 @@
+"""Another generation is built, takes over, gives back, and goes, while the index is used."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from services.operator_cli.verify import command
+from services.operator_cli.verify.command import opened
+from services.query_api.generation_apps import GenerationApps
+from shared.contracts import DocumentSubmitted
+from shared.ids import document_id
+from shared.settings import ConfigurationError
+from shared.state.generations import REGISTRY_POINT
+from shared.state.index import GENERATIONS, Index
+from shared.store import Point
+from shared.topics import chunks_topic
+from tests.contract.logs import HANG_S
+from tests.e2e.text import paragraphs
+from tests.integration.api import a_client
+from tests.integration.pipeline import Pipeline, Quiet, running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+COUNT = 12
+TEXTS = {f"{number}.md": "\n\n".join(paragraphs(number, 6)) for number in range(COUNT)}
+
+
+class Rig:
+    """The pipeline, with the API that follows the generations."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.api = GenerationApps(pipeline.parts)
+
+    async def post(self, path: str, body: dict[str, Any], status: int = 200) -> Any:
+        async with a_client(self.api) as client:  # type: ignore[arg-type]  # httpx takes any ASGI application
+            reply = await client.post(path, json=body)
+        assert reply.status_code == status, reply.text
+        return reply.json()
+
+    async def status(self) -> dict[str, Any]:
+        async with a_client(self.api) as client:  # type: ignore[arg-type]
+            found: dict[str, Any] = (await client.get("/ops/generations")).json()
+        return found
+
+    async def states(self) -> list[str]:
+        return [each["state"] for each in (await self.status())["items"]]
+
+    async def until_ready(self) -> dict[str, Any]:
+        async with asyncio.timeout(HANG_S):
+            while True:
+                for each in (await self.status())["items"]:
+                    if each["state"] == "ready":
+                        found: dict[str, Any] = each
+                        return found
+                await asyncio.sleep(0.05)
+
+    async def chunk_topics(self) -> list[str]:
+        return [chunks_topic(each["id"]) for each in (await self.status())["items"]]
+
+    async def load(self) -> None:
+        await asyncio.gather(
+            *(self.pipeline.send(DocumentSubmitted(source="s", path=path, text=text)) for path, text in TEXTS.items())
+        )
+
+    async def found(self, query: str) -> list[tuple[str, str]]:
+        hits = (await self.post("/rag/search", {"query": query, "topK": 3}))["results"]
+        return [(hit["metadata"]["path"], hit["text"]) for hit in hits]
+
+    async def verified(self, generation: str | None = None) -> str:
+        async with opened(self.pipeline.settings, generation) as parts:
+            outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=20)
+        return outcome.report.verdict
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    async with running(tmp_path_factory.mktemp("reindex")) as pipeline:
+        rig = Rig(pipeline)
+        await rig.load()
+        yield rig
+
+
+async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: Rig) -> None:
+    first = (await rig.status())["serving"]
+    plan = await rig.post("/ops/generations/start", {"chunkSize": 300, "dryRun": True})
+    assert (plan["documents"], await rig.states()) == (COUNT, ["serving"])
+
+    await rig.post("/ops/generations/start", {"chunkSize": 300})
+    second = (await rig.until_ready())["id"]
+    await rig.pipeline.send(DocumentSubmitted(source="s", path="0.md", text="A heron stands on the pier."))
+    assert await rig.verified(second) == "right"
+    assert (await rig.post("/ops/generations/switch", {}))["serving"] == second
+    assert await rig.states() == ["serving", "retired"]
+    assert (await rig.found("heron on the pier"))[0] == ("0.md", "A heron stands on the pier.")
+    assert await rig.verified() == "right"
+
+    await rig.pipeline.send(DocumentSubmitted(source="s", path="1.md", text="An otter swims in the harbour."))
+    assert (await rig.post("/ops/generations/rollback", {}))["serving"] == first
+    assert (await rig.found("otter in the harbour"))[0] == ("1.md", "An otter swims in the harbour.")
+    assert await rig.verified() == "right"
+
+    assert "dropped" in (await rig.post("/ops/generations/gc", {}))["sentence"]
+    assert await rig.states() == ["serving"]
+    collections = await rig.pipeline.parts.generations.store.collections()  # type: ignore[union-attr]
+    assert [name for name in collections if second in name] == []
+    entry = await rig.pipeline.parts.ledger.get(document_id("default", "s", "1.md"))
+    assert entry is not None
+    assert entry.last.status == "updated"
+
+
+async def test_another_model_takes_over_while_documents_come_and_searches_go_on(rig: Rig) -> None:
+    searched, sent = [0], [0]
+    ended = asyncio.Event()
+
+    async def search() -> None:
+        while not ended.is_set():
+            assert (await rig.found("heron on the pier"))[0][0] == "0.md"
+            searched[0] += 1
+
+    async def send() -> None:
+        while not ended.is_set():
+            path, text = f"new-{sent[0]}.md", f"Parcel {sent[0]} stands in shed {sent[0]}."
+            await rig.pipeline.send(DocumentSubmitted(source="s", path=path, text=text))
+            assert path in [found for found, _ in await rig.found(text)], f"{path} was told created, and isn't found"
+            sent[0] += 1
+
+    before = rig.pipeline.embedded()
+    async with asyncio.TaskGroup() as working:
+        for each in (search, search, search, send):
+            working.create_task(each())
+        plan = await rig.post("/ops/generations/start", {"embedder": "minilm:int8"})
+        second = (await rig.until_ready())["id"]
+        assert (await rig.post("/ops/generations/switch", {}))["serving"] == second
+        first = (await rig.post("/ops/generations/rollback", {}))["serving"]
+        assert (await rig.post("/ops/generations/switch", {"id": second}))["serving"] == second
+        ended.set()
+
+    assert (searched[0] > 0, sent[0] > 0) == (True, True)
+    assert plan["embed"] == plan["chunks"] > COUNT
+    assert rig.pipeline.embedded() - before >= COUNT + 2 * sent[0]
+    assert [await rig.verified(), await rig.verified(first)] == ["right", "right"]
+    for generation in (first, second):
+        async with opened(rig.pipeline.settings, generation) as parts:
+            heads, _ = await Index(parts.store, parts.generation).heads_page()
+        assert len([head for head in heads if not head.deleted]) == COUNT + sent[0]
+    await rig.post("/ops/generations/gc", {})
+
+
+async def test_the_same_model_and_chunker_embed_nothing_and_other_chunks_only_new_texts(rig: Rig) -> None:
+    first = (await rig.status())["serving"]
+    before = rig.pipeline.embedded()
+
+    plan = await rig.post("/ops/generations/start", {})
+    await rig.until_ready()
+    again = rig.pipeline.embedded() - before
+    cancelled = (await rig.post("/ops/generations/cancel", {}))["sentence"]
+
+    assert (plan["embed"], again) == (0, 0)
+    assert ("dropped" in cancelled, await rig.states()) == (True, ["serving"])
+    assert (await rig.status())["serving"] == first
+    assert (await rig.post("/ops/generations/cancel", {}, 409))["code"] == "GENERATION"
+    assert (await rig.post("/ops/generations/rollback", {}, 409))["code"] == "GENERATION"
+
+
+async def test_an_erasure_reaches_every_generation(rig: Rig) -> None:
+    words = "The smuggler hid the chest under the third plank."
+    await rig.pipeline.send(DocumentSubmitted(source="s", path="secret.md", text=words))
+    await rig.post("/ops/generations/start", {"chunkSize": 200})
+    second = await rig.until_ready()
+
+    erased = await rig.post("/ops/erase", {"documentIds": [document_id("default", "s", "secret.md")]})
+
+    assert [each["outcome"] for each in erased["items"]] == ["erased"]
+    async with opened(rig.pipeline.settings, second["id"]) as parts:
+        index = Index(parts.store, parts.generation)
+        assert await index.points(document_id("default", "s", "secret.md")) == 0
+    for topic in await rig.chunk_topics():
+        assert not [record for record in await rig.pipeline.records(topic) if b"smuggler" in (record.value or b"")]
+    assert await rig.verified(second["id"]) == "right"
+    await rig.post("/ops/generations/cancel", {})
+
+
+async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_path: Path) -> None:
+    async with running(tmp_path, embedder="minilm:int8", chunk_size=400) as pipeline:
+        await pipeline.send(DocumentSubmitted(source="s", path="heron.md", text="A heron stands on the pier."))
+        first = pipeline.parts.index.generation
+
+    async with running(tmp_path, embedder="minilm:", chunk_size=600) as pipeline:
+        rig = Rig(pipeline)
+        assert pipeline.parts.index.generation == first
+        assert (await rig.found("heron on the pier"))[0][0] == "heron.md"
+        assert await rig.verified() == "right"
+        async with a_client(rig.api) as client:  # type: ignore[arg-type]
+            ready = (await client.get("/readyz")).json()
+        assert ready["status"] == "ready"
+        assert ready["details"]["settings"] == (
+            "SLUICE_EMBEDDER=minilm: is not in force, the index was built with minilm:int8; "
+            "SLUICE_CHUNK_SIZE=600 is not in force, the index was built with 400; "
+            "build an index with it: sluice reindex start"
+        )
+        plan = await rig.post("/ops/generations/start", {"dryRun": True})
+        assert (plan["embedder"], plan["chunkSize"]) == ("minilm:", 600)
+
+    async with running(tmp_path, embedder="minilm:int8", chunk_size=400) as pipeline:
+        assert pipeline.parts.not_in_force == ()
+
+
+async def test_an_index_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as pipeline:
+        generations = pipeline.parts.generations
+        assert generations is not None
+        point = (await generations.store.retrieve(GENERATIONS, [REGISTRY_POINT]))[0]
+        newer = Point(id=point.id, payload={**point.payload, "format": 2})
+        await generations.store.upsert(GENERATIONS, [newer])
+
+    with pytest.raises(ConfigurationError, match="a newer release of Sluice has written this index"):
+        async with running(tmp_path):
+            pass
