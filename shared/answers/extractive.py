@@ -41,6 +41,7 @@ _BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour ad
 _BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds afterwards: an answer often stands beside its subject
 _ALONE: Final = 0.8  # of its own score, which a unit without neighbours gets instead
 _BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
+_BY_NAME: Final = 0.1  # for a sentence that has the question's names itself, not only its document
 _BY_RANK: Final = 0.1 / 12  # what each better passage costs
 _BY_HEADING: Final = 0.5  # what a word is worth that stands only above the unit
 _BY_STOP_WORD: Final = 0.3  # what a word is worth that tells nothing
@@ -368,13 +369,18 @@ class _Matching:
         score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
         score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.said) < _SHORT)
         row = unit.kind == "row"
+        if unit.kind not in _KEYED and asks.names:
+            score += _BY_NAME * len(asks.names & each.said) / len(asks.names)
         return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.said)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit alone is the answer: of the kind that is asked for, and about what is asked."""
         each, kinds = self._found[at], self._asks.kinds
         fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
-        return fits and near[at] >= _SETTLES and self.covered(each.said | each.above) >= _SETTLES_COVERED
+        named = frozenset[str]().union(*(other.said for other in self._found if other.unit.kind not in _KEYED))
+        own = each.said | each.above
+        fits = fits and not self._asks.names & named - own
+        return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return how surely the places answer the question: by meaning, by words, and by the passage's own score."""

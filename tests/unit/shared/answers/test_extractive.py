@@ -274,3 +274,13 @@ def test_a_sentence_with_the_number_that_is_asked_for_is_quoted_alone() -> None:
     text = "One winding lasts three hours. The winding is done by hand. The winding takes strength."
 
     assert answered("How many hours does a winding last?", a_passage(1, text)) == "One winding lasts three hours. [1]"
+
+
+def test_the_sentence_with_the_name_that_is_asked_about_is_quoted() -> None:
+    text = "From Easter to September the tower is open from 10:00 to 16:30. In October it opens at weekends only."
+    passages = (a_passage(1, text),)
+    found = quotable("When is the tower open in October?", passages)
+
+    _, pieces = answer("When is the tower open in October?", passages, found, [0.7, 0.65])
+
+    assert "In October it opens at weekends only." in "".join(pieces)
