@@ -76,6 +76,13 @@ def readers(generation: str) -> dict[str, str]:
     return {SUBMITTED: "ingest", EXTRACTED: f"chunk.{generation}", chunks_topic(generation): f"embed.{generation}"}
 
 
+def topic_of(group: str) -> str | None:
+    """Return the topic that one of our consumer groups reads; None if the group isn't one of ours."""
+    stage, _, generation = group.partition(".")
+    found = {group_: topic for topic, group_ in readers(generation).items()}
+    return found.get(group) if generation or stage == "ingest" else None
+
+
 def pipeline_topics(
     generation: str, *, partitions: int = PARTITIONS, replication: int | None = None
 ) -> tuple[Topic, ...]:

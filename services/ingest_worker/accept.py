@@ -231,6 +231,16 @@ def late(entry: Entry | None, place: LogPosition) -> bool:
     return entry is not None and older(place, entry.accepted.place)
 
 
+def settled(entry: Entry, place: LogPosition) -> bool:
+    """Return whether the ledger holds how the submission at `place` ended: reading it again changes nothing.
+
+    An end that is only known to be superseded doesn't count. The submission may still be on its way from another
+    partition, and the newer one may have failed.
+    """
+    own = entry.submitted(place)
+    return own is not None and own.status in TERMINAL
+
+
 def fail(entry: Entry | None, submission: Submission, sentence: str, code: str) -> Entry | None:
     """Return the entry with the submission's failure; None if it is recorded, or another worker accepted it."""
     entry = entry or _unknown(submission)

@@ -71,6 +71,9 @@ class Chunking:
             await tombstone(self._publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
             return
+        if not redriven(record) and await self._statuses.has_failed(document):
+            log.info("version_failed_before", document_id=document.document_id, version=document.version)
+            return
         async with self._room.taken(document.text_size if event.text is None else 0):
             await self._chunk(event, redriven(record), extracted_at=record.timestamp)
 

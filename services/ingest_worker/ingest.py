@@ -5,7 +5,7 @@ Order of effects (correctness.md, section 1): the conditional write to the ledge
 ledger, and `version_publisher` publishes the version.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
 import msgspec
@@ -30,7 +30,7 @@ from shared.contracts import (
 from shared.errors import Rejected
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
-from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven
+from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven, redrives_of
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
@@ -103,6 +103,10 @@ class Ingest:
         if accept.late(entry, place):
             log.info("submission_superseded", document_id=name)
             return True
+        if entry is not None and not redrives_of(record) and accept.settled(entry, place):
+            await self._statuses.notify_end(entry, place)  # a crash may have come before the notice
+            log.info("submission_ended_before", document_id=name)
+            return True
         if await self._rekeyed(record, submitted, name):
             return True
         if submitted.patch and not patchable(entry, submitted, place):
@@ -114,7 +118,7 @@ class Ingest:
         known = accept.standing(entry, submission_at(place, submitted), answering) if conditional else None
         before = entry.accepted if entry is not None and submitted.patch else None
         async with self._reader.content(submitted, known, before) as content:
-            return await self._take_content(entry, submitted, place, content, answering)
+            return await self._take_content(entry, submitted, place, content, answering, headers=redriven(record))
 
     async def _take_content(
         self,
@@ -123,8 +127,10 @@ class Ingest:
         place: LogPosition,
         content: Content,
         answering: IndexedVersion | None,
+        *,
+        headers: Mapping[str, str],
     ) -> bool:
-        """Return whether the submission is done, as `_take` does."""
+        """Return whether the submission is done, as `_take` does; `headers` go with the version."""
         extraction = await self._crawler.follow(submitted, place, content)
         submission = submission_at(place, submitted, content.raw_hash, content.validators)
         submission = msgspec.structs.replace(submission, body=await body_as_sent(content, place))
@@ -149,7 +155,7 @@ class Ingest:
             # An erasure may have deleted the text that was stored before it, so the text is stored again.
             if entry is not None and (entry.erased or written.entry.rev != entry.rev):
                 submission = msgspec.structs.replace(submission, text=None)
-            await self._versions.publish(written.entry, submitted, submission, extraction)
+            await self._versions.publish(written.entry, submitted, submission, extraction, headers)
         else:
             await self._announce(submitted, written)
         return True

@@ -1,5 +1,6 @@
 """Publishes an accepted version on documents.extracted, with its text or a reference to it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -33,9 +34,16 @@ class VersionPublisher:
         self._publish = publish
 
     async def publish(
-        self, entry: Entry, submitted: DocumentSubmitted, submission: Submission, extraction: Extraction | None
+        self,
+        entry: Entry,
+        submitted: DocumentSubmitted,
+        submission: Submission,
+        extraction: Extraction | None,
+        headers: Mapping[str, str],
     ) -> None:
         """Publish the accepted version of `entry`; its text is stored unless `submission` names it.
+
+        `headers` tell the later stages how often the submission was redriven.
 
         Raises:
             Rejected: another worker stored the version's text first, and that text is missing or altered.
@@ -61,6 +69,7 @@ class VersionPublisher:
             encode(event),
             key=truth_key(entry.document_id, document.version),
             route=entry.document_id.encode(),
+            headers=headers,
         )
         log.info("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
 

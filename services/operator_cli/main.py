@@ -19,12 +19,15 @@ from services.operator_cli.commands.doctor import doctor
 from services.operator_cli.commands.documents import documents
 from services.operator_cli.commands.erase import erase
 from services.operator_cli.commands.evaluate import evaluate
+from services.operator_cli.commands.groups import groups
 from services.operator_cli.commands.ingest import ingest
 from services.operator_cli.commands.init import init
 from services.operator_cli.commands.keys import keys
+from services.operator_cli.commands.lag import lag
 from services.operator_cli.commands.mcp import mcp
 from services.operator_cli.commands.open import open_page
 from services.operator_cli.commands.reindex import reindex
+from services.operator_cli.commands.replay import replay
 from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
 from services.operator_cli.commands.verify import verify
@@ -55,6 +58,8 @@ for command in (
     erase,
     verify,
     doctor,
+    lag,
+    replay,
 ):
     app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)
 app.command("open", epilog=example("open"))(open_page)
@@ -64,6 +69,7 @@ app.add_typer(dlq, name="dlq")
 app.add_typer(reindex, name="reindex")
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
+app.add_typer(groups, name="groups")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

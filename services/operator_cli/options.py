@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
 TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="Number of passages.")]
 Source = Annotated[str | None, typer.Option("--source", "-s", help="Only documents of this source.")]

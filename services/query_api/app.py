@@ -46,7 +46,7 @@ from services.query_api.http.signing import Signer
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import config, dead_letters, erase, generations
+from services.query_api.ops import config, dead_letters, erase, generations, log_state
 from services.query_api.ops.eraser import Eraser, no_siblings
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
@@ -154,6 +154,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "service": DeadLetterService(
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),
+        "operations": log_state.LogOperations(parts.log, parts.publish),
         "settings_report": settings_report(settings, read_given()),
         "answering": answering,
         "asking": Asking(answering),
@@ -198,6 +199,9 @@ def make_api(parts: ApiParts) -> Litestar:
         dead_letters.ops_dead_letters_redrive,
         dead_letters.ops_dead_letters_drop,
         config.ops_config,
+        log_state.ops_lag,
+        log_state.ops_groups,
+        log_state.ops_replay,
         erase.ops_erase,
         erase.ops_forget,
         *(generations.ROUTES if parts.generations is not None else ()),

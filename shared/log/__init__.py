@@ -17,6 +17,15 @@ from shared.topics import Topic, TopicInspection
 Record = ConsumerRecord  # topic, partition, offset, timestamp (ms), key, value, headers
 
 
+class GroupMember(NamedTuple):
+    """A consumer of a group, and the partitions that it has."""
+
+    id: str
+    client_id: str
+    host: str
+    partitions: frozenset[TopicPartition]
+
+
 class Log(Protocol):
     """A log that brokers and tools connect to."""
 
@@ -59,6 +68,18 @@ class Log(Protocol):
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
         """Return the group's committed offset of each partition, None if it has none."""
+        ...
+
+    async def groups(self) -> tuple[str, ...]:
+        """Return the names of all consumer groups, sorted."""
+        ...
+
+    async def members(self, group_id: str) -> tuple[GroupMember, ...]:
+        """Return the group's living consumers, sorted by id; empty if there is no such group."""
+        ...
+
+    async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit these offsets for the group. Raises Rejected, code `group_busy`, while the group has members."""
         ...
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:

@@ -70,6 +70,7 @@ def consume(
         handle,
         on_dead=on_dead,
         name=f"{stage}: {group} on {topic}",
+        group=group,
         stage=stage,
         before_commit=before_commit,
         key_concurrency=key_concurrency,
@@ -152,6 +153,7 @@ class Consumption:
         *,
         on_dead: OnDead,
         name: str,
+        group: str,
         stage: str,
         before_commit: Callable[[], Awaitable[None]] | None,
         key_concurrency: int,
@@ -164,6 +166,7 @@ class Consumption:
         measure_every_s: float,
     ) -> None:
         self.name = name
+        self.group = group
         self.handled = 0  # records done by `handle`
         self.dead = 0  # records dead-lettered
         self.retries = 0  # failed attempts that are repeated
@@ -514,7 +517,8 @@ class Consumption:
                 self._break(
                     f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
                     f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read. Sluice skips "
-                    "nothing on its own: choose where to continue (a replay)"
+                    "nothing on its own: stop this process, choose where to continue with `sluice groups reset --group "
+                    f"{self.group} --to-earliest`, start it, and run `sluice verify --repair`"
                 )
 
 

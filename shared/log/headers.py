@@ -17,6 +17,11 @@ def header(record: Record, name: str) -> str | None:
     return None
 
 
+def text_headers(record: Record) -> dict[str, str]:
+    """Return the record's headers as text, to send it again; bytes that aren't UTF-8 are replaced."""
+    return {name: value.decode(errors="replace") for name, value in record.headers if value is not None}
+
+
 def position_of(record: Record) -> LogPosition:
     """Return where the record first entered the log: by its header, else its own position."""
     first = position_from(header(record, PLACE_HEADER) or "")

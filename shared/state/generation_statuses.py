@@ -72,6 +72,10 @@ class GenerationStatuses(Statuses):
         head = await self._head(serving, document)
         return head is not None and head.version > document.version
 
+    async def has_failed(self, document: DocumentVersion) -> bool:
+        """Return whether the version has failed in this generation: another one tries it for itself."""
+        return await super().has_failed(document) and await self.serves()
+
     async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
         """Write that the version failed, if this generation serves."""
         if await self.serves():

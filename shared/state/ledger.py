@@ -237,6 +237,8 @@ def finished(
         # Submissions of the same content share a version, and so its end.
         if each.version != version:
             return each
+        if {each.status, status} <= _WELL:  # a replay; an unchanged submission stays unchanged
+            return msgspec.structs.replace(each, chunk_count=chunk_count)
         return msgspec.structs.replace(
             each,
             status=status,

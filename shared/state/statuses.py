@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
-from shared.contracts import TERMINAL, DocumentVersion, Status, StatusNotice, encode
+from shared.contracts import TERMINAL, DocumentVersion, LogPosition, Status, StatusNotice, encode
 from shared.log import Publish, Record
 from shared.log.consume import OnDead
 from shared.log.dead_letters import DeadLetters
 from shared.log.failure import Failure
 from shared.state.index import Head
-from shared.state.ledger import Entry, Ledger, finished
+from shared.state.ledger import Entry, Last, Ledger, finished
 from shared.topics import STATUS
 
 log = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class Statuses:
             ),
         )
         if entry is not None:
-            await self.notify(entry)
+            await self._notify_ended(entry, document.version, at)
         log.info(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
@@ -104,13 +104,38 @@ class Statuses:
         else:
             await self.end(document, document.outcome, chunk_count=answering.chunk_count)
 
+    async def has_failed(self, document: DocumentVersion) -> bool:
+        """Return whether the version's failure is written, so that only a redrive can change it."""
+        entry = await self._ledger.get(document.document_id)
+        stands = None if entry is None else entry.standing(document.version)
+        return stands is not None and stands.status == "failed"
+
     async def notify(self, entry: Entry) -> None:
-        """Notify callers that wait for the document of its new ledger entry."""
+        """Notify callers that wait for the document of its newest submission."""
+        await self._notify(entry, entry.last)
+
+    async def notify_end(self, entry: Entry, place: LogPosition) -> None:
+        """Notify callers that wait for the submission at `place` of its end; do nothing if it hasn't ended."""
+        if (end := entry.end_of(place)) is not None:
+            await self._notify(entry, end)
+
+    async def _notify_ended(self, entry: Entry, version: int, at: int) -> None:
+        """Notify callers of every submission that ended with the version, or was superseded by it, at the time `at`.
+
+        If nothing ended at that time, a crash may have come before the notices, so all ends that are known are told.
+        """
+        known = [each for each in (*entry.earlier, entry.last) if each.status in TERMINAL]
+        ended = [each for each in known if each.version == version or each.at == at]
+        first = any(each.at == at for each in known)
+        for each in ended if first else known:
+            await self._notify(entry, each)
+
+    async def _notify(self, entry: Entry, told: Last) -> None:
         notice = StatusNotice(
             document_id=entry.document_id,
             tenant=entry.tenant,
-            version=entry.last.version,
-            place=entry.last.place,
-            status=entry.last.status,
+            version=told.version,
+            place=told.place,
+            status=told.status,
         )
         await self._publish(STATUS, encode(notice), key=entry.document_id.encode())

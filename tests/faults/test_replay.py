@@ -2,17 +2,24 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.query_api.ops.replay import ReplayOrder, replay
+from shared.blobs import BlobInventory
 from shared.contracts import DocumentSubmitted
+from shared.log.dead_letters import key_of
 from shared.log.headers import PLACE_HEADER, position_header, position_of
 from shared.log.open import open_log
+from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.state.index import vector_hash
+from shared.state.ledger import Entry
+from shared.store import Filter
 from shared.store.edge import EdgeStore
-from shared.topics import EXTRACTED, SUBMITTED, chunks_topic, readers
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import all_points
@@ -87,6 +94,55 @@ async def test_every_event_up_to_five_times_in_any_order_changes_nothing(tmp_pat
     after = await _state(folder)
     assert (embedded, letters) == (0, [])
     assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
+
+
+@CI_ONLY
+async def test_each_topic_replayed_three_times_after_blobs_and_letters_are_gone_changes_nothing(tmp_path: Path) -> None:
+    rng = random.Random(new_seed())
+    folder = tmp_path / "data"
+    async with running(folder, partitions=2) as pipeline:
+        await _history(pipeline, rng)
+        large = "A paragraph of a large body. " * 12_000  # above the claim check
+        for text in (large, f"{large}Changed."):
+            await pipeline.send(DocumentSubmitted(source="s", path="large.txt", text=text), GUARD_S)
+        damaged = DocumentSubmitted(source="s", path="damaged.pdf", filename="damaged.pdf", content=b"%PDF-1.7 none")
+        await pipeline.send(damaged, GUARD_S)
+        await _at_rest(pipeline)
+        letters = await pipeline.dead_letters()
+        generation = pipeline.parts.index.generation.id
+    assert [each.path for each in letters] == ["damaged.pdf"]
+    before = await _state(folder)
+
+    async with running(folder, partitions=2) as pipeline:
+        parts = pipeline.parts
+        for letter in letters:  # dropped: a new one would be seen
+            await parts.publish(DEAD_LETTERS, None, key=key_of(letter))
+        blobs = parts.blobs
+        assert isinstance(blobs, BlobInventory)
+        texts = {entry.accepted.text.sha256 async for entry in _entries(pipeline) if entry.accepted.text is not None}
+        async for some in blobs.stored():
+            for blob in some:
+                if blob.sha256 not in texts:
+                    await blobs.remove(blob)
+        for topic in (SUBMITTED, EXTRACTED, chunks_topic(generation)) * REPLAYS:
+            done = await replay(parts.log, parts.publish, ReplayOrder(topic=topic))
+            assert (done.unreadable, done.sent > 0) == (0, True)
+            await _at_rest(pipeline)
+        left = await OpenLetters(parts.log).newest(LetterFilter(tenant="default"), limit=10)
+        assert (pipeline.embedded(), len(left.letters)) == (0, 0)
+
+    after = await _state(folder)
+    assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
+
+
+async def _entries(pipeline: Pipeline) -> AsyncIterator[Entry]:
+    after: str | None = None
+    while True:
+        page, after = await pipeline.parts.ledger.scan(Filter(), after=after, limit=256)
+        for entry in page:
+            yield entry
+        if after is None:
+            return
 
 
 async def _history(pipeline: Pipeline, rng: random.Random) -> None:

@@ -444,6 +444,7 @@ class World:
             watched,
             on_dead=on_dead,
             name=f"{process.name}: {group} on {topic}",
+            group=group,
             stage=stage,
             before_commit=before_commit,
             key_concurrency=4,

@@ -26,6 +26,11 @@ _API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/
 _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
+    "services/operator_cli/commands/groups.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
+    "services/operator_cli/commands/lag.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
+    "services/operator_cli/commands/replay.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
+    "services/query_api/ops/log_state.py": "tests/integration/test_ops.py",
+    "shared/log/kafka/groups.py": "tests/contract/test_groups.py",
     "services/embed_worker/app.py": "tests/integration/test_pipeline.py",
     "services/embed_worker/apply.py": "tests/property/test_apply_model.py",
     "services/embed_worker/blob_collector.py": "tests/integration/test_blob_collection.py",

@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
+from services.operator_cli.examples import example
 from services.operator_cli.options import Json
 
 config = typer.Typer(help="Show the settings.", no_args_is_help=True)
 
 
-@config.command("show")
+@config.command("show", epilog=example("config_show"))
 def show(
     *,
     changed: Annotated[bool, typer.Option("--changed", help="Only settings that were set somewhere.")] = False,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.examples import example
+from services.operator_cli.options import DryRun, Json
 
 # Slow to import: each command imports what it needs, as in `main`.
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ Document = Annotated[str | None, typer.Option(help="Only of the document with th
 Since = Annotated[str | None, typer.Option(help="Only failures at or after this time, such as 2026-11-20T18:00Z.")]
 Until = Annotated[str | None, typer.Option(help="Only failures before this time.")]
 All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dlq.command("ls", epilog=example("dlq_ls"))

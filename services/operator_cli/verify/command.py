@@ -10,6 +10,7 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from services.ingest_worker.chunk import CHUNKER
+from services.operator_cli.actions.log_tools import check_log_exists
 from services.operator_cli.terminal import console
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired
@@ -133,8 +134,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         ConfigurationError: there is no log, or no such generation.
         Unavailable: a part is away.
     """
-    if settings.log == "sqlite:" and not (settings.data / "log.sqlite").exists():
-        raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: no document was ever sent to it")
+    check_log_exists(settings)
     async with AsyncExitStack() as stack:
         log, embedders = open_log(settings.log, settings.data), EmbedderPool(settings.openai_api_key)
         stack.push_async_callback(embedders.close)

@@ -19,7 +19,7 @@ from services.operator_cli.verify.log_reader import records
 from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log import Publish, Record
-from shared.log.headers import PLACE_HEADER, position_header
+from shared.log.headers import PLACE_HEADER, position_header, text_headers
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.state import ledger
@@ -198,7 +198,9 @@ class _Doing:
     async def _again(self, name: str, record: Record) -> None:
         self._count(published=1)
         if not self._dry_run:
-            await self._publish(EXTRACTED, record.value, key=record.key, route=name.encode(), headers=_headers(record))
+            await self._publish(
+                EXTRACTED, record.value, key=record.key, route=name.encode(), headers=text_headers(record)
+            )
 
     async def resubmit(self) -> None:
         """Publish submissions again, each with the log position where it first entered the log."""
@@ -215,7 +217,7 @@ class _Doing:
                 name, place = wanted
                 self._count(resubmitted=1)
                 if not self._dry_run:
-                    headers = {**_headers(record), PLACE_HEADER: position_header(place)}
+                    headers = {**text_headers(record), PLACE_HEADER: position_header(place)}
                     await self._publish(SUBMITTED, record.value, key=name.encode(), headers=headers)
         self.left += len(self._places)  # retention has deleted them
 
@@ -223,7 +225,3 @@ class _Doing:
         self._done = msgspec.structs.replace(
             self._done, **{name: getattr(self._done, name) + count for name, count in more.items()}
         )
-
-
-def _headers(record: Record) -> dict[str, str]:
-    return {name: value.decode(errors="replace") for name, value in record.headers if value is not None}

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +16,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter
 from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import LetterFilter, OpenLetter
-from shared.times import iso
+from shared.times import iso, parse_iso
 
 MOST = 100  # letters of one request: each may be 256 kB
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many items, 1 to {MOST}.")]
@@ -295,7 +294,6 @@ def _ms(text: str | None, field: str) -> int | None:
     if text is None:
         return None
     try:
-        time = datetime.fromisoformat(text)
+        return parse_iso(text)
     except ValueError:
         raise invalid(field, f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

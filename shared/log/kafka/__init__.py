@@ -12,11 +12,20 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import (
+    CommitFailedError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from faststream.kafka import KafkaBroker
 
+from shared.errors import Rejected
+from shared.log import GroupMember
 from shared.log.errors import LogUnavailable
 from shared.log.faststream_driver import DriverBroker
+from shared.log.kafka import groups
 from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
@@ -255,6 +264,44 @@ class KafkaLog:
         tps = await self._partitions(topic)
         found = await self._ask(lambda admin: admin.list_consumer_group_offsets(group_id, partitions=tps))
         return {tp: found[tp].offset if tp in found and found[tp].offset >= 0 else None for tp in tps}
+
+    async def groups(self) -> tuple[str, ...]:
+        """Return the names of all consumer groups, sorted.
+
+        Raises:
+            LogUnavailable: no broker answers.
+        """
+        found = await self._ask(lambda admin: admin.list_consumer_groups())
+        return tuple(sorted(name for name, _ in found))
+
+    async def members(self, group_id: str) -> tuple[GroupMember, ...]:
+        """Return the group's consumers, sorted by id.
+
+        Raises:
+            LogUnavailable: no broker answers.
+        """
+        return await self._ask(lambda admin: groups.members(admin, group_id))
+
+    async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit these offsets for the group.
+
+        Raises:
+            Rejected: code `group_busy`, the group has members.
+            LogUnavailable: no broker answers.
+        """
+        if found := await self.members(group_id):
+            raise Rejected(f"group {group_id} has {len(found)} members; stop them first", "group_busy")
+        tool = self.consumer(group_id=group_id)
+        tool.assign([*offsets])
+        try:
+            await tool.start()
+            await tool.commit({**offsets})
+        except CommitFailedError as error:  # somebody joined meanwhile
+            raise Rejected(f"group {group_id} has members; stop them first", "group_busy") from error
+        except KafkaError as error:
+            raise LogUnavailable(f"the offsets of {group_id} can't be stored: {error!r}", "log_unavailable") from error
+        finally:
+            await tool.stop()
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never falls.

@@ -6,19 +6,20 @@ file at the same time. Not for a network file system: SQLite's shared memory doe
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
-from aiokafka.errors import UnknownTopicOrPartitionError
+from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
-from shared.log import Record, Replacement
+from shared.errors import Rejected
+from shared.log import GroupMember, Record, Replacement
 from shared.log.faststream_driver import DriverBroker
-from shared.log.sqlite import erasing, upkeep
-from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since
+from shared.log.sqlite import erasing, groups, upkeep
+from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since, partition_id
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.producer import Producer
@@ -108,6 +109,33 @@ class SqliteLog:
         """Return the group's committed offset of each partition, None where there is none."""
         return {tp: await committed(self._storage, group_id, tp) for tp in await self._partitions(topic)}
 
+    async def groups(self) -> tuple[str, ...]:
+        """Return the names of all consumer groups, sorted."""
+        names = "SELECT consumer_group FROM committed UNION SELECT consumer_group FROM member ORDER BY 1"
+        rows = await self._storage.read(lambda connection: connection.execute(names).fetchall())
+        return tuple(name for (name,) in rows)
+
+    async def members(self, group_id: str) -> tuple[GroupMember, ...]:
+        """Return the group's living consumers, sorted by id."""
+        rows, owned = await self._storage.read(partial(_members, group=group_id))
+        now, alive = boot_clock(), self._storage.presence.alive
+        return tuple(
+            GroupMember(id_, process, "localhost", frozenset(owned.get(id_, ())))
+            for id_, process, expires in rows
+            if expires >= now and alive(process)
+        )
+
+    async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit these offsets for the group. Raises Rejected, code `group_busy`, while the group has members."""
+        wanted = {await partition_id(self._storage, tp): offset for tp, offset in offsets.items()}
+        alive = self._storage.presence.alive
+        try:
+            await self._storage.submit(
+                lambda transaction: groups.reset(transaction, group_id, wanted, boot_clock(), alive)
+            )
+        except CommitFailedError as error:
+            raise Rejected(f"{error}; stop them first", "group_busy") from error
+
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never falls."""
         known = await self._known(topic)
@@ -184,6 +212,23 @@ class _Driver:
     async def describe_cluster(self) -> dict[str, Any]:
         await self._storage.read(lambda connection: connection.execute("SELECT 1").fetchone())
         return {}
+
+
+def _members(
+    connection: sqlite3.Connection, group: str
+) -> tuple[list[tuple[str, str, float]], dict[str, list[TopicPartition]]]:
+    """Return id, process and expiry of each member, and the partitions that each has."""
+    rows = connection.execute(
+        "SELECT id, process, expires FROM member WHERE consumer_group = ? ORDER BY id", (group,)
+    ).fetchall()
+    owned: dict[str, list[TopicPartition]] = {}
+    for member, topic, number in connection.execute(
+        "SELECT member, topic.name, number FROM lease JOIN partition ON partition.id = partition "
+        "JOIN topic ON topic.id = topic WHERE consumer_group = ? AND member IS NOT NULL",
+        (group,),
+    ):
+        owned.setdefault(member, []).append(TopicPartition(topic, number))
+    return rows, owned
 
 
 class _Found(NamedTuple):

@@ -155,6 +155,26 @@ def commit(
     )
 
 
+def reset(
+    transaction: Transaction, group: str, offsets: Mapping[int, int], now: float, alive: Callable[[str], bool]
+) -> None:
+    """Store the offsets by partition, all or none; members that are gone lose their leases.
+
+    Raises:
+        CommitFailedError: the group has living members.
+    """
+    rows = transaction.connection.execute(
+        "SELECT id, process, expires FROM member WHERE consumer_group = ?", (group,)
+    ).fetchall()
+    living = [id_ for id_, process, expires in rows if expires >= now and alive(process)]
+    if living:
+        raise CommitFailedError(f"group {group} has {len(living)} members: {', '.join(sorted(living))}")
+    for id_, _, _ in rows:
+        _remove(transaction, group, id_)
+    commit(transaction, group, None, {partition: (None, offset, "") for partition, offset in offsets.items()})
+    _tell(transaction, group)
+
+
 def _enter(transaction: Transaction, member: Member, now: float) -> bool:
     connection = transaction.connection
     known = connection.execute(

@@ -1,6 +1,7 @@
 """The last stage on parts in memory."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -231,3 +232,27 @@ async def test_a_document_that_fails_for_ever_keeps_a_bounded_list_of_its_withdr
 
     head = (await world.index.fences([NAME]))[NAME]
     assert [each.version for each in head.withdrawals] == list(range(MOST_WITHDRAWN, 2 * MOST_WITHDRAWN))
+
+
+async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+
+    async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
+
+    statuses = Statuses(ledger, publish)
+    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
+    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
+    embed = Embed(apply=apply, blobs=MemoryBlobs(), statuses=statuses, room=MemoryBudget())
+    place = LogPosition(partition=0, offset=0, time=1)
+    document = DocumentVersion(
+        document_id=NAME, version=1, place=place, tenant=DEFAULT_TENANT, source="s", path="p", outcome="created"
+    )
+    value = encode(DocumentChunked(document=document, blob=BlobRef(sha256="0" * 64, size=1)))
+    record = ConsumerRecord("chunks", 0, 0, 1, 1, NAME.encode(), value, None, -1, len(value), ())
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=1))
+    await embed.failed(record, "its chunks are gone", "blob_missing")
+
+    await embed(record)
+
+    with pytest.raises(Rejected, match="missing"):
+        await embed(replace(record, headers=(("sluice-redrive", b"1"),)))

@@ -54,8 +54,8 @@ class FirstStage:
             index=index,
             blobs=self.blobs,
             parsers=self._parsers,
-            publish=self._publish,
-            statuses=Statuses(self.ledger, self._publish),
+            publish=self.publish,
+            statuses=Statuses(self.ledger, self.publish),
             partition_of=self._partition_of,
             room=MemoryBudget(),
             fetch=self._fetch,
@@ -63,7 +63,7 @@ class FirstStage:
         )
         return self
 
-    async def _publish(self, topic: str, value: bytes | None, **options: Any) -> Any:
+    async def publish(self, topic: str, value: bytes | None, **options: Any) -> Any:
         self.sent.append(Sent(topic, value, options))
 
     async def _partition_of(self, key: bytes) -> int:

@@ -1,5 +1,6 @@
 """The second stage on parts in memory: which versions it makes chunks of."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -119,3 +120,15 @@ async def test_a_version_whose_text_is_gone_has_failed_unless_it_answers(head: i
     entry = await stage.ledger.get(NAME)
     assert entry is not None
     assert (entry.last.status, entry.last.code) == (status, "blob_missing" if status == "failed" else None)
+
+
+async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
+    stage = await a_stage(None, the_entry(2, "ab"))
+    await stage.chunking.failed(of_version(2), "its text is gone", "blob_missing")
+    stage.sent.clear()
+
+    await stage.chunking(of_version(2))
+
+    assert stage.sent == []
+    with pytest.raises(Rejected, match="missing"):
+        await stage.chunking(replace(of_version(2), headers=(("sluice-redrive", b"1"),)))

@@ -1,0 +1,124 @@
+"""`sluice groups`: consumer groups, in the words and columns of Kafka's kafka-consumer-groups.sh."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from services.operator_cli.examples import example
+from services.operator_cli.options import DryRun, Json, Yes
+
+if TYPE_CHECKING:
+    from shared.log.groups import ResetTo
+
+groups = typer.Typer(help="Describe and reset consumer groups.", no_args_is_help=True)
+
+_DESCRIBED: Final = {
+    "group": "GROUP",
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "currentOffset": "CURRENT-OFFSET",
+    "logEndOffset": "LOG-END-OFFSET",
+    "lag": "LAG",
+    "consumerId": "CONSUMER-ID",
+    "host": "HOST",
+    "clientId": "CLIENT-ID",
+}
+_RESET: Final = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "newOffset": "NEW-OFFSET"}
+_NUMBERS: Final = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "NEW-OFFSET")
+
+
+@groups.command("list", epilog=example("groups_list"))
+def list_(*, as_json: Json = False) -> None:
+    """List the groups of the pipeline."""
+    from services.operator_cli.actions.log_tools import on_log
+    from services.operator_cli.terminal import print_json
+    from shared.log.groups import our_groups
+
+    names = [*on_log(our_groups)]
+    if as_json:
+        print_json(names)
+        return
+    for name in names:
+        print(name)
+
+
+@groups.command("describe", epilog=example("groups_describe"))
+def describe(
+    *,
+    group: Annotated[str | None, typer.Option(help="Only this group; all of them by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show offsets, lag and members of each partition."""
+    from services.operator_cli.actions.log_tools import descriptions, on_log
+
+    _print(on_log(lambda log: descriptions(log, group)), _DESCRIBED, as_json=as_json)
+
+
+@groups.command("reset", epilog=example("groups_reset"))
+def reset_offsets(
+    *,
+    group: Annotated[str, typer.Option(help="Name of the group, such as ingest.")],
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the newest record.")] = False,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset.")] = None,
+    to_datetime: Annotated[str | None, typer.Option(help="To a time, such as 2026-11-20T18:00:00Z.")] = None,
+    shift_by: Annotated[int | None, typer.Option(help="By this number of records; negative: back.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Put a group at other offsets; refused while it has members.
+
+    What is read again changes nothing that has ended. What is skipped stays out of the index until it is replayed.
+    Exit code 1: it was refused.
+    """
+    from services.operator_cli.actions.log_tools import on_log, planned_reset, reset
+    from services.operator_cli.client import Misuse
+
+    to = _target(
+        to_earliest=to_earliest, to_latest=to_latest, to_offset=to_offset, to_datetime=to_datetime, shift_by=shift_by
+    )
+    plan = on_log(lambda log: planned_reset(log, group, to, partition or ()))
+    if not dry_run:
+        if not yes:
+            if as_json or not sys.stdin.isatty():
+                raise Misuse(f"add --yes to reset {group} without being asked, or --dry-run to see where it would go")
+            typer.confirm(f"Reset {group} in {len(plan)} partitions?", abort=True)
+        on_log(lambda log: reset(log, plan))
+    _print(plan, _RESET, as_json=as_json)
+
+
+def _target(
+    *, to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+) -> "ResetTo":
+    """Return where to go. Raises Misuse unless exactly one option says it."""
+    from services.operator_cli.actions.log_tools import time_of
+    from services.operator_cli.client import Misuse
+    from shared.log.groups import ResetTo
+
+    given: list[ResetTo] = [
+        *([ResetTo("earliest")] if to_earliest else ()),
+        *([ResetTo("latest")] if to_latest else ()),
+        *([] if to_offset is None else [ResetTo("offset", to_offset)]),
+        *([] if to_datetime is None else [ResetTo("datetime", time_of(to_datetime, "--to-datetime"))]),
+        *([] if shift_by is None else [ResetTo("shift-by", shift_by)]),
+    ]
+    if len(given) != 1:
+        raise Misuse("give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
+    return given[0]
+
+
+def _print(found: Sequence[Any], columns: Mapping[str, str], *, as_json: bool) -> None:
+    import msgspec
+
+    from services.operator_cli.terminal import print_json, print_rows
+
+    if as_json:
+        print_json(found)
+        return
+    rows = [msgspec.to_builtins(each) for each in found]
+    shown = [{title: "-" if row[name] is None else row[name] for name, title in columns.items()} for row in rows]
+    print_rows(shown, tuple(columns.values()), right=_NUMBERS)

@@ -1,0 +1,163 @@
+"""How far consumer groups are, and where to put them, in the words of Kafka's kafka-consumer-groups.sh."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+from aiokafka import TopicPartition
+
+from shared.errors import Rejected
+from shared.log import Log
+from shared.log.read import reading
+from shared.times import iso
+from shared.topics import topic_of
+
+
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far a group is in one partition; None where the group has no offset or the partition no consumer."""
+
+    group: str
+    topic: str
+    partition: int
+    current_offset: int | None
+    log_end_offset: int
+    lag: int | None
+    consumer_id: str | None
+    host: str | None
+    client_id: str | None
+
+
+class GroupLag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many records of its topic a group has yet to read."""
+
+    group: str
+    topic: str
+    lag: int
+    members: int
+    oldest_unread: str | None  # ISO 8601, when the oldest unread record was appended
+
+
+class NewOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where a reset puts a group in one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    current_offset: int | None
+    new_offset: int
+
+
+class ResetTo(msgspec.Struct, frozen=True):
+    """Where a reset leads; `value` is an offset, a time (ms since 1970), or a number of records to shift by."""
+
+    kind: Literal["earliest", "latest", "offset", "datetime", "shift-by"]
+    value: int = 0
+
+
+async def our_groups(log: Log) -> dict[str, str]:
+    """Return the groups of the pipeline that have offsets or members, with the topic that each reads.
+
+    Raises:
+        Unavailable: the log is away.
+    """
+    names = await log.groups()
+    return {name: topic for name in names if (topic := topic_of(name)) is not None}
+
+
+async def described(log: Log, group: str, topic: str) -> list[PartitionLag]:
+    """Return a row for each partition. Raises Unavailable when the log is away, or has no such topic."""
+    committed, ends, members = await asyncio.gather(
+        log.committed(group, topic), log.end_offsets(topic), log.members(group)
+    )
+    owners = {tp: member for member in members for tp in member.partitions}
+    rows = []
+    for tp, end in sorted(ends.items()):
+        offset, owner = committed.get(tp), owners.get(tp)
+        rows.append(
+            PartitionLag(
+                group=group,
+                topic=topic,
+                partition=tp.partition,
+                current_offset=offset,
+                log_end_offset=end,
+                lag=None if offset is None else max(0, end - offset),
+                consumer_id=owner.id if owner else None,
+                host=owner.host if owner else None,
+                client_id=owner.client_id if owner else None,
+            )
+        )
+    return rows
+
+
+async def lag_of(log: Log, group: str, topic: str) -> GroupLag:
+    """Return the group's whole lag. Raises Unavailable when the log is away, or has no such topic."""
+    committed, ends, starts, members = await asyncio.gather(
+        log.committed(group, topic), log.end_offsets(topic), log.offsets_since(topic, 0), log.members(group)
+    )
+    unread = {tp: max(committed.get(tp) or 0, starts[tp]) for tp in ends}
+    unread = {tp: offset for tp, offset in unread.items() if offset < ends[tp]}
+    times = await asyncio.gather(*(_time_of_next(log, tp, offset, ends[tp]) for tp, offset in unread.items()))
+    oldest = min((time for time in times if time is not None), default=None)
+    return GroupLag(
+        group=group,
+        topic=topic,
+        lag=sum(ends[tp] - offset for tp, offset in unread.items()),
+        members=len(members),
+        oldest_unread=None if oldest is None else iso(oldest),
+    )
+
+
+async def _time_of_next(log: Log, tp: TopicPartition, offset: int, end: int) -> int | None:
+    """Return when the next existing record was appended, ms since 1970; None if only gaps of compaction are left."""
+    async with reading(log, tp) as reader:
+        async for record in reader.between(offset, end):
+            time: int = record.timestamp
+            return time
+    return None
+
+
+async def new_offsets(
+    log: Log, group: str, topic: str, to: ResetTo, partitions: frozenset[int] | None = None
+) -> list[NewOffset]:
+    """Return where the reset puts the group, within what each partition holds; `partitions` None: all of them.
+
+    Raises:
+        Rejected: the group has no offset to shift, or the topic lacks a partition.
+        Unavailable: the log is away, or has no such topic.
+    """
+    committed, ends, starts = await asyncio.gather(
+        log.committed(group, topic), log.end_offsets(topic), log.offsets_since(topic, 0)
+    )
+    chosen = sorted(tp for tp in ends if partitions is None or tp.partition in partitions)
+    if missing := sorted((partitions or frozenset()) - {tp.partition for tp in chosen}):
+        raise Rejected(f"{topic} has {len(ends)} partitions, no {missing[0]}", "no_partition")
+    wanted: Mapping[TopicPartition, int]
+    match to.kind:
+        case "earliest":
+            wanted = starts
+        case "latest":
+            wanted = ends
+        case "offset":
+            wanted = dict.fromkeys(chosen, to.value)
+        case "datetime":
+            wanted = await log.offsets_since(topic, to.value)
+        case "shift-by":
+            wanted = {tp: _known(committed, tp) + to.value for tp in chosen}
+    return [
+        NewOffset(
+            group=group,
+            topic=topic,
+            partition=tp.partition,
+            current_offset=committed.get(tp),
+            new_offset=min(max(wanted[tp], starts[tp]), ends[tp]),
+        )
+        for tp in chosen
+    ]
+
+
+def _known(committed: Mapping[TopicPartition, int | None], tp: TopicPartition) -> int:
+    offset = committed.get(tp)
+    if offset is None:
+        raise Rejected(f"the group has no offset in partition {tp.partition} that could be shifted", "no_offset")
+    return offset

@@ -1,0 +1,38 @@
+"""Who consumes what in a cluster's groups, as their coordinators say."""
+
+from collections.abc import Iterator
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from aiokafka.errors import for_code
+from aiokafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsRequest_v2
+
+from shared.log import GroupMember
+
+
+class DescribeGroups(DescribeGroupsRequest):  # type: ignore[misc]  # aiokafka has no types
+    """Asks by version 2: aiokafka reads the answer to version 3, the newest it asks for, as if it were version 2's."""
+
+    def prepare(self, versions: object) -> DescribeGroupsRequest_v2:  # noqa: ARG002 - aiokafka's signature
+        """Return the request to send."""
+        return DescribeGroupsRequest_v2(self._groups)
+
+
+async def members(admin: AIOKafkaAdminClient, group_id: str) -> tuple[GroupMember, ...]:
+    """Return the group's members, sorted by id; none while partitions are being dealt. Raises KafkaError."""
+    coordinator = await admin.find_coordinator(group_id)
+    reply = await admin._send_request(DescribeGroups([group_id]), coordinator)  # noqa: SLF001 - the admin's own way
+    return tuple(sorted(_members(reply)))
+
+
+def _members(reply: object) -> Iterator[GroupMember]:
+    for error, _name, _state, _kind, _protocol, found, *_more in reply.groups:  # type: ignore[attr-defined]  # aiokafka has no types
+        if error:
+            raise for_code(error)
+        for id_, client_id, host, _metadata, assignment, *_ in found:
+            yield GroupMember(id_, client_id, host, frozenset(_assigned(assignment)))
+
+
+def _assigned(assignment: bytes) -> list[TopicPartition]:
+    return ConsumerProtocolMemberAssignment.decode(assignment).partitions() if assignment else []

@@ -1,0 +1,104 @@
+"""Consumer groups as an operator sees them: who is a member, what is read, and a reset that needs them gone."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from aiokafka import TopicPartition
+
+from shared.errors import Rejected
+from shared.log import Log
+from shared.log.groups import ResetTo, described, lag_of, new_offsets, our_groups
+from shared.log.publish import publish
+from shared.topics import SUBMITTED, pipeline_topics
+from tests.contract.logs import Harness, member, take, until
+
+GROUP = "ingest"
+
+
+@pytest.fixture
+async def users() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def log(harness: Harness, users: AsyncExitStack) -> Log:
+    """Give a log with ten submissions in two partitions."""
+    log = await harness.join()
+    await log.ensure_topics(pipeline_topics("g", partitions=2))
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    for number in range(10):
+        await publish(broker, SUBMITTED, b"{}", key=f"k{number}".encode())
+    return log
+
+
+async def commit(log: Log, offsets: dict[TopicPartition, int]) -> None:
+    tool = log.consumer(group_id=GROUP)
+    tool.assign([*offsets])
+    await tool.start()
+    await tool.commit(offsets)
+    await tool.stop()
+
+
+async def test_a_group_is_described_partition_by_partition_with_its_member(log: Log, users: AsyncExitStack) -> None:
+    assert await our_groups(log) == {}
+    ends = await log.end_offsets(SUBMITTED)
+    await commit(log, {tp: min(end, 1) for tp, end in ends.items()})
+
+    idle = await described(log, GROUP, SUBMITTED)
+    whole = await lag_of(log, GROUP, SUBMITTED)
+    await member(users, log, GROUP, SUBMITTED)
+    busy = await described(log, GROUP, SUBMITTED)
+
+    assert await our_groups(log) == {GROUP: SUBMITTED}
+    assert [row.log_end_offset for row in idle] == [ends[tp] for tp in sorted(ends)]
+    assert sum(row.lag or 0 for row in idle) == whole.lag == 10 - sum(min(end, 1) for end in ends.values())
+    assert whole.oldest_unread is not None
+    assert {row.consumer_id for row in idle} == {None}
+    (id_,) = {row.consumer_id for row in busy}
+    assert [each.id for each in await log.members(GROUP)] == [id_]
+    assert all(row.host for row in busy)
+
+
+async def test_a_reset_is_refused_while_the_group_has_members_and_then_done(log: Log) -> None:
+    ends = await log.end_offsets(SUBMITTED)
+    async with AsyncExitStack() as users:
+        consumer = await member(users, log, GROUP, SUBMITTED)
+        await take(consumer, 10)
+        await consumer.commit(ends)
+        with pytest.raises(Rejected, match="group ingest has 1 members") as refused:
+            await log.reset_offsets(GROUP, dict.fromkeys(ends, 0))
+        assert refused.value.code == "group_busy"
+
+    async def gone() -> bool:
+        return not await log.members(GROUP)
+
+    await until(gone)
+    plan = await new_offsets(log, GROUP, SUBMITTED, ResetTo("shift-by", -1), frozenset({0}))
+    await log.reset_offsets(GROUP, {TopicPartition(SUBMITTED, each.partition): each.new_offset for each in plan})
+
+    first, second = sorted(ends)
+    assert await log.committed(GROUP, SUBMITTED) == {first: ends[first] - 1, second: ends[second]}
+
+
+@pytest.mark.parametrize(
+    ("to", "part"),
+    [("earliest", 0.0), ("latest", 1.0), ("offset", 0.0), ("datetime", 0.0)],
+)
+async def test_a_reset_stays_within_what_the_partition_holds(log: Log, to: str, part: float) -> None:
+    plan = await new_offsets(log, GROUP, SUBMITTED, ResetTo(to))  # type: ignore[arg-type]  # one of them
+    beyond = await new_offsets(log, GROUP, SUBMITTED, ResetTo("offset", 10**9))
+
+    ends = await log.end_offsets(SUBMITTED)
+    assert [each.new_offset for each in plan] == [int(part * ends[tp]) for tp in sorted(ends)]
+    assert [each.new_offset for each in beyond] == [ends[tp] for tp in sorted(ends)]
+
+
+async def test_what_can_not_be_reset_is_refused(log: Log) -> None:
+    with pytest.raises(Rejected, match="has 2 partitions, no 7"):
+        await new_offsets(log, GROUP, SUBMITTED, ResetTo("earliest"), frozenset({7}))
+    with pytest.raises(Rejected, match="no offset in partition 0"):
+        await new_offsets(log, GROUP, SUBMITTED, ResetTo("shift-by", 1))
