@@ -49,6 +49,11 @@ FAULTS = {
         "tests/faults/test_lost_store.py",
         1,
     ),
+    "growth": Fault(
+        "20 rounds of edits to 2,000 documents, deletes, re-creations and a replay, beside a fresh load of the same end",
+        "tests/faults/test_growth.py",
+        20,
+    ),
     "damage": Fault(
         "a store emptied and altered behind a loaded server, repaired meanwhile", "tests/faults/test_damage.py", 10
     ),
