@@ -8,6 +8,7 @@ from typing import get_args
 
 import msgspec
 
+from services.ingest_worker.extract import READERS
 from shared.contracts import (
     CHANGED,
     CONFLICT,
@@ -60,7 +61,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     place: LogPosition
     raw_hash: str
     metadata_hash: str
-    extractor: str
+    extractor: str = ""  # fingerprint of the reader of its format; empty where the body isn't read, or there is none
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
@@ -133,11 +134,7 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
     own = entry.submitted(place)
     if own is not None and _in_conflict(own):
         return Unchanged(entry)
-    same = accepted.version > 0 and (accepted.raw_hash, accepted.metadata_hash, accepted.extractor) == (
-        submission.raw_hash,
-        submission.metadata_hash,
-        submission.extractor,
-    )
+    same = _same(entry, submission)
     stands = entry.standing(accepted.version)
     if same and _answers(answering, accepted):
         status: Status = "deleted" if submission.deletes else "unchanged"
@@ -222,8 +219,32 @@ def standing(entry: Entry | None, submission: Submission, answering: IndexedVers
     if entry is None or submission.deletes or entry.accepted.outcome == "deleted":
         return None
     accepted = entry.accepted
-    described = (accepted.metadata_hash, accepted.extractor) == (submission.metadata_hash, submission.extractor)
+    described = accepted.metadata_hash == submission.metadata_hash and reader_today(entry) is not None
     return accepted if described and _answers(answering, accepted) else None
+
+
+def reader_today(entry: Entry) -> str | None:
+    """Return the fingerprint of the accepted version's reader; None if the body may be read otherwise by now."""
+    reading = entry.accepted.reading
+    document_type = None if reading is None else reading.said.get("document_type")
+    return READERS.today(entry.accepted.extractor, document_type, entry.path)
+
+
+def _same(entry: Entry, submission: Submission) -> bool:
+    """Return whether the submission has the content of the accepted version, and the same text can be read from it."""
+    accepted = entry.accepted
+    sent = submission.raw_hash, submission.metadata_hash
+    if not accepted.version or (accepted.raw_hash, accepted.metadata_hash) != sent:
+        return False
+    if accepted.extractor == submission.extractor or reader_today(entry) is not None:
+        return True
+    return submission.text is not None and submission.text == accepted.text and _read_alike(submission, accepted)
+
+
+def _read_alike(submission: Submission, accepted: Accepted) -> bool:
+    # As JSON, because a store gives lists back for tuples.
+    readings = (msgspec.json.encode(each.reading, order="sorted") for each in (submission, accepted))
+    return len(set(readings)) == 1
 
 
 def late(entry: Entry | None, place: LogPosition) -> bool:
@@ -292,6 +313,7 @@ def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
         place=submission.place,
         validators=submission.validators,
         body=submission.body or entry.accepted.body,
+        extractor=submission.extractor or reader_today(entry) or entry.accepted.extractor,
     )
     moved = noted(msgspec.structs.replace(entry, accepted=accepted), last)
     # A failure after the erasure may have set names again.

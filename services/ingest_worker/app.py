@@ -13,7 +13,7 @@ from faststream.kafka import KafkaBroker
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.crawl import Bounds
-from services.ingest_worker.extract import EXTRACTOR
+from services.ingest_worker.extract import READERS
 from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool, parser_pool
@@ -49,7 +49,7 @@ class IngestParts:
 
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
     """Return the parts on a foundation; `stack` ends those that are the stages' own. Raises ConfigurationError."""
-    await base.index.note_code(IngestCode(extractor=EXTRACTOR, chunker=CHUNKER))
+    await base.index.note_code(IngestCode(extractor=READERS.fingerprint, chunker=CHUNKER))
     parsers = parser_pool(settings, base.embedder.tokens)
     stack.push_async_callback(parsers.close)
     fetcher = fetcher_of(settings)

@@ -7,7 +7,6 @@ import structlog
 
 from services.ingest_worker import accept
 from services.ingest_worker.accept import Conflict, Decision, IndexedVersion, Published, Submission, Superseded
-from services.ingest_worker.extract import EXTRACTOR
 from shared.blobs import Blobs
 from shared.claim_check import submission_value
 from shared.contracts import ERASED, DocumentSubmitted, LogPosition, Validators
@@ -153,7 +152,6 @@ def submission_at(
         place=place,
         raw_hash=ERASED if submitted.erases else accept.DELETION if deletes else raw_hash,
         metadata_hash="" if deletes else description_hash(submitted),
-        extractor="" if deletes else EXTRACTOR,
         title=submitted.title,
         url=submitted.url,
         tags=submitted.tags,

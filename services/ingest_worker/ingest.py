@@ -12,11 +12,11 @@ import msgspec
 import structlog
 
 from services.ingest_worker import accept, crawl
-from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Superseded, Unchanged
+from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Submission, Superseded, Unchanged
 from services.ingest_worker.content import Content, ContentReader
 from services.ingest_worker.crawler import Crawler
 from services.ingest_worker.decisions import Decisions, patchable, submission_at, with_kept_fields
-from services.ingest_worker.extract import Extraction
+from services.ingest_worker.extract import READERS, Extraction
 from services.ingest_worker.fetch import Busy, Fetch
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.sent_body import alike, body_as_sent
@@ -143,7 +143,9 @@ class Ingest:
             extraction = await self._extract(submitted, content, extraction)
             text = await self._versions.store_text(submission, extraction)
             reading = await self._reader.store_reading(submitted, extraction)
-            submission = msgspec.structs.replace(submission, text=text, reading=reading)
+            submission = msgspec.structs.replace(
+                submission, text=text, reading=reading, extractor=_reader(submission, extraction)
+            )
         keeps = bool(submitted.keep) or submitted.patch
         written = await self._decisions.write(entry, submission, answering, unread=content.unread, keeps=keeps)
         if written is None or (content.unread and isinstance(written, Published)):
@@ -228,6 +230,11 @@ class Ingest:
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
+
+
+def _reader(submission: Submission, extraction: Extraction | None) -> str:
+    """Return the fingerprint of the reader of the submission's body; empty where there is none."""
+    return submission.extractor or ("" if extraction is None else READERS.name(extraction.document_type))
 
 
 def _document_key(record: Record) -> str | None:

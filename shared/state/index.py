@@ -95,7 +95,7 @@ class Generation(Message, frozen=True):
 class IngestCode(Message, frozen=True):
     """The code and libraries of the ingest workers."""
 
-    extractor: str  # fingerprint of what reads files
+    extractor: str  # fingerprints of the readers of formats, separated by blanks
     chunker: str = ""  # version of the chunker; empty: written by an earlier release
 
 

@@ -50,7 +50,7 @@ FAULTS = {
         1,
     ),
     "growth": Fault(
-        "20 rounds of edits to 2,000 documents, deletes, re-creations and a replay, beside a fresh load of the same end",
+        "20 rounds of edits to 2,000 documents, deletes and a replay, beside a fresh load of the same end",
         "tests/faults/test_growth.py",
         20,
     ),

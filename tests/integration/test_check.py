@@ -75,7 +75,8 @@ async def test_what_another_extractor_read_is_to_be_sent(pipeline: Pipeline) -> 
     now = await pipeline.parts.index.code()
     assert now is not None
 
-    await pipeline.parts.index.note_code(msgspec.structs.replace(now, extractor=f"{now.extractor};newer"))
+    newer = " ".join(f"{name}0" for name in now.extractor.split())
+    await pipeline.parts.index.note_code(msgspec.structs.replace(now, extractor=newer))
     then = await check(pipeline, held)
     await pipeline.parts.index.note_code(now)
 

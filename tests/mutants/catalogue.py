@@ -412,6 +412,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/contract/test_blobs.py",
     ),
     _mutant(
+        "a newer reader that gives the same text makes a new version",
+        "services/ingest_worker/accept.py",
+        "    return submission.text is not None and submission.text == accepted.text",
+        "    return False",
+        "tests/unit/services/ingest_worker/test_accept.py",
+    ),
+    _mutant(
         "a version that failed stays in the truth for ever",
         "services/embed_worker/apply.py",
         "        older |= await self._statuses.published_below(document)\n",

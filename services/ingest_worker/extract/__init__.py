@@ -2,19 +2,16 @@
 
 import importlib
 import pkgutil
-import unicodedata
-from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
 from services.ingest_worker.extract import formats, limits
 from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.readers import Readers
 from shared.errors import Rejected
 
-__all__ = ["EXTRACTOR", "FORMATS", "Extraction", "Format", "Hints", "detect", "extract"]
-
-_VERSION = "4"  # raise it when the same file gives a different text
+__all__ = ["FORMATS", "READERS", "Extraction", "Format", "Hints", "detect", "extract"]
 
 FORMATS: tuple[Format, ...] = tuple(
     importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
@@ -25,20 +22,7 @@ _PANIC = "PanicException"  # PyO3 raises it for a Rust library's bug; it is not 
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 
 
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "absent"  # of an extra; after its installation documents are extracted again
-
-
-def _fingerprint() -> str:
-    libraries = sorted({library for form in FORMATS for library in form.libraries})
-    parts = [_VERSION, f"unicode={unicodedata.unidata_version}", *(f"{name}={_version(name)}" for name in libraries)]
-    return ";".join([*parts, "+".join(sorted(form.document_type for form in FORMATS))])
-
-
-EXTRACTOR = _fingerprint()  # of the code and libraries that determine the text
+READERS = Readers(FORMATS)
 
 
 def detect(data: bytes, hints: Hints) -> Format:

@@ -76,6 +76,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     warm: Callable[[], None] = lambda: None  # imports the libraries that reading needs
     light: bool = False  # cheap and safe enough to be read in the calling process
     libraries: tuple[str, ...] = ()  # distributions whose version affects the text
+    revision: int = 1  # raise it when the same file gives a different text
+    nests: bool = False  # reads files of other formats inside the file
     extra: str | None = None  # the optional dependency group that it needs
 
 

@@ -241,7 +241,10 @@ def _judge_entry(
         if not newest.deleted:  # a later answer with the same bytes may have brought others
             # An earlier release wrote no text down.
             text = None if accepted.text is None else wanted.text
-            wanted = msgspec.structs.replace(wanted, validators=accepted.validators, text=text)
+            # A later reader that gave the same text has left only its name.
+            wanted = msgspec.structs.replace(
+                wanted, validators=accepted.validators, text=text, extractor=accepted.extractor
+            )
         # A record of an earlier release doesn't say them; none says where the body is.
         wanted = msgspec.structs.replace(
             wanted,

@@ -84,7 +84,7 @@ class UnchangedChecker:
         ends = await self._log.end_offsets(SUBMITTED)
         unread = await self._unread(ends)
         code = await self._index.code()
-        extractor = code.extractor if code is not None else None
+        known = frozenset(code.extractor.split() if code is not None else ())
         ids = [document.document_id for document, _ in documents]
         entries, heads, counts = await asyncio.gather(
             self._ledger.entries(ids), self._index.heads(ids), self._index.point_counts(ids)
@@ -97,7 +97,8 @@ class UnchangedChecker:
                 and head is not None
                 and entry.tenant == document.tenant
                 and _ended_well(entry)
-                and (entry.accepted.raw_hash, entry.accepted.extractor) == (hash_, extractor)
+                and entry.accepted.raw_hash == hash_
+                and entry.accepted.extractor in known
                 and entry.accepted.metadata_hash == description_hash(document)
                 and head.version == entry.accepted.version
                 and not head.deleted

@@ -398,6 +398,7 @@ def _roman(number: int) -> str:
 
 FORMAT = Format(
     document_type="docx",
+    nests=True,
     text_format="markdown",
     media_types=frozenset({_TYPE, "application/vnd.ms-word.document.macroenabled.12"}),
     suffixes=frozenset({".docx", ".docm", ".dotx", ".dotm"}),

@@ -87,6 +87,7 @@ def _name(part: MIMEPart, number: int) -> str:
 
 FORMAT = Format(
     document_type="eml",
+    nests=True,
     text_format="markdown",
     media_types=frozenset({"message/rfc822"}),
     suffixes=frozenset({".eml", ".mht", ".mhtml", ".p7s"}),

@@ -68,6 +68,7 @@ def _chapter(source: bytes) -> str:
 
 FORMAT = Format(
     document_type="epub",
+    nests=True,
     text_format="markdown",
     media_types=frozenset({"application/epub+zip"}),
     suffixes=frozenset({".epub"}),

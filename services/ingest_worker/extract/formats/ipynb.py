@@ -78,6 +78,7 @@ def _list(value: Any) -> list[Any]:
 FORMAT = Format(
     document_type="ipynb",
     text_format="markdown",
+    revision=2,
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
     sniff=lambda _: False,

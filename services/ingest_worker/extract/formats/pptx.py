@@ -75,6 +75,7 @@ def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
 
 FORMAT = Format(
     document_type="pptx",
+    nests=True,
     text_format="markdown",
     media_types=frozenset({_TYPE + "presentation", _TYPE + "slideshow"}),
     suffixes=frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),

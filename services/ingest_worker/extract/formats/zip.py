@@ -33,6 +33,7 @@ def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, bytes]]:
 
 FORMAT = Format(
     document_type="zip",
+    nests=True,
     text_format="markdown",
     media_types=frozenset({"application/zip", "application/x-zip-compressed"}),
     suffixes=frozenset({".zip"}),

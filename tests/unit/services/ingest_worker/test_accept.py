@@ -14,7 +14,7 @@ from services.ingest_worker.accept import (
     Superseded,
     Unchanged,
 )
-from shared.contracts import ERASED, Given, LogPosition, Status, Validators
+from shared.contracts import ERASED, BlobRef, Given, LogPosition, Status, TextReading, Validators
 from shared.state.ledger import MOST_ENDED, Accepted, Entry, Last, MovedTo, finished, older
 
 
@@ -498,3 +498,28 @@ def test_a_version_is_above_those_that_failed_before_the_document_was_deleted() 
 
     assert entry.accepted.version == 5001
     assert ends_of(entry, at(1, time=5000), at(3, time=5000)) == ["failed", "created"]
+
+
+TEXT = BlobRef(sha256="0" * 64, size=3)
+READING = TextReading(said={"document_type": "md", "pages": (1, 2)})
+
+
+@pytest.mark.parametrize(
+    ("text", "reading", "decided"),
+    [
+        (TEXT, READING, Unchanged),
+        (None, None, Published),  # not read again yet
+        (BlobRef(sha256="1" * 64, size=3), READING, Published),
+        (TEXT, TextReading(said={"document_type": "md", "title": "T"}), Published),
+    ],
+)
+def test_given_another_reader_when_it_gives_the_same_text_then_nothing_has_changed(
+    text: BlobRef | None, reading: TextReading | None, decided: type[Decision]
+) -> None:
+    taken = entry_of(accept.decide(None, a_submission(at(1), text=TEXT, reading=READING), None))
+    entry, answering = applied(msgspec.json.decode(msgspec.json.encode(taken), type=Entry))
+
+    decision = accept.decide(entry, a_submission(at(2), extractor="y", text=text, reading=reading), answering)
+
+    assert isinstance(decision, decided)
+    assert entry_of(decision).accepted.extractor == "y"

@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.extract import EXTRACTOR, FORMATS, Hints, detect, extract
+from services.ingest_worker.extract import FORMATS, Hints, detect, extract
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import a_zip
 
@@ -57,11 +57,6 @@ def test_without_a_title_of_its_own_a_document_is_called_after_its_file() -> Non
 def test_no_two_formats_claim_the_same_type_or_suffix() -> None:
     for claims in ([form.media_types for form in FORMATS], [form.suffixes for form in FORMATS]):
         assert sum(map(len, claims)) == len(frozenset().union(*claims))
-
-
-def test_the_fingerprint_names_every_library_that_decides_a_text() -> None:
-    for library in ("trafilatura=", "lxml=", "pypdfium2=", "pypdf=", "chardet=", "unicode="):
-        assert library in EXTRACTOR
 
 
 def test_a_file_at_which_a_library_panics_is_damaged() -> None:

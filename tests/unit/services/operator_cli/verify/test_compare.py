@@ -194,9 +194,9 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
         (ENTRY | {"tenant": "thief"}, {}, "I8 the ledger entry has the tenant thief"),
         (ENTRY | {"path": "elsewhere"}, {}, "I3 the ledger's entry is of s/elsewhere"),
         (
-            ENTRY | {"accepted": ENTRY["accepted"] | {"extractor": "x"}},
+            ENTRY | {"accepted": ENTRY["accepted"] | {"rawHash": "x"}},
             {},
-            "I3 the ledger's version 5: extractor is",
+            "I3 the ledger's version 5: rawHash is",
         ),
         (ENTRY | {"accepted": ENTRY["accepted"] | {"version": 6}}, {}, "I3 the ledger accepted version 6"),
         (entry("accepted"), {}, "I3 version 5 has not ended"),
