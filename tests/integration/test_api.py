@@ -13,6 +13,7 @@ import pytest_asyncio
 from litestar import Litestar
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.routes import ASGIRoute, HTTPRoute
+from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
 from services.query_api.http.auth import RoleGuard
@@ -346,6 +347,7 @@ async def test_a_document_shows_how_it_stands(client: httpx.AsyncClient) -> None
     assert shown["updatedAt"].endswith("Z")
 
 
+@pytest.mark.feature(162)
 async def test_chunks_come_in_reading_order_until_the_document_changes(client: httpx.AsyncClient) -> None:
     texts = [f"Paragraph {n}: {HERONS * 6}" for n in range(7)]
     id_ = await ingested(client, "\n\n".join(texts))
@@ -450,6 +452,7 @@ async def test_a_bad_search_says_what_is_wrong(
     assert problem(await client.post("/rag/search", json=body), status).startswith(said)
 
 
+@pytest.mark.feature(149, 151)
 async def test_modes_and_explanations(client: httpx.AsyncClient) -> None:
     for path, text in (("a", LANTERN), ("b", HERONS), ("c", "A boat.")):
         await ingested(client, text, path=path)
@@ -1055,7 +1058,8 @@ async def test_what_is_wrong_is_told_by_readyz(parts: ApiParts, app: Litestar) -
     assert [(reply.status_code, reply.json()) for reply in strangers] == [(503, {"status": "not ready"})] * 2
 
 
-async def test_a_bug_is_a_500_without_its_inside(parts: ApiParts, tenants: Iterator[str]) -> None:
+@pytest.mark.feature(210)
+async def test_a_bug_is_a_500_without_its_inside_which_the_log_has(parts: ApiParts, tenants: Iterator[str]) -> None:
     class Buggy:
         name, needs_passages = "buggy", False
 
@@ -1064,10 +1068,14 @@ async def test_a_bug_is_a_500_without_its_inside(parts: ApiParts, tenants: Itera
             raise ZeroDivisionError("secret inside")
 
     async with a_client(an_app(parts, models=models_of(Buggy())), next(tenants)) as client:
-        reply = await client.post("/chat", json={"message": "x"})
+        with capture_logs() as logged:
+            reply = await client.post("/chat", json={"message": "x"})
         streamed = await client.post("/chat", json={"message": "x", "stream": True})
 
     problem(reply, 500, "BUG")
+    [failure] = [line for line in logged if line["event"] == "request_failed"]
+    assert repr(failure["exc_info"]) == "ZeroDivisionError('secret inside')"
+    assert failure["path"] == "/chat"
     assert "secret" not in reply.text + streamed.text
     assert events(streamed.text)[-1][0] == "error"
 

@@ -161,3 +161,28 @@ async def test_a_follow_up_is_completed_and_explain_shows_it(client: httpx.Async
     assert found["query"] == "harbour ferry And when does it come back?"
     assert found["results"][0]["metadata"]["path"] == "ferry"
     assert [source["metadata"]["path"] for source in answered["ragSources"]] == ["ferry"]
+
+
+@pytest.mark.feature(142)
+async def test_five_results_are_given_unless_the_request_says_otherwise(client: httpx.AsyncClient) -> None:
+    for n in range(7):
+        await ingested(client, f"The ferry {n} leaves the pier.", path=str(n))
+
+    assert len((await searched(client))["results"]) == 5
+    assert [len((await searched(client, topK=count))["results"]) for count in (3, 4, 7)] == [3, 4, 7]
+
+
+@pytest.mark.feature(151, 152, 153, 154)
+async def test_fixed_weights_change_the_order_and_no_score(client: httpx.AsyncClient) -> None:
+    await ingested(client, "The ferry leaves.", path="short")
+    await ingested(
+        client, f"A boat. {HERONS} The ferry leaves the pier with a bell, and a whistle is blown.", path="long"
+    )
+
+    plain = (await searched(client, "ferry pier bell"))["results"]
+    weighted = (await searched(client, "ferry pier bell", rerank="weights"))["results"]
+
+    assert weighted[0]["metadata"]["path"] == "long"
+    assert sorted(hit["score"] for hit in weighted) == sorted(hit["score"] for hit in plain)
+    sentence = problem(await client.post("/rag/search", json={"query": "x", "rerank": "magic"}), 400)
+    assert sentence.startswith("rerank: ")

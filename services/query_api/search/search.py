@@ -14,7 +14,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, parse_json
-from services.query_api.search.arranging import by_document, diverse, of_each_document
+from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import GateMode, RelevanceGate, usable
 from services.query_api.search.results import Expanded, Explanation, Found
@@ -50,6 +50,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     gate: GateMode = "each"
     per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # results of one document, at most
     group_by: Literal["document"] | None = None  # then topK and offset count documents
+    rerank: Literal["weights"] | None = None  # another order of the first hits; their scores stay
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # how much likeness to better results counts
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
     explain: bool = False
@@ -161,7 +162,7 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     end = body.offset + body.top_k
     if end > MOST:
         raise invalid("offset", f"{body.offset} and topK {body.top_k} reach beyond the first {MOST} results")
-    picky = body.group_by is not None or body.per_document is not None or body.diversity > 0
+    picky = body.group_by is not None or body.per_document is not None or body.diversity > 0 or body.rerank is not None
     question = question_of(body.query, "query")
     turns = [Turn(role=each.role, content=each.content) for each in body.conversation_history]
     searched = spelled_out([*turns, Turn(role="user", content=question)])
@@ -173,6 +174,8 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
         mode=body.mode,
     )
     hits = usable(found.hits, RelevanceGate(body.min_score, body.gate))
+    if body.rerank is not None:
+        hits = [*weighted(searched, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
     if body.group_by is not None:
         groups = by_document(of_each_document(hits, body.per_document or 3))[body.offset : end]
         hits = [hit for group in groups for hit in group]

@@ -28,6 +28,7 @@ def test_a_follow_up_carries_the_terms_that_it_leaves_out(questions: tuple[str, 
     assert spelled_out(asked(*questions)) == searched
 
 
+@pytest.mark.feature(159)
 def test_terms_are_carried_through_several_turns() -> None:
     searched = spelled_out(asked("How does RPC work over RabbitMQ?", "And over NATS?", "And over Redis?"))
 

@@ -1,4 +1,7 @@
-from services.query_api.search.arranging import by_document, diverse, of_each_document
+import msgspec
+import pytest
+
+from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
 from services.query_api.search.results import Explanation, Found, Ranks
 
 EXPLANATION = Explanation(ranks=Ranks(), fused=1, coverage=1.0)
@@ -29,3 +32,23 @@ def test_a_document_has_at_most_so_many_hits_and_groups_keep_the_order() -> None
 
     assert numbers(of_each_document(hits, 1)) == [1, 2]
     assert [numbers(group) for group in by_document(hits)] == [[1, 3], [2]]
+
+
+WHOLE = "The lantern burns oil. " * 6
+
+
+@pytest.mark.feature(151, 152, 153, 154)
+def test_weights_prefer_meaning_words_whole_thoughts_and_passages_of_a_usual_length() -> None:
+    def a_passage(number: int, text: str = WHOLE, cosine: float = 0.5, chunk_type: str = "paragraph") -> Found:
+        hit = a_hit(number, text)
+        figures = msgspec.structs.replace(EXPLANATION, cosine=cosine, coverage=0.5)
+        return msgspec.structs.replace(hit, metadata=hit.metadata | {"chunkType": chunk_type}, explanation=figures)
+
+    usual = a_passage(1)
+
+    assert numbers(weighted("lantern", [usual, a_passage(2, cosine=0.6)])) == [2, 1]
+    assert numbers(weighted("the harbour lantern", [usual, a_passage(2, WHOLE + "harbour")])) == [2, 1]
+    assert numbers(weighted("lantern", [usual, a_passage(2, chunk_type="semantic")])) == [2, 1]
+    assert numbers(weighted("lantern", [a_passage(2, "A lantern."), usual])) == [1, 2]
+    assert numbers(weighted("lantern", [a_passage(2, WHOLE * 20), usual])) == [1, 2]
+    assert numbers(weighted("lantern", [a_passage(2), usual])) == [2, 1]
