@@ -280,12 +280,28 @@ async def test_no_body_is_ever_a_500(
             b'--x\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n\r\n--x--\r\n',
             "multipart/form-data; boundary=x",
         ),
+        *(
+            (
+                b'--x\r\nContent-Disposition: form-data; name="title"\r\n'
+                b"Content-Type: text/plain; charset=%s\r\n\r\nT\xff\r\n--x--\r\n" % charset,
+                "multipart/form-data; boundary=x",
+            )
+            for charset in (b"undefined", b"idna", b"punycode", b"zlib", b"nowhere")
+        ),
         (b"", "text/plain"),
         (b"source=s&path=p", "application/x-www-form-urlencoded"),
     ],
 )
 async def test_an_upload_without_a_readable_file_is_a_400(client: httpx.AsyncClient, content: bytes, kind: str) -> None:
     problem(await client.post("/rag/ingest/upload", content=content, headers={"Content-Type": kind}), 400)
+
+
+async def test_a_subject_beyond_64_bits_is_a_400_that_names_it(client: httpx.AsyncClient) -> None:
+    body = {"source": "s", "path": "p", "text": "x", "subjectId": 2**70}
+
+    assert problem(await client.post("/rag/ingest", json=body), 400).startswith(
+        "metadata.subjectId: is an integer beyond"
+    )
 
 
 async def test_a_file_over_the_limit_is_a_413_that_says_it(client: httpx.AsyncClient) -> None:

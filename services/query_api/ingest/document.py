@@ -282,7 +282,7 @@ def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any
 def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int | None) -> dict[str, Any]:
     """Return the checked metadata, with the subject as one of its fields if it is given beside it."""
     checked = metadata_of(metadata)
-    return checked if subject_id is None else metadata_of({**checked, "subjectId": subject_id}, "subjectId")
+    return checked if subject_id is None else metadata_of({**checked, "subjectId": subject_id}, "metadata")
 
 
 def _text_of(text: str) -> str:

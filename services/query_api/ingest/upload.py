@@ -334,7 +334,7 @@ async def _multipart(request: ApiRequest) -> Upload:
         if error.status_code == 413:
             raise
         raise Problem(400, f"the multipart body can't be read: {error.detail}") from None
-    except (UnicodeDecodeError, LookupError):  # LookupError: a part names an unknown charset
+    except (UnicodeError, LookupError):  # a part names an unknown charset, or `undefined`, which Python has
         raise Problem(400, "the multipart body can't be read: a field is not text in its charset") from None
     files: list[File] = []
     fields: dict[str, list[str]] = {}
