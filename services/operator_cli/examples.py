@@ -32,6 +32,12 @@ _EXAMPLES: Final = {
     "dlq_show": "sluice dlq show ID --record",
     "dlq_redrive": "sluice dlq redrive --code timeout",
     "dlq_drop": "sluice dlq drop --all --dry-run",
+    "reindex_start": "sluice reindex start --chunk-size 400 --dry-run",
+    "reindex_status": "sluice reindex status",
+    "reindex_switch": "sluice reindex switch",
+    "reindex_rollback": "sluice reindex rollback",
+    "reindex_cancel": "sluice reindex cancel",
+    "reindex_gc": "sluice reindex gc",
 }
 
 

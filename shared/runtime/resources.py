@@ -245,6 +245,9 @@ async def open_resources(
         refuse_newer_chunker(index.generation, chunker)
     registered = await change(store, lambda known: moved(known, index.generation.id, address))
     await embedders.keep_only(frozenset({address, *(each.embedder for each in registered.generations)}))
+    generations = GenerationWatch(store, name)
+    if not attach:
+        await generations.alone()
     await index.warm()
     registry = CollectorRegistry()
     for watch in (LoopLag(registry).watch(), Growth(registry, log, store).watch()):
@@ -257,7 +260,7 @@ async def open_resources(
         store=store,
         embedder=embedder,
         embedders=embedders,
-        generations=GenerationWatch(store, name),
+        generations=generations,
         not_in_force=settings_not_in_force(settings, index.generation, address),
         blobs=blobs,
         bm25=bm25_of(index.generation.bm25),

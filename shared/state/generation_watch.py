@@ -145,6 +145,11 @@ class GenerationWatch:
         self._seen = {id_: seen for id_, seen in self._seen.items() if id_ not in gone}
         return alive, unsure
 
+    async def alone(self) -> None:
+        """Delete the heartbeats of earlier processes; for one that has the store to itself."""
+        with suppress(Unavailable):
+            await self._store.delete(GENERATIONS, Filter(must=(Match("state", (_BEAT,)),)))
+
     async def leave(self) -> None:
         """Delete this process' heartbeat."""
         with suppress(Unavailable):

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from services.operator_cli.examples import example
 from services.operator_cli.options import Json, Yes, client_of
 
 reindex = typer.Typer(
@@ -26,7 +27,7 @@ _COLUMNS = (
 )
 
 
-@reindex.command("start")
+@reindex.command("start", epilog=example("reindex_start"))
 def start(
     context: typer.Context,
     *,
@@ -66,7 +67,7 @@ def start(
         out.print(f"Generation {plan['id']} is being built: sluice reindex status", markup=False, soft_wrap=True)
 
 
-@reindex.command("status")
+@reindex.command("status", epilog=example("reindex_status"))
 def status(context: typer.Context, *, as_json: Json = False) -> None:
     """List the generations and how far they are. In a pipe, print tab-separated lines."""
     from services.operator_cli.terminal import console, print_json, print_rows
@@ -80,7 +81,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
         console(stderr=True).print(found["switching"], markup=False)
 
 
-@reindex.command("switch")
+@reindex.command("switch", epilog=example("reindex_switch"))
 def switch(
     context: typer.Context,
     generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
@@ -94,20 +95,20 @@ def switch(
     _do(context, "switch", {"force": force, **({} if generation is None else {"id": generation})}, as_json=as_json)
 
 
-@reindex.command("rollback")
+@reindex.command("rollback", epilog=example("reindex_rollback"))
 def rollback(context: typer.Context, *, as_json: Json = False) -> None:
     """Let the generation answer again that answered before."""
     _do(context, "rollback", {}, as_json=as_json)
 
 
-@reindex.command("cancel")
+@reindex.command("cancel", epilog=example("reindex_cancel"))
 def cancel(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
     """Give up the switch that is under way, else drop the generation that is being built."""
     _confirm("Give it up?", yes=yes)
     _do(context, "cancel", {}, as_json=as_json)
 
 
-@reindex.command("gc")
+@reindex.command("gc", epilog=example("reindex_gc"))
 def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
     """Drop the retired generations for good. Afterwards there is nothing to roll back to."""
     _confirm("Drop all retired generations?", yes=yes)
