@@ -1,4 +1,4 @@
-"""Answers without a language model: what the passages themselves say, quoted, with its [n].
+"""Answers without a language model: quotes the passages themselves, with their [n].
 
 Units (sentences, rows, short lists, code) are ranked by the embedding model's similarity to the question together with
 the part of the question's words that they hold. The best ones are quoted with their neighbours
@@ -23,51 +23,51 @@ from shared.answers.units import Unit, furniture, row_text, units
 from shared.errors import PipelineError
 
 Compare = Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]  # cosines of a question and texts
-Weigh = Callable[[str], float]  # how much a lower-case word of a question tells; a stop word nothing
+Weigh = Callable[[str], float]  # the weight of a question's lower-case word; 0 for a stop word
 
 NO_PASSAGES: Final = "I found nothing about this in the documents."
 NO_ANSWER: Final = "The documents that I searched do not answer this question."
 
 MOST_COMPARED: Final = 32  # units embedded for one question; 64 answered no more of the questions
-_PASSAGES: Final = 20  # the best ones are enough, and the event loop is not to wait for a thousand
+_PASSAGES: Final = 20  # the best ones are enough, and a thousand would block the event loop
 MOST_QUOTED: Final = 3  # places in one answer
-_CHARACTERS: Final = 900  # of the whole answer, by and large
+_CHARACTERS: Final = 900  # of the whole answer, roughly
 _LONGEST: Final = 400  # of one sentence
 # Chosen on a set of 60 questions, confirmed on another one (docs/adr/0096-extractive-answers-quote-places.md).
-_BY_MEANING: Final = 0.75  # the similarity's part of a score; the rest is coverage
-_BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row: their words are names of fields, and few
+_BY_MEANING: Final = 0.75  # the similarity's share of a score; the rest is coverage
+_BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row, which have few words, mostly names of fields
 _BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds
 _BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour adds
-_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds afterwards: an answer often stands beside its subject
-_ALONE: Final = 0.8  # of its own score, which a unit without neighbours gets instead
+_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds: an answer often follows its subject
+_ALONE: Final = 0.8  # share of its own score that a unit without neighbours gets instead
 _BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
 _BY_NAME: Final = 0.1  # for a sentence that has the question's names itself, not only its document
-_BY_RANK: Final = 0.1 / 12  # what each better passage costs
-_BY_HEADING: Final = 0.5  # what a word is worth that stands only above the unit
-_BY_STOP_WORD: Final = 0.3  # what a word is worth that tells nothing
+_BY_RANK: Final = 0.1 / 12  # cost per better passage
+_BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
+_BY_STOP_WORD: Final = 0.3  # weight of a stop word
 _TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
-_UNFIT: Final = 0.06  # cost where the document doesn't hold a code of the question
-_BARE_CODE: Final = 0.1  # cost of code that no sentence opens
-_ROW: Final = 0.12  # cost of a table's row, and once more for one without the name that the question asks about
+_UNFIT: Final = 0.06  # cost if the document lacks a code of the question
+_BARE_CODE: Final = 0.1  # cost of code without an introducing sentence
+_ROW: Final = 0.12  # cost of a table's row; twice that if it lacks the name in the question
 _NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
 _AROUND: Final = 500  # characters of the best place: the unit with its neighbours
 _AROUND_OTHERS: Final = 300
 _NEARLY: Final = 0.4  # of a unit's score, from which its neighbour is quoted with it
-_FORWARD: Final = 0.05  # by which the neighbour behind is preferred to the one before
+_FORWARD: Final = 0.05  # advantage of the following neighbour over the preceding one
 _LEAST: Final = 0.45  # confidence below which there is no answer
-_LEAST_BY_WORDS: Final = 0.6  # the same where there is no model to ask
+_LEAST_BY_WORDS: Final = 0.6  # the same without an embedding model
 _LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop words count, and few are covered
-_LEFT_OUT_BY_RANK: Final = 0.15  # of a word that a later passage costs when units are too many to compare
-_ALIKE: Final = 0.7  # similarity from which a unit answers, however few words it shares
-_SETTLES: Final = 0.6  # similarity and coverage from which a unit of the kind that is asked for is quoted alone
+_LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are too many units to compare
+_ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
+_SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
-_MOST_FOCUSED: Final = 3  # documents that a question's names leave over, to be searched alone
+_MOST_FOCUSED: Final = 3  # most documents that a question's names may select
 _STEM: Final = 5  # characters that two forms of a name share at least
 _SHORT: Final = 3
 _KEYED: Final = ("field", "row")
-_CERTAIN: Final = 0.998  # the greatest score of a passage whose odds count
+_CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _DATE: Final = re.compile(
@@ -105,35 +105,35 @@ def alike_heavy(_word: str) -> float:
 
 
 class Quotable(msgspec.Struct, frozen=True):
-    """A unit with what decides its score."""
+    """A unit with the properties that decide its score."""
 
     rank: int  # of its passage
     position: int  # in its passage
     unit: Unit
     said: frozenset[str]
     above: frozenset[str]  # in its headings and its document's title
-    context: str  # names of the question that its document holds and it doesn't
-    fits: bool  # its document holds every code of the question
+    context: str  # names of the question that are in its document but not in it
+    fits: bool  # whether its document has every code of the question
 
     @property
     def compared(self) -> str:
-        """Return the text by which the model compares the unit: with its headings and what its document is about."""
+        """Return the text that the model compares: the unit with its headings and its document's subject."""
         unit = self.unit
         text = f"{unit.opening} {unit.text[len(unit.opening) :][:_COMPARED_CODE]}" if unit.kind == "code" else unit.text
         return ": ".join(filter(None, (self.context, unit.about, text)))[:_COMPARED]
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a question asks for, in words as they are compared."""
+    """The parts of a question, as words in the form that is compared."""
 
-    words: frozenset[str]  # that a unit should hold
-    names: frozenset[str]  # that its document must hold: names, years, numbers
-    codes: frozenset[str]  # that its document should hold, and some passage must
-    kinds: tuple[re.Pattern[str], ...]  # what an answer to when, who or how many looks like
+    words: frozenset[str]  # that a unit should have
+    names: frozenset[str]  # that its document must have: names, years, numbers
+    codes: frozenset[str]  # that its document should have, and some passage must
+    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
 
 
 def wanted(question: str) -> Wanted:
-    """Return what the question asks for."""
+    """Return the question's parts."""
     coded = codes(question)
     capitals, explaining = (set(), set()) if is_german(question) else names(question)
     named = capitals - coded | numbers(question)
@@ -147,16 +147,16 @@ def wanted(question: str) -> Wanted:
 
 
 class Extractive:
-    """The answers of `extractive:`: deterministic, and never a word that no document says."""
+    """The answers of `extractive:`: deterministic, and only with words of the documents."""
 
     def __init__(self, compare: Compare | None = None, weigh: Weigh = alike_heavy) -> None:
-        """Take the model's similarity, without which, or while it fails, words alone decide; and the words' weights."""
+        """Take the model's similarity and the words' weights. Without the model, or if it fails, words alone decide."""
         self._compare = compare
         self._weigh = weigh
 
     @property
     def name(self) -> str:
-        """Return `extractive`, so that nobody takes this for a language model."""
+        """Return `extractive`, which shows that this isn't a language model."""
         return "extractive"
 
     @property
@@ -165,7 +165,7 @@ class Extractive:
         return True
 
     async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
-        """Yield the quoted passages, numbered in order of mention, and one quotation at a time; or say there is none.
+        """Yield the quoted passages, numbered in order of mention, then each quotation; or say that there is none.
 
         An answer that quotes nothing has read nothing: its `Prompted` is empty.
         """
@@ -186,7 +186,7 @@ class Extractive:
 
 
 def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
-    """Return what may be quoted, at most `MOST_COMPARED` units, those with most of the question's words first.
+    """Return the units that may be quoted, at most `MOST_COMPARED`, those with most of the question's words first.
 
     Names, years and numbers of the question must be in the passage's document, as far as its passages show it: a
     passage about another company or year answers another question. A code such as `MQTT` must be somewhere.
@@ -219,7 +219,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
 
 
 def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return the few documents that hold every name and number of the question, when others don't; else none.
+    """Return the few documents that have every name and number of the question, if others lack one; else none.
 
     What is asked about them often stands in a passage that doesn't repeat the name, so they are searched once more.
     """
@@ -269,7 +269,7 @@ def told_apart(
     alike: Sequence[float] | None,
     weigh: Weigh = alike_heavy,
 ) -> tuple[tuple[Passage, ...], list[str]]:
-    """Return what `answer` does, one paragraph a document under its title; documents that say nothing are left out."""
+    """Return the same as `answer`, with a titled paragraph per document; documents without an answer are left out."""
     quoted: list[Passage] = []
     pieces: list[str] = []
     for document in dict.fromkeys(map(_document, passages)):
@@ -280,7 +280,7 @@ def told_apart(
         if not read:
             continue
         text = "".join(said)
-        for passage in reversed(read):  # from the highest number, so that none is renumbered twice
+        for passage in reversed(read):  # from the highest number down, so that none is renumbered twice
             text = text.replace(f"[{passage.number}]", f"[{passage.number + len(quoted)}]")
         quoted += [msgspec.structs.replace(each, number=each.number + len(quoted)) for each in read]
         gap = "\n\n" if pieces else ""
@@ -305,7 +305,7 @@ def _pieces(places: Sequence[tuple[int, str]]) -> Iterator[str]:
 
 
 def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
-    """Return how much each word tells that an answer should hold."""
+    """Return the weight of each word that an answer should have."""
     weights: dict[str, float] = {}
     for token in _WORDS.findall(question):
         for word in asks.words.intersection(words(token)):
@@ -325,18 +325,18 @@ class _Score(msgspec.Struct, frozen=True):
     """The score of a unit."""
 
     alone: float
-    beside: float  # a good neighbour makes it better
+    beside: float  # with the neighbours' part
 
 
 class _Matching:
-    """How well each unit fits the question."""
+    """Scores how well each unit fits the question."""
 
     def __init__(
         self, asks: Wanted, weights: Mapping[str, float], passages: Sequence[Passage], found: Sequence[Quotable]
     ) -> None:
         self._asks = asks
         self._weights = weights
-        # fsum: a set has another order in every process, and a plain sum would differ in its last bit.
+        # fsum, because a set's order differs between processes, and a plain sum would differ in its last bit.
         self._total = math.fsum(weights.values()) or 1.0
         self._passages = passages
         self._found = found
@@ -374,7 +374,7 @@ class _Matching:
         return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.said)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
-        """Return whether the unit alone is the answer: of the kind that is asked for, and about what is asked."""
+        """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
         each, kinds = self._found[at], self._asks.kinds
         fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
         named = frozenset[str]().union(*(other.said for other in self._found if other.unit.kind not in _KEYED))
@@ -383,7 +383,7 @@ class _Matching:
         return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
-        """Return how surely the places answer the question: by meaning, by words, and by the passage's own score."""
+        """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
         best = places[0].best
         each = self._found[best]
         said = frozenset[str]().union(each.above, *(place.said for place in places))
@@ -399,7 +399,7 @@ def _all_words(passage: Passage) -> set[str]:
 
 
 def _beside(found: Sequence[Quotable]) -> list[list[int]]:
-    """Return, for each unit, where its neighbours in its passage are."""
+    """Return, for each unit, the indexes of its neighbours in the passage."""
     at = {(each.rank, each.position): index for index, each in enumerate(found)}
     around = [[(each.rank, each.position + step) for step in (-1, 1)] for each in found]
     return [[at[key] for key in keys if key in at] for keys in around]
@@ -463,7 +463,7 @@ def _belongs(unit: Unit, best: Unit) -> bool:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """Return the texts as one: sentences on one line, lists and code on lines of their own."""
+    """Return the texts joined: sentences on one line, lists and code on lines of their own."""
     joined = texts[0]
     for before, text in pairwise(texts):
         joined += ("\n\n" if "\n" in before or "\n" in text else " ") + text
@@ -477,7 +477,7 @@ def _same(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _quoted(unit: Unit, asked: AbstractSet[str]) -> str:
-    """Return the unit as it is quoted: of a row, the cells whose columns the question names, if it names any."""
+    """Return the quotation of the unit; of a row, only the columns that the question names, if it names any."""
     if unit.kind in ("list", "code"):
         return unit.text
     if unit.cells:
@@ -501,7 +501,7 @@ def _noise(passages: Sequence[Passage]) -> dict[str, frozenset[str]]:
 
 
 def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
-    """Return the words of each document, as far as its passages, title and path show them."""
+    """Return the words of each document that its passages, title and path show."""
     held: dict[str, set[str]] = {}
     for passage in passages:
         metadata = passage.metadata
@@ -511,7 +511,7 @@ def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
 
 
 def _holds(there: set[str], name: str) -> bool:
-    """Return whether the name is among the words, or they hold it in a longer or shorter form (rabbit, RabbitMQ)."""
+    """Return whether the words contain the name, or a longer or shorter form of it (rabbit, RabbitMQ)."""
     return name in there or (
         not name.isdigit()
         and any(

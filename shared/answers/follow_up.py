@@ -1,4 +1,4 @@
-"""A follow-up question with what it leaves out, taken from the questions before it. No model is asked."""
+"""Completes a follow-up question with words of the questions before it, without a model."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from shared.answers import Turn
 from shared.answers.sentences import codes, content_words, names, words
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
-# "And over NATS?": the question before, with something else in a place of its own.
+# "And over NATS?": repeats the question before, with one part replaced.
 _INSTEAD: Final = re.compile(
     r"\s*(?:and|but|what about|how about|what of|und|aber|was ist mit|et|mais|qu'en est-il de|y|pero|qué tal|e|ma)\b",
     re.IGNORECASE,
@@ -18,14 +18,14 @@ _REFERS: Final = re.compile(
     r"er|sie|es|dies\w*|das|dort|davon|dabei|ihn|ihm|il|elle|cela|ça|là|ello|eso|esto|allí)\b",
     re.IGNORECASE,
 )
-_SHORT: Final = 2  # content words; a question with fewer says too little alone
+_SHORT: Final = 2  # content words; a question with fewer needs the earlier ones
 _SHORT_INSTEAD: Final = 4
 _MOST: Final = 12  # words carried over
 _EARLIER: Final = 4  # questions before this one that are read
 
 
 def spelled_out(turns: Sequence[Turn]) -> str:
-    """Return the last question, with the terms of the questions before it where it can't be understood alone.
+    """Return the last question, with terms of the earlier ones if it can't be understood alone.
 
     A question that says enough is returned as it is. "And over NATS?" after "How does RPC work over RabbitMQ?" keeps
     `RPC` and `work` and drops the name that it replaces.
@@ -53,7 +53,7 @@ def _with_terms(question: str, before: str) -> str:
 
 
 def _terms(question: str) -> list[str]:
-    """Return the words of the question that say something, as they are written, each once."""
+    """Return the question's content words as written, each once."""
     return list(dict.fromkeys(match[0] for match in _WORD.finditer(question) if content_words(match[0])))
 
 

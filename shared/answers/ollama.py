@@ -14,7 +14,7 @@ from shared.answers.templates import Templates, packaged
 from shared.errors import Unavailable
 from shared.model_server.ollama import OllamaAddress, connect, failures_named
 
-_WINDOW: Final = 8192  # tokens: context, history, question and answer, as prompt.py measures them
+_WINDOW: Final = 8192  # tokens: instructions, passages, history, question and answer, within prompt.py's limits
 
 
 class OllamaAnswers:
@@ -27,7 +27,7 @@ class OllamaAnswers:
     def __init__(
         self, address: OllamaAddress, history: int = 5, timeout_s: float = 120.0, templates: Templates | None = None
     ) -> None:
-        """Take the model's address; `timeout_s` is the longest wait for a next word, loading the model included."""
+        """Take the model's address; `timeout_s` is the longest wait for the next piece, with the model's loading."""
         self._address = address
         self._history = history
         self._templates = templates or packaged()
@@ -50,7 +50,7 @@ class OllamaAnswers:
             Unavailable: the server is away, has no such model, fails, stalls, or stops before the answer's end.
             Rejected: the question is longer than the model's window.
         """
-        # Passages are to be quoted, not varied.
+        # Passages should be quoted, not varied.
         settled: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
         options = settled | _options(conversation.sampling)
         events = answered(
@@ -90,7 +90,7 @@ class OllamaAnswers:
 
 
 def _options(sampling: Sampling) -> dict[str, Any]:
-    """Return the sampling in Ollama's words, without what the caller left open."""
+    """Return the sampling options under Ollama's names, without those that the caller left open."""
     given = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,

@@ -17,7 +17,7 @@ from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
 from shared.settings import ConfigurationError
 
 _CUT: Final = frozenset({"length", "content_filter"})
-_DISPENSABLE: Final = ("stream_options", "temperature")  # left out where a server refuses them
+_DISPENSABLE: Final = ("stream_options", "temperature")  # left out if a server refuses them
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class _Delta(msgspec.Struct, frozen=True):
-    content: str | None = None  # what a model thinks comes under other names, and isn't read
+    content: str | None = None  # a model's reasoning comes in other fields, which aren't read
     tool_calls: tuple[_Call, ...] | None = None
 
 
@@ -68,13 +68,13 @@ class OpenAiAnswers:
         timeout_s: float = 120.0,
         templates: Templates | None = None,
     ) -> None:
-        """Take the model's address and its server's key; `timeout_s` is the longest wait for a next word."""
+        """Take the model's address and its server's key; `timeout_s` is the longest wait for the next piece."""
         self._address = address
         self._key = key
         self._history = history
         self._templates = templates or packaged()
         self._timeout_s = timeout_s
-        self._refused: frozenset[str] = frozenset()  # optional fields that this server doesn't take
+        self._refused: frozenset[str] = frozenset()  # optional fields that this server refuses
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class OpenAiAnswers:
         return False
 
     async def check(self, timeout_s: float) -> None:
-        """Return when the server lists its models, or can't be asked now, or has no such list.
+        """Return if the server lists its models, is away, or has no such list.
 
         Raises:
             ConfigurationError: it refuses the key.
@@ -134,7 +134,7 @@ class OpenAiAnswers:
                     async for part in parts:
                         yield part
             except BadAnswer as error:
-                # Models that think first refuse every temperature but their own; older servers report no usage.
+                # Reasoning models refuse any temperature but their own; older servers report no usage.
                 refused = {name for name in _DISPENSABLE if name in taken and name in error.sentence}
                 if error.status != 400 or not refused:
                     raise
@@ -168,11 +168,11 @@ class OpenAiAnswers:
 
 
 def _optional(conversation: Conversation) -> dict[str, Any]:
-    """Return the fields of a request that are left out where nothing is said."""
+    """Return the optional fields of a request, without those that the caller left open."""
     sampling = conversation.sampling
     temperature = sampling.temperature
     if temperature is None and conversation.passages:
-        temperature = 0  # passages are to be quoted, not varied
+        temperature = 0  # passages should be quoted, not varied
     given = {
         "stream_options": {"include_usage": True},
         "temperature": temperature,
@@ -199,7 +199,7 @@ def _message(turn: Turn) -> dict[str, Any]:
 
 
 def _joined(begun: ToolCall | None, part: _Call) -> ToolCall:
-    """Return the call with what this part adds."""
+    """Return the call completed by this part."""
     return ToolCall(
         id=part.id or (begun.id if begun else f"call_{part.index}"),
         name=(begun.name if begun else "") + (part.function.name or ""),

@@ -1,4 +1,4 @@
-"""What a language model is sent: instructions, the passages, the end of the conversation, the question."""
+"""Builds the prompt of a language model: instructions, passages, the last turns of the conversation, the question."""
 
 import secrets
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from shared.answers.templates import Templates, packaged
 CONTEXT_START: Final = "[CONTEXT START]"
 CONTEXT_END: Final = "[CONTEXT END]"
 
-# Of UTF-8, some 4,000 tokens in any script. A model with a smaller window gets a share of them.
+# Bytes of UTF-8, about 4,000 tokens in any script. A model with a smaller window gets a share of them.
 CONTEXT_BYTES: Final = 16_000
 HISTORY_BYTES: Final = 6_000
 
@@ -28,7 +28,7 @@ def messages(
     templates: Templates = _TEMPLATES,
     boundary: str | None = None,
 ) -> list[Turn]:
-    """Return the turns to send: one of the system where there is something to say, the last `history`, the question.
+    """Return the turns to send: a system turn if there are instructions, the last `history` turns, the question.
 
     What follows the question, such as the results of tools, is sent whole. Passages and earlier turns get 1/`share` of
     the room that there is for them.
@@ -40,7 +40,7 @@ def messages(
     earlier = said[:asked][-history:] if history else []
     kept = _fitting([turn.content for turn in reversed(earlier)], HISTORY_BYTES // share)
     earlier = earlier[len(earlier) - kept :]
-    while earlier and earlier[0].role == "tool":  # servers refuse a result without its call
+    while earlier and earlier[0].role == "tool":  # servers refuse a tool's result without its call
         earlier = earlier[1:]
     passages = shown(conversation.passages, share=share)
 
@@ -102,7 +102,7 @@ def _view(passage: Passage) -> dict[str, Any]:
 
 
 def _wish(text: str | None) -> str | None:
-    """Return a user's wish without our marks, at most `_WISH` characters of it."""
+    """Return a user's instruction without our markers, cut to `_WISH` characters."""
     return quoted(text)[:_WISH] if text else None
 
 

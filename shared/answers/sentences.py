@@ -12,7 +12,7 @@ _INLINE: Final = (
     (
         re.compile(r"(?<=\S)\{[:.#][^{}]*\}|\{:\s[^{}]*\}|(?<!\S)\{ [\w-]+ \}"),
         "",
-    ),  # attributes of a link, as MkDocs and Kramdown write them
+    ),  # attributes of a link in MkDocs and Kramdown
     (re.compile(r"`#!\w+ "), "`"),  # the language of inline code
     (re.compile(r"<(https?://[^<>\s]+)>"), r"\1"),
     (re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
@@ -20,7 +20,7 @@ _INLINE: Final = (
     (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
     (re.compile(r"\s+"), " "),
 )
-# Full stops with white space behind them, quotes and brackets closed before it; CJK needs no space.
+# Full stops followed by white space, after closing quotes and brackets; CJK needs no space.
 _END: Final = re.compile(
     r"(?<=[.!?…।؟۔])\s+|(?<=[.!?…][\"'”’»)\]])\s+|(?<=[。！？｡])(?![」』）”])|(?<=[。！？][」』）”])"
 )
@@ -30,7 +30,7 @@ _UNFINISHED: Final = re.compile(
 )
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-# Scripts without spaces, and Korean, whose particles hang on the words: pairs of characters stand for words.
+# Scripts without spaces, and Korean, whose particles are attached to words: pairs of characters replace words.
 _PAIRED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _ACCENT: Final = re.compile(r"[\u0300-\u036f]")
 _ENDINGS: Final = tuple(
@@ -44,7 +44,7 @@ _ENDINGS: Final = tuple(
         (r"(?<=\w\w\w)e$", ""),
     )
 )
-# English alone: in other languages the weight of a word by its rarity does most of this list's work.
+# English only: in other languages, the words' weights by rarity have nearly the same effect.
 _STOP: Final = """
 a about above after again all also am an and any are as at be because been before being below between both but by
 can cannot could did do does doing down during each few for from further get had has have having he her here hers
@@ -56,14 +56,14 @@ which while who whom whose why will with would you your
 
 
 def words(text: str) -> list[str]:
-    """Return the words of `text` as they are compared: folded, without accents and endings, in reading order."""
+    """Return the words of `text` in their compared form: folded, without accents and endings, in reading order."""
     folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
-    composed = unicodedata.normalize("NFC", folded)  # Korean was taken apart
+    composed = unicodedata.normalize("NFC", folded)  # composes Korean again
     return [word for match in _WORD.finditer(composed) for word in _parts(match[0])]
 
 
 def content_words(text: str) -> list[str]:
-    """Return `words` without those that say little."""
+    """Return `words` without stop words."""
     return [word for word in words(text) if word not in _STOPPED]
 
 
@@ -103,7 +103,7 @@ def numbers(question: str) -> set[str]:
 
 
 def plain(text: str) -> str:
-    """Return a line of Markdown without its marks, and without what would read as a citation."""
+    """Return a line of Markdown without its markup, and without text that looks like a citation."""
     for pattern, kept in _INLINE:
         text = pattern.sub(kept, text)
     return unmarked(text).strip()
@@ -114,7 +114,7 @@ def split(text: str) -> Iterator[str]:
     begun = ""
     for part in _END.split(text):
         begun = f"{begun} {part}" if begun else part
-        # A small letter goes on, whatever stop came before it.
+        # A lower-case letter continues the sentence, whatever mark came before it.
         if not _UNFINISHED.search(begun):
             yield begun
             begun = ""
@@ -141,7 +141,7 @@ def _stem(word: str) -> str:
     return word
 
 
-# Words by which a question is German; none of them is English.
+# Words that show that a question is German; none of them is English.
 _GERMAN: Final = frozenset(
     [
         "der",

@@ -1,4 +1,4 @@
-"""What can be quoted of a passage on its own: a sentence, a list, a code block, a table's row, a form's line."""
+"""Cuts a passage into units that can be quoted alone: sentences, lists, code blocks, rows of tables, lines of forms."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ _RULE: Final = re.compile(r"(?:=+|-+|(?:[-*_]\s*){3,})$")
 _ROW: Final = re.compile(r"\|(.*?)\|?$")
 _ITEM: Final = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*(?: [\w/&().#'-]+){0,6}:(?:\s|$)")
-# What documentation generators put between texts: included files, admonitions, tabs.
+# Directives of documentation generators: included files, admonitions, tabs.
 _INCLUDED: Final = re.compile(r"\{!>?.*?!\}|\{%.*?%\}")
 _LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*(?:[\w ]*?)(?:\"(.*)\")?\s*$")
 _PAGE: Final = re.compile(
@@ -32,9 +32,9 @@ _PAGE: Final = re.compile(
 _DIGITS: Final = re.compile(r"\d+")
 _OPEN_END: Final = (":", "：")
 _ASKING: Final = ("?", "？")
-_SHORT_LINE: Final = 50  # characters; a heading of a text without marks is no longer
-_WRAPPED: Final = 75  # characters; a line this long goes on in the next
-_REPEATED: Final = 3  # passages of a document in which a line must stand to be a header or footer
+_SHORT_LINE: Final = 50  # characters; the longest heading in text without markup
+_WRAPPED: Final = 75  # characters; a line this long continues on the next one
+_REPEATED: Final = 3  # passages of a document that must share a line for it to be a header or footer
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +42,14 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Kind
     text: str  # a sentence, row or field on one line; a list or code with its opening, in Markdown
-    about: str  # the headings, the question or the opening under which it stands
-    block: int = 0  # sentences of one paragraph have the same
+    about: str  # the headings, question or opening above it
+    block: int = 0  # the same for all sentences of a paragraph
     opening: str = ""  # of a list or code: the sentence that ends with a colon right above
     cells: tuple[tuple[str, str], ...] = ()  # of a row: its name, then column and value
 
 
 def furniture(texts: Iterable[str]) -> frozenset[str]:
-    """Return the running headers and footers of a document: short lines that several of its passages hold.
+    """Return the running headers and footers of a document: short lines that several of its passages share.
 
     Lines are given as `skeleton` does, because page numbers differ.
     """
@@ -62,12 +62,12 @@ def furniture(texts: Iterable[str]) -> frozenset[str]:
 
 
 def skeleton(line: str) -> str:
-    """Return the line with every number as `#`, by which footers of two pages are the same."""
+    """Return the line with `#` for every number, so that the footers of two pages are equal."""
     return _DIGITS.sub("#", line.strip())
 
 
 def units(text: str, section: str = "", noise: Collection[str] = ()) -> list[Unit]:  # noqa: C901 - a branch for each kind
-    """Return what can be quoted, in reading order; `section` is the heading above, `noise` the passage's furniture."""
+    """Return the units in reading order; `section` is the heading above, `noise` running headers and footers."""
     found: list[Unit] = []
     heading = about = plain(section)
     opening = ""  # the sentence that ends with a colon right above
@@ -145,8 +145,8 @@ def _row(block: str, about: str) -> Unit:
 
 def row_text(row: str, cells: Sequence[tuple[str, str]]) -> str:
     """Return `row, column: value; column: value`."""
-    said = "; ".join(f"{name}: {value}" if name else value for name, value in cells)
-    return f"{row}, {said}" if row and said else row or said
+    values = "; ".join(f"{name}: {value}" if name else value for name, value in cells)
+    return f"{row}, {values}" if row and values else row or values
 
 
 def _blocks(text: str, noise: Collection[str]) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR0915 - a branch for each kind of line
@@ -215,7 +215,7 @@ def _blocks(text: str, noise: Collection[str]) -> Iterator[tuple[str, str]]:  # 
 
 
 def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of lines that stand together: short titles, a form's lines, and prose.
+    """Yield the parts of adjacent lines: short titles, lines of a form, and prose.
 
     A page of a PDF has no blank lines: what is a title or a line of a form only shows in its lines.
     """

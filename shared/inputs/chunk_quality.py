@@ -1,4 +1,4 @@
-"""How much a chunk says by itself: 0.3 diversity + 0.4 density + 0.3 completeness. docs/chunks.md"""
+"""A chunk's score of how informative it is by itself: 0.3 diversity + 0.4 density + 0.3 completeness. docs/chunks.md"""
 
 import re
 from typing import NamedTuple
@@ -7,9 +7,9 @@ _WORD = re.compile(r"\w+")
 _BLANKED = str.maketrans({chr(code): " " for code in range(128) if not _WORD.match(chr(code))})  # is faster
 _ENDS = re.compile(r"[.!?…。！？｡:;|`][\"'”’»)\]」』*_]*$")
 _LETTERS = 4  # shorter words are seldom terms, in any language that has words
-_UNSPACED = "\u2e7f"  # behind it, scripts without blanks between words, where short ones say enough
-_ENOUGH = 20  # words: fewer are a label
-# English; elsewhere the length has to do.
+_UNSPACED = "\u2e7f"  # above it are scripts without blanks between words, where short words count
+_ENOUGH = 20  # words; fewer count as a label
+# English; in other languages only the length decides.
 _COMMON = frozenset(
     """
     about after also another because been before being between both could each from further have here into itself

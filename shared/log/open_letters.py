@@ -1,4 +1,4 @@
-"""The dead letters that nobody has settled: one entry for each place and stage.
+"""The open dead letters: one entry for each log position and stage.
 
 A process remembers a line of each, to choose by; the letters themselves stay on the log, and are read when they are
 shown. What is new is read at each question.
@@ -28,7 +28,7 @@ _TP = TopicPartition(DEAD_LETTERS, 0)
 
 
 class LetterSummary(NamedTuple):
-    """What is remembered of a letter."""
+    """The parts of a letter that are kept in memory."""
 
     offset: int  # on dead.letters
     redrives: int
@@ -42,7 +42,7 @@ class LetterSummary(NamedTuple):
 
 
 class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which letters: all of a tenant's that fit what is given. A letter of no known tenant is the default one's."""
+    """Selects a tenant's letters by the given fields. A letter of unknown tenant belongs to the default tenant."""
 
     tenant: str
     ids: frozenset[str] | None = None
@@ -50,11 +50,11 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     source: str | None = None
     document_id: str | None = None
-    since: int | None = None  # ms since 1970: that failed last at this time or later
-    until: int | None = None  # ms since 1970: and before this one
+    since: int | None = None  # ms since 1970: last failure at this time or later
+    until: int | None = None  # ms since 1970: last failure before this time
 
     def takes(self, id_: str, line: LetterSummary) -> bool:
-        """Return whether the letter is one of them."""
+        """Return whether the letter is selected."""
         return (
             line.tenant == self.tenant
             and (self.ids is None or id_ in self.ids)
@@ -68,25 +68,25 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter that isn't settled."""
+    """An open letter."""
 
-    id: str  # 16 hex digits, of the place and stage
+    id: str  # 16 hex digits, from log position and stage
     offset: int  # on dead.letters: newer letters have higher ones
-    keys: tuple[bytes, ...]  # all that have to be settled with it
+    keys: tuple[bytes, ...]  # all keys that are settled with it
     letter: DeadLetter
 
 
 class LetterPage(msgspec.Struct, frozen=True):
-    """Some of the letters that were asked for."""
+    """A page of the selected letters."""
 
     letters: tuple[OpenLetter, ...]
-    total: int  # how many are there
-    after: int | None  # the last one's offset, from where to ask for the next ones; None where there are none
-    end: int  # the offset that whatever fails from now on will have at least
+    total: int  # number of all selected letters
+    after: int | None  # offset of the last letter, where the next page begins; None on the last page
+    end: int  # letters of later failures have at least this offset
 
 
 class _Head(Message, frozen=True):
-    """Of a letter, what makes its line; the rest isn't decoded."""
+    """The fields of a letter that a list shows; the others aren't decoded."""
 
     stage: str
     code: str
@@ -101,12 +101,12 @@ class _Head(Message, frozen=True):
 
 
 class OpenLetters:
-    """Reads what is open. Raises Unavailable when the log is away."""
+    """Reads the open letters. Methods raise Unavailable when the log is away."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._lines: dict[str, dict[bytes, LetterSummary]] = {}
-        self._ids: dict[bytes, str] = {}  # by key; a null has nothing else to go by
+        self._ids: dict[bytes, str] = {}  # by key, because a tombstone has nothing but its key
         self._position = 0
         self._turn = asyncio.Lock()
 
@@ -132,7 +132,7 @@ class OpenLetters:
 
     async def _catch_up(self, reader: Reader) -> None:
         _, end = await reader.bounds()
-        if end < self._position:  # the topic was made anew
+        if end < self._position:  # the topic was created again
             self._forget()
         async for record in reader.between(self._position, end):
             self._see(record)
@@ -160,7 +160,7 @@ class OpenLetters:
             offset=record.offset,
             redrives=head.redrives,
             last_seen=head.last_seen,
-            # A few names in very many lines.
+            # Few different names occur in very many lines.
             tenant=sys.intern(head.tenant or DEFAULT_TENANT),
             stage=sys.intern(head.stage),
             code=sys.intern(head.code),
@@ -200,7 +200,7 @@ class OpenLetters:
         for offset, id_ in chosen:
             record = records.get(offset)
             if record is None:
-                # Settled so long ago that compaction has taken the null as well, before we read it.
+                # Settled so long ago that compaction had removed the tombstone, too, before we read it.
                 for key in [*self._lines[id_]]:
                     self._settle(key)
                 continue
@@ -210,12 +210,12 @@ class OpenLetters:
 
 
 def id_of(letter: HasLogPosition) -> str:
-    """Return 16 hex digits that name the letter's place and stage."""
+    """Return 16 hex digits that identify the letter's log position and stage."""
     return bytes_hash(entry_of(letter).encode())[:16]
 
 
 def _letter_of(record: Record) -> DeadLetter:
-    """Return the letter; of a damaged one, what can be told of it, so that it hides no other and can be dropped."""
+    """Return the letter; of a damaged one the readable parts, so that it hides no other and can be dropped."""
     try:
         return decode(record.value, DeadLetter)
     except Rejected as error:

@@ -14,8 +14,8 @@ from shared.store import Sparse
 from shared.store.pairs import paired
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
-_SLICE = 16  # texts between two turns of the loop, about 1 ms
-_UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words: a tokenizer with a dictionary
+_SLICE = 16  # texts per turn of the event loop, about 1 ms
+_UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words: they would need a tokenizer with a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
 Version = Literal[1, 2]
 
@@ -27,7 +27,7 @@ class Bm25:
     """
 
     def __init__(self, language: str = "english", version: Version = 2) -> None:
-        """Raise ValueError where the engine has no stop words and stems of `language`."""
+        """Raise ValueError if the engine has no stop words and stemmer for `language`."""
         self._prepared = paired if version == 2 and language not in _UNSPACED else str
         tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
         config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
@@ -39,7 +39,7 @@ class Bm25:
 
     @property
     def fingerprint(self) -> str:
-        """Return what tells two settings apart: equal ones give equal vectors, whatever the engine's version."""
+        """Return an identifier of the settings: equal ones give equal vectors with any version of the engine."""
         specimen = self.document(_SPECIMEN)
         digest = xxhash.xxh3_64_hexdigest(msgspec.msgpack.encode(specimen))
         return f"bm25:{self.language}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}"
@@ -53,7 +53,7 @@ class Bm25:
         return _sparse(self._model.embed_query(self._prepared(_encodable(text))))
 
     async def documents(self, texts: Sequence[str]) -> list[Sparse]:
-        """Return `document` of each text. The loop goes on meanwhile, with gaps of some milliseconds.
+        """Return `document` of each text. The event loop runs on meanwhile, with gaps of some milliseconds.
 
         The engine keeps Python's lock during a text, so a thread alone would let the loop in too rarely.
         """
@@ -69,7 +69,7 @@ class Bm25:
 
 @functools.cache
 def known_bm25() -> dict[str, Bm25]:
-    """Return all tokenizers that an index can have been built with, by fingerprint; the newest comes first."""
+    """Return every tokenizer that an index may have been built with, by fingerprint, newest first."""
     return {each.fingerprint: each for each in (Bm25(version=2), Bm25(version=1))}
 
 

@@ -1,4 +1,4 @@
-"""What must hold of names, points and payloads before an engine sees them.
+"""Checks names, points and payloads before an engine gets them.
 
 Qdrant's embedded engine takes what it can't keep: NaN makes a vector that scores nonsense, a sparse
 vector with lists of unequal length panics, and a payload nested too deep is logged but can never be
@@ -15,7 +15,7 @@ import numpy as np
 
 from shared.store import EVERYTHING, Filter, Leg, Payload, Point, Sparse, Vector
 
-MAX_DEPTH = 32  # levels of a payload; the engine's write-ahead log gives up at about 100
+MAX_DEPTH = 32  # levels of a payload; the engine's write-ahead log fails at about 100
 MAX_SPARSE_INDEX = 2**32 - 1
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -51,24 +51,24 @@ def check_limit(limit: int) -> int:
 
 
 def check_after(after: str | None) -> str | None:
-    """Return where a page begins.
+    """Return `after`, the id after which a page begins.
 
     Raises:
         ValueError: it is no id, so that no earlier page gave it.
     """
     if after is not None and not is_id(after):
-        raise ValueError(f"after={after!r} is not what an earlier page gave")
+        raise ValueError(f"after={after!r} is not a cursor of an earlier page")
     return after
 
 
 def check_narrow(where: Filter) -> Filter:
-    """Return the filter of a deletion.
+    """Return `where`, the filter of a deletion.
 
     Raises:
         ValueError: it is the empty one, which matches every point.
     """
     if where == EVERYTHING:
-        raise ValueError("the empty filter would delete every point: drop the collection")
+        raise ValueError("the empty filter would delete every point; drop the collection instead")
     return where
 
 
@@ -80,12 +80,12 @@ def json_path(field: str) -> str:
     """
     keys = field.split(".")
     if not all(keys) or '"' in field:
-        raise ValueError(f"field {field!r} must be keys with dots between, none of them empty or with a quotation mark")
+        raise ValueError(f"field {field!r} must be keys separated by dots, none of them empty or with a quotation mark")
     return ".".join(key if _PLAIN_KEY.fullmatch(key) else f'"{key}"' for key in keys)
 
 
 def value_at(payload: Payload, path: Sequence[str]) -> Any:
-    """Return what is found following the keys, None where they lead nowhere."""
+    """Return the value at the path of keys; None where there is none."""
     value: Any = payload
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
@@ -93,7 +93,7 @@ def value_at(payload: Payload, path: Sequence[str]) -> Any:
 
 
 def check_points(points: Sequence[Point]) -> None:
-    """Let pass what both stores keep exactly as it is.
+    """Check that both stores keep the points exactly as they are.
 
     Raises:
         ValueError: an id, a vector or a payload can't be kept; the message names the point and the key.
@@ -110,7 +110,7 @@ def check_points(points: Sequence[Point]) -> None:
 
 
 def check_legs(legs: Sequence[Leg]) -> None:
-    """Let pass legs that name one finite vector each.
+    """Check that each leg has one finite vector.
 
     Raises:
         ValueError: a leg has none or two vectors, or one that is malformed; the message gives its number.
@@ -126,7 +126,7 @@ def check_legs(legs: Sequence[Leg]) -> None:
 
 
 def check_payload(payload: Mapping[str, Any], owner: str) -> None:
-    """Let pass JSON values that come back equal (a tuple comes back as a list).
+    """Check that the payload consists of JSON values that come back equal (a tuple comes back as a list).
 
     Raises:
         ValueError: the message names `owner`, the dotted key and what is wrong with its value.
@@ -173,7 +173,7 @@ def _flaw(value: Any, depth: int) -> tuple[list[str], str] | None:
         return _flaw_within(value.items(), depth)
     if kind in {list, tuple}:
         return _flaw_within(((str(number), part) for number, part in enumerate(value)), depth)
-    return [], f"is of type {kind.__name__}, which JSON doesn't have"
+    return [], f"is of type {kind.__name__}, which JSON lacks"
 
 
 def _flaw_within(parts: Any, depth: int) -> tuple[list[str], str] | None:

@@ -1,7 +1,7 @@
 """`Store` on Qdrant's embedded engine, in a child process that owns it.
 
-A child, because the engine holds Python's lock for as long as it works: a large flush would stop an
-event loop for 150 ms, an `optimize` for seconds. Here the loop only packs and unpacks frames.
+It is a child process because the engine holds Python's lock while it works: a large flush would block the event loop
+for 150 ms, an `optimize` for seconds. Here the loop only packs and unpacks frames.
 """
 
 import asyncio
@@ -46,13 +46,13 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 UPKEEP_EVERY_S = 10.0  # bounds the write-ahead logs, and the time to open them
-_SLICE = 64  # points in one frame: some milliseconds of the engine's time, then others have their turn
+_SLICE = 64  # points in one frame: some milliseconds of the engine's time, then other requests get their turn
 _READ_SLICE = 256
 _REWRITE_SLICE = 256
-_STOP_S = 3.0  # for flushing what was written
-_LEAVE_S = 1.5  # for going afterwards; then it is killed, and its log has everything
+_STOP_S = 3.0  # for the flush at the end
+_LEAVE_S = 1.5  # for its exit after the flush; then it is killed, and its log has all writes
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
-_STEADY_S = 30.0  # a child that lived this long starts the delays anew
+_STEADY_S = 30.0  # after a life this long, the delay before a restart is short again
 _IMPATIENT_S = 5.0
 
 _nothing = wire.body_decoder(None)
@@ -82,7 +82,7 @@ class EdgeStore:
         lock_wait_s: float = 20.0,
         upkeep_every_s: float = UPKEEP_EVERY_S,
     ) -> None:
-        """Prepare; nothing is started or reached yet.
+        """Take the settings; nothing is started or connected yet.
 
         `timeout_s` is for each frame of a call; `lock_wait_s` for an earlier owner's process to be gone;
         `upkeep_every_s` passes between two flushes of the process, each followed by a look for dead points.
@@ -98,11 +98,11 @@ class EdgeStore:
 
     @property
     def pid(self) -> int | None:
-        """Return the process that holds the engine, None when it is down or somebody else's."""
+        """Return the pid of our child with the engine; None when it is down, or another process started it."""
         return None if self._child is None else self._child.pid
 
     async def start(self) -> None:
-        """Run the process, or reach it with `attach`, and wait until all collections are open.
+        """Start the process, or with `attach` connect to it, and wait until all collections are open.
 
         Raises:
             Unavailable: another process keeps the folder, or a collection can't be opened; or nobody serves it.
@@ -112,12 +112,12 @@ class EdgeStore:
         await self._connected()
 
     async def close(self) -> None:
-        """Flush, end the process unless attached, and let go. Calls after it raise Unavailable."""
+        """Flush, end the process unless attached, and disconnect. Later calls raise Unavailable."""
         if self._closed:
             return
         if self._child is not None:
             self._child.ending()
-            if self._child.pid is not None:  # else it could be another owner's process that answers
+            if self._child.pid is not None:  # else the process that answers could be another owner's
                 with suppress(Unavailable, TimeoutError):
                     async with asyncio.timeout(_STOP_S):
                         await self._ask(wire.Stop(), _nothing)
@@ -149,7 +149,7 @@ class EdgeStore:
         check_name(name)
         for number, some in enumerate(_slices(points, _SLICE)):
             if number:
-                await asyncio.sleep(0)  # checking a large batch takes long enough to let others go first
+                await asyncio.sleep(0)  # checking a large batch takes so long that other tasks get a turn
             check_points(some)
         for some in _slices(points, _SLICE):
             await self._ask(wire.Upsert(name, list(some), only_if, only_new), _nothing)
@@ -212,8 +212,8 @@ class EdgeStore:
         return await self._ask(request, _rankings)
 
     async def rewrite(self, name: str) -> None:
-        """Return when the collection's files are made anew. See `shared.store.Rewritable`."""
-        async with self._rewriting:  # else each would have the other's given up
+        """Return when the collection's files are rewritten. See `shared.store.Rewritable`."""
+        async with self._rewriting:  # two rewrites would abandon each other's copy
             after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
             while after is not None:
                 after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
@@ -258,7 +258,7 @@ class EdgeStore:
 
 
 class _Connection(asyncio.Protocol):
-    """Calls under way on one socket. What is asked within a turn of the loop goes out in one write."""
+    """Calls in progress on one socket. Requests of one turn of the event loop are sent in one write."""
 
     _transport: asyncio.Transport
 
@@ -301,7 +301,7 @@ class _Connection(asyncio.Protocol):
         try:
             for frame in self._frames.feed(data):
                 reply = wire.read_reply(frame)
-                waiting = self._waiting.get(reply.number)  # None: given up meanwhile
+                waiting = self._waiting.get(reply.number)  # None: its caller has timed out
                 if waiting is not None and not waiting.done():
                     waiting.set_result(reply)
         except (ValueError, msgspec.DecodeError):
@@ -316,7 +316,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _Child:
-    """The process that owns the folder: one at any time, started again when it ends by itself."""
+    """The process that owns the folder: one at a time, restarted when it ends unasked."""
 
     def __init__(self, folder: Path, lock_wait_s: float, upkeep_every_s: float) -> None:
         self._folder = folder
@@ -334,12 +334,12 @@ class _Child:
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> None:
-        """Return when it is ready. Raises Unavailable with the reason it gave for going."""
+        """Return when it is ready. Raises Unavailable with the process's own reason if it ends before."""
         await self._run()
         self._keeper = asyncio.create_task(self._keep(), name="store-keeper")
 
     def ending(self) -> None:
-        """Expect it to go: from now on it is not started again."""
+        """Expect the process to end: from now on it isn't restarted."""
         self._ending = True
         if self._keeper is not None:
             self._keeper.cancel()
@@ -400,7 +400,7 @@ class _Child:
                 log.error("store_not_restarted", reason=str(error))  # noqa: TRY400 - the sentence says it all
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """Put its lines into our log, to the last: a full pipe would stop it."""
+        """Copy the process's lines to our log until it ends: a full pipe would block it."""
         assert process.stderr is not None
         while True:
             try:

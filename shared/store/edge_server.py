@@ -23,24 +23,24 @@ from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved
 from shared.store.rewriting import Rewriter
 
 LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
-_WATCH_S = 0.5  # between looks whether the parent is alive
+_WATCH_S = 0.5  # between checks that the parent is alive
 _LONG_LOAD_S = 1.0
 
 
 def tell(event: str, **fields: object) -> None:
-    """Write a line that the parent puts into its own log."""
+    """Write a line, which the parent copies to its own log."""
     with suppress(OSError):  # the parent may be gone
         sys.stderr.write(msgspec.json.encode({"event": event, **fields}).decode() + "\n")
         sys.stderr.flush()
 
 
 class _Server:
-    """Answers every connection from one engine, one request at a time: the engine has no more to give."""
+    """Answers every connection from one engine, one request at a time: the engine serves no two at once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.ended = asyncio.Event()
-        self.flushed = False  # everything is in its place, at the owner's wish
+        self.flushed = False  # the owner asked for a flush, and it is done
         self.code = 0
         self._syncs: list[tuple[int, Callable[[bytes], None]]] = []  # call number, where its reply goes
         self._to_sync = asyncio.Event()
@@ -50,12 +50,12 @@ class _Server:
         self.ended.set()
 
     def hear(self) -> None:
-        """End when standard input does: nobody writes to it."""
+        """Stop when standard input ends: it does when the parent is gone, as nobody writes to it."""
         if not os.read(sys.stdin.fileno(), 4096):
             self.end()
 
     def answer(self, frame: bytes, send: Callable[[bytes], None]) -> None:
-        """Send the reply to one request: at once, or for a flush when the disk has it."""
+        """Send the reply to one request: at once, or, for a flush, when the writes are on disk."""
         call = wire.read_call(frame)
         try:
             request = wire.read_request(call)
@@ -83,7 +83,7 @@ class _Server:
         send(reply)
 
     async def sync(self) -> None:
-        """Bring the write-ahead logs to the disk whenever a flush is asked for; one sync answers all who wait.
+        """Sync the write-ahead logs whenever a flush is requested; one sync answers all waiting requests.
 
         In a thread, so that searches go on meanwhile: the engine's own flush would hold them up.
         """
@@ -104,7 +104,7 @@ class _Server:
                     send(wire.done_frame(number, None))
 
     async def keep(self, parent: int, flush_every_s: float) -> None:
-        """Flush every so often; end when the parent is gone and its pipe is held open by some other child of it."""
+        """Flush at intervals; stop when the parent is gone although another of its children holds the pipe open."""
         flushed = time.monotonic()
         while True:
             await asyncio.sleep(_WATCH_S)
@@ -153,24 +153,24 @@ class _Session(asyncio.Protocol):
             self._transport.abort()
 
     def pause_writing(self) -> None:
-        self._transport.pause_reading()  # who doesn't read answers gets to ask nothing more
+        self._transport.pause_reading()  # a client that doesn't read its answers may send no more requests
 
     def resume_writing(self) -> None:
         self._transport.resume_reading()
 
 
 def lock(folder: Path, wait_s: float, parent: int) -> bool:
-    """Return whether the folder is this process's until it ends, or another one keeps it that long.
+    """Return whether this process could lock the folder within the time; the lock lasts until the process ends.
 
     It must be before a shard is opened: a second opener is refused by the engine, and yet breaks the first.
     """
-    # Never closed: were it free before the engine's own locks are, the next owner would be that second opener.
+    # The file is never closed: if this lock were free before the engine's own, the next owner would open a shard twice.
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     deadline = time.monotonic() + wait_s
     while not (_locked(descriptor) and _left(folder)):
         if time.monotonic() > deadline or os.getppid() != parent:
             return False
-        time.sleep(0.02)  # waiting in the kernel, it would not see its parent end
+        time.sleep(0.02)  # a wait in the kernel would hide that the parent has ended
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return True
@@ -185,7 +185,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _left(folder: Path) -> bool:
-    """Return whether nobody has a shard open: the locks of a process that ends don't all go at the same moment."""
+    """Return whether no shard is open: the locks of a process that ends aren't all released at the same moment."""
     for log in folder.glob("collections/*/*/wal"):
         descriptor = os.open(log, os.O_RDONLY)
         try:
@@ -217,7 +217,7 @@ async def _serve(engine: Engine, path: Path, parent: int, folder: Path, upkeep_e
 
 
 def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -> int:
-    """Return the exit code, when the parent is gone or asked for it."""
+    """Serve until the parent is gone or asks to stop; return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     if not lock(folder, lock_wait_s, parent):
         tell("store_not_started", reason=f"{folder} is in use by process {(folder / 'lock').read_text()}")
@@ -231,13 +231,13 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     engine = Engine(folder)
     try:
         engine.load(_tell_long_load)
-    except BaseException as error:  # noqa: BLE001 - a Rust panic too: the parent should hear the reason
+    except BaseException as error:  # noqa: BLE001 - a Rust panic, too: the parent must learn the reason
         tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
         return FAILED
-    path.unlink(missing_ok=True)  # of an owner that was killed; the lock says that there is none now
+    path.unlink(missing_ok=True)  # left by an owner that was killed: we hold the lock, so it is gone
     code, flushed = asyncio.run(_serve(engine, path, parent, folder, upkeep_every_s))
     path.unlink(missing_ok=True)
-    # Without its owner's goodbye it leaves at once, for the next one waits for the lock: the logs have it all.
+    # If the parent is gone, exit at once, because the next process waits for the lock; the logs have every write.
     if flushed:
         engine.close()
     return code
@@ -255,5 +255,5 @@ def _ignore_signals() -> None:
 
 if __name__ == "__main__":
     _ignore_signals()
-    # At once, and not by sys.exit: there is nothing left to finalise, and the engine's threads need no goodbye.
+    # Not sys.exit: there is nothing left to finalise, and the engine's threads needn't be joined.
     os._exit(main(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), os.getppid()))

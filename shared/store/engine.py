@@ -1,10 +1,9 @@
-"""Qdrant's embedded engine as an answerer of `wire` requests: no sockets, no loop, one thread.
+"""Serves `wire` requests with Qdrant's embedded engine: no sockets, no event loop, one thread.
 
-A collection is a folder with a shard and a small description; it is made elsewhere and renamed, so
-it is there whole or not at all. The engine never gives back what was deleted, so a shard that must
-forget is copied, and the description names the copy (docs/adr/0016-erasure.md). Whoever opens an
-`Engine` must hold the folder's lock: a second `load` of a shard is refused by the engine, and yet
-breaks the first one's `flush` for good.
+A collection is a folder with a shard and a small description. It is made elsewhere and then renamed, so it exists
+completely or not at all. The engine never frees the space of deleted points, so a shard that must forget them is
+copied, and the description then names the copy (docs/adr/0016-erasure.md). The caller must hold the folder's lock: the
+engine refuses to load a shard twice, but the attempt already breaks the first one's `flush` for good.
 """
 
 import itertools
@@ -45,48 +44,48 @@ from shared.store.checks import is_id, json_path, value_at
 
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
-_EVERY = 2**31  # as a limit: all of them
+_EVERY = 2**31  # a limit that means: all
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
 _COPIED = 256  # points of one write to a copy
-_ABANDONED_S = 60.0  # a copy that nobody has gone on with for this long is given up
+_ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
-_HEADS = "heads"  # a file in the folder of a collection whose heads searches ask for
+_HEADS = "heads"  # a file that marks collections whose heads are searched
 _FIRST_SHARD = "shard"
 _update = qdrant.UpdateOperation
 
-# What the engine says, as bare exceptions, of a request that no retry can help.
+# The engine raises bare exceptions; these beginnings mean that a retry can't help.
 _REFUSALS = ("Vector dimension error", "Not existing vector name", "No appropriate index", "No range index", "Wrong")
 
 
-class NoCollection(Exception):  # noqa: N818 - reads as what is the case
+class NoCollection(Exception):  # noqa: N818 - names the state
     """There is no collection of that name."""
 
 
-class Mismatch(Exception):  # noqa: N818 - reads as what is the case
-    """The collection is there and is another one."""
+class Mismatch(Exception):  # noqa: N818 - names the state
+    """A collection of that name exists with other vectors."""
 
 
-class Unserved(Exception):  # noqa: N818 - reads as what is the case
-    """The engine or the disk could not, for reasons of its own."""
+class Unserved(Exception):  # noqa: N818 - names the state
+    """The engine or the disk failed; a retry may help."""
 
 
 class Broken(Unserved):
-    """A write failed within the engine: what it holds in memory can't be trusted any more, its log can."""
+    """A write failed within the engine: its memory can't be trusted any more, but its write-ahead log can."""
 
 
 class _Description(msgspec.Struct, frozen=True):
-    """What a collection was made as, in `collection.json`."""
+    """The properties of a collection, in `collection.json`."""
 
     size: int | None
     sparse: bool
-    shard: str = _FIRST_SHARD  # the folder in the collection's that counts; any other is left over
+    shard: str = _FIRST_SHARD  # the folder of the current shard; any other is a leftover
 
 
 class Copy(msgspec.Struct, eq=False):
-    """A shard on its way to take another's place."""
+    """A copy of a shard that is to replace it."""
 
     name: str
     shard: Any
@@ -96,7 +95,7 @@ class Copy(msgspec.Struct, eq=False):
 
 
 class _Collection:
-    """An open shard and what we keep beside it."""
+    """An open shard and our own data about it."""
 
     def __init__(self, folder: Path, description: _Description) -> None:
         self.folder = folder
@@ -105,7 +104,7 @@ class _Collection:
         self.copy: Copy | None = None
         self.unflushed = False
         self.unsynced = False
-        self.heads: dict[str, int] | None = None  # id -> version of all that aren't deleted, once asked for
+        self.heads: dict[str, int] | None = None  # version by id, of documents that aren't deleted; None until needed
 
     def write(self, operation: Any) -> None:
         self.unflushed = self.unsynced = True
@@ -117,12 +116,12 @@ class _Collection:
         return self.folder / self.description.shard / "wal"
 
     def touch(self, ids: Iterable[str]) -> None:
-        """Remember what has to be copied again."""
+        """Note the points that must be copied again."""
         if self.copy is not None:
             self.copy.touched.update(ids)
 
     def begin_copy(self, fields: Iterable[tuple[str, Any]]) -> None:
-        """Make an empty shard like this one, `fields` its payload indexes; one that was begun before is given up."""
+        """Create an empty shard like this one, with payload indexes of `fields`; an unfinished copy is dropped."""
         self.drop_copy()
         name = f"shard-{uuid4().hex}"
         (self.folder / name).mkdir()
@@ -132,7 +131,7 @@ class _Collection:
         self.copy = Copy(name, shard, set(), at=time.monotonic())
 
     def copy_some(self, after: str | None, limit: int) -> str | None:
-        """Copy points behind `after`, in id order; return the id at which to go on, None when all are copied."""
+        """Copy the points after `after`, in id order; return the id to continue at, None when all are copied."""
         assert self.copy is not None
         records, following = self.shard.scroll(
             qdrant.ScrollRequest(offset=after, limit=limit, with_payload=True, with_vector=True)
@@ -158,7 +157,7 @@ class _Collection:
         return len(copy.touched)
 
     def finish_copy(self) -> None:
-        """Let the copy take the shard's place: at no moment, crashes included, are there two or none."""
+        """Replace the shard by its copy. At every moment, crashes included, exactly one of them is current."""
         assert self.copy is not None
         copy = self.copy
         while self.copy_touched(_COPIED):
@@ -170,7 +169,7 @@ class _Collection:
         written.write_bytes(msgspec.json.encode(description))
         _sync(written)
         written.rename(self.folder / _DESCRIPTION)
-        # From here on the disk names the copy. Writes to the old shard would be lost, so a failure ends the process.
+        # The disk now names the copy. Writes to the old shard would be lost, so a failure must end the process.
         try:
             _sync(self.folder)
             self.shard.close()
@@ -187,7 +186,7 @@ class _Collection:
         self.clear()
 
     def clear(self) -> None:
-        """Delete the shards that don't count: what a rewrite replaced, or never finished."""
+        """Delete the shards that aren't current: those that a rewrite replaced or never finished."""
         for path in self.folder.iterdir():
             if path.is_dir() and path.name != self.description.shard:
                 shutil.rmtree(path)
@@ -195,9 +194,9 @@ class _Collection:
     def size(self) -> CollectionSize:
         """Return the collection's size as of the last flush.
 
-        The engine reports only live points. But each point ever written to a segment keeps its slot in the segment's
-        files until they are made anew, so the number of slots less the live points is the number of dead ones. It
-        comes from the disk, and survives a restart.
+        The engine reports only live points. Each point ever written to a segment keeps its slot in the segment's files
+        until they are rewritten, so the dead points are the slots minus the live points. The slots are counted on disk,
+        so the figure survives a restart.
         """
         segments = self.folder / self.description.shard / "segments"
         slots = sum(path.stat().st_size // _SLOT for path in segments.glob("*/*id_tracker.versions"))
@@ -216,10 +215,10 @@ class _Collection:
         )
 
     def _condition(self, condition: Condition, plain: Sequence[Condition]) -> Any:
-        """Return the engine's condition, which needs to hold only where all of `plain` do."""
+        """Return the engine's condition; it needs to be right only for points that match all of `plain`."""
         if not isinstance(condition, Match) or not _has_flags(condition):
             return _condition(condition)
-        # The binding takes True for 1, so nothing could match it: look the points up ourselves.
+        # The binding turns True into 1, which matches no stored flag, so we look the points up ourselves.
         flags = {value for value in condition.any_of if isinstance(value, bool)}
         others = tuple(value for value in condition.any_of if not isinstance(value, bool))
         having: list[Any] = [qdrant.FieldCondition(json_path(condition.field), is_empty=False)]
@@ -238,12 +237,12 @@ class _Collection:
             records = self._all(None, payload=_only(_HEAD_FIELDS))
             self.heads = {}
             self._keep(records)
-            with suppress(OSError):  # a full disk: then the first search after a start reads them
+            with suppress(OSError):  # on a full disk, the first search after a start reads them instead
                 (self.folder / _HEADS).touch()
         return self.heads
 
     def renew_heads(self, ids: Sequence[str]) -> None:
-        """Read these again after a write: the engine doesn't say which ones a condition refused."""
+        """Read these heads again after a write: the engine doesn't report which points a condition excluded."""
         if self.heads is not None:
             for identifier in ids:
                 self.heads.pop(identifier, None)
@@ -265,10 +264,10 @@ class Engine:
         self._folder = folder / "collections"
         self._making = folder / "making"
         self._open: dict[str, _Collection] = {}
-        self.written = 0  # points written or deleted since the start: tells a burst from quiet
+        self.written = 0  # writes since the start, by which the rewriter detects idle times
 
     def load(self, loaded: Callable[[str, float], None]) -> None:
-        """Open every collection; `loaded` hears each one's name and how many seconds it took."""
+        """Open every collection; `loaded` is called with each one's name and the seconds it took."""
         shutil.rmtree(self._making, ignore_errors=True)
         for folder in (self._folder, self._making):
             folder.mkdir(parents=True, exist_ok=True)
@@ -282,16 +281,16 @@ class Engine:
         description = msgspec.json.decode((folder / _DESCRIPTION).read_bytes(), type=_Description)
         collection = self._open[name] = _Collection(folder, description)
         collection.clear()
-        if (folder / _HEADS).exists():  # now, because somebody waits for a search
+        if (folder / _HEADS).exists():  # read now, so that the first search needn't
             collection.read_heads()
 
     def answer(self, request: wire.AnyRequest) -> Any:
-        """Return what `request` is answered by.
+        """Return the answer to `request`, of the type that its class names.
 
         Raises:
-            ValueError: the request can't be served and never will be.
-            Mismatch, NoCollection, Unserved: see there.
-            Broken: an Unserved after which the engine must be opened again.
+            ValueError: the request is invalid; a retry can't help.
+            Mismatch, NoCollection, Unserved: see the classes.
+            Broken: the engine must be opened again.
         """
         try:
             return self._answer(request)
@@ -301,7 +300,7 @@ class Engine:
             raise Unserved(f"{type(request).__name__} failed: {error}") from error
         except (Mismatch, NoCollection, Unserved, KeyboardInterrupt):
             raise
-        except BaseException as error:  # a Rust panic's PanicException is no Exception
+        except BaseException as error:  # the PanicException of a Rust panic isn't an Exception
             text = str(error)
             if text.startswith(_REFUSALS):
                 raise ValueError(text) from error
@@ -345,9 +344,9 @@ class Engine:
                 return self.flush()
 
     def unsynced(self) -> list[Path]:
-        """Return the write-ahead logs that hold writes the disk may not have; they count as synced from now on.
+        """Return the write-ahead logs with writes that may not be on disk yet, and count them as synced.
 
-        Give them to `sync_logs`, or call `resync` with them when that failed.
+        Pass them to `sync_logs`; if that fails, pass them to `resync`.
         """
         found = [collection for collection in self._open.values() if collection.unsynced]
         for collection in found:
@@ -355,15 +354,15 @@ class Engine:
         return [collection.log for collection in found]
 
     def resync(self, logs: Sequence[Path]) -> None:
-        """Take back that these logs are synced."""
+        """Count these logs as not synced again."""
         for collection in self._open.values():
             if collection.log in logs:
                 collection.unsynced = True
 
     def flush(self) -> None:
-        """Return when every write is in its place on the disk, and the write-ahead logs are cut.
+        """Return when every write is in the segments on disk and the write-ahead logs are truncated.
 
-        It holds up everything else for tens of milliseconds and more; `sync_logs` is as safe and doesn't.
+        This blocks all other requests for tens of milliseconds or more; `sync_logs` is as safe and doesn't block.
         """
         for collection in self._open.values():
             if collection.unflushed:
@@ -375,7 +374,7 @@ class Engine:
         return [self._open[name].size() for name in sorted(self._open)]
 
     def begin_copy(self, name: str) -> Copy | None:
-        """Return a new copy of the collection, empty so far; None while somebody else's is under way."""
+        """Return a new, empty copy of the collection; None while another copy makes progress."""
         collection = self._at(name)
         if collection.copy is not None and time.monotonic() - collection.copy.at < _ABANDONED_S:
             return None
@@ -383,7 +382,7 @@ class Engine:
         return collection.copy
 
     def copies(self, name: str, copy: Copy) -> bool:
-        """Return whether `copy` is still on its way to take the collection's place."""
+        """Return whether `copy` is still the copy that will replace the collection."""
         return name in self._open and self._open[name].copy is copy
 
     def copy_some(self, name: str, limit: int) -> bool:
@@ -397,22 +396,22 @@ class Engine:
         return self._at(name).copy_touched(limit)
 
     def flush_copy(self, name: str) -> Path:
-        """Return the folder of the copy, once the engine has given all of it to the operating system."""
+        """Return the copy's folder, once the engine has handed all of it to the operating system."""
         collection = self._at(name)
         assert collection.copy is not None
         collection.copy.shard.flush()
         return collection.folder / collection.copy.name
 
     def finish_copy(self, name: str) -> None:
-        """Let the copy take the collection's place."""
+        """Replace the collection by its copy."""
         self._at(name).finish_copy()
 
     def drop_copy(self, name: str) -> None:
-        """Give the copy up."""
+        """Drop the copy."""
         self._at(name).drop_copy()
 
     def close(self) -> None:
-        """Flush and let go of every shard."""
+        """Flush and close every shard."""
         self.flush()
         for collection in self._open.values():
             collection.drop_copy()
@@ -438,7 +437,7 @@ class Engine:
         there = collection.shard.info().payload_schema
         for field, kind in sorted(request.indexes.items()):
             if json_path(field) not in there:
-                collection.drop_copy()  # it would lack the index
+                collection.drop_copy()  # the copy would lack the index
                 collection.write(_index(field, kind))
 
     def _make(self, name: str, description: _Description, indexes: dict[str, IndexKind]) -> None:
@@ -489,7 +488,9 @@ class Engine:
         if request.after is None:
             self._begin_copy(collection)
         elif collection.copy is None or collection.copy.after != request.after:
-            raise Unserved(f"the rewrite of {request.name!r} was given up: the store, or another rewrite, began again")
+            raise Unserved(
+                f"the rewrite of {request.name!r} was abandoned: the store or another rewrite was started since"
+            )
         after = collection.copy_some(request.after, request.limit)
         if after is None:
             collection.finish_copy()
@@ -577,7 +578,7 @@ def _config(description: _Description) -> Any:
     dense = None
     if description.size is not None:
         dense = qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine)
-    # A shard must have some vector; where none is wanted the sparse one stays empty.
+    # A shard must have a vector; where none is wanted, the sparse one stays empty.
     sparse = {SPARSE: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
     return qdrant.EdgeConfig(vectors=dense, sparse_vectors=sparse if description.sparse or dense is None else None)
 
@@ -611,7 +612,7 @@ def _engine_point(point: Point, name: str, description: _Description) -> Any:
 
 
 def _query(leg: Leg, name: str, description: _Description) -> Any | None:
-    """Return the leg's query, None where it can't find anything."""
+    """Return the leg's query; None if it can't match anything."""
     if leg.dense is not None:
         return qdrant.Query.Nearest(_dense(leg.dense, "the leg", name, description), using=DENSE)
     assert leg.sparse is not None
@@ -641,7 +642,7 @@ def _points(records: Iterable[Any], vectors: bool) -> list[Point]:
 
 def _point(record: Any, vectors: bool) -> Point:
     stored = (record.vector or {}) if vectors else {}
-    # A shard with one unnamed vector alone gives it without its empty name.
+    # A shard whose only vector is unnamed returns it without the empty name.
     named = stored if isinstance(stored, dict) else {DENSE: stored}
     dense, sparse = named.get(DENSE), named.get(SPARSE)
     return Point(
@@ -680,10 +681,10 @@ def _condition(condition: Condition) -> Any:
 
 
 def _match(field: str, any_of: Sequence[Scalar]) -> Any:
-    """Return one condition, or a disjunction: the engine's own `any` takes values of one kind only."""
+    """Return one condition, or a disjunction: the engine's own `any` accepts values of one kind only."""
     texts = [value for value in any_of if isinstance(value, str)]
     numbers = [value for value in any_of if not isinstance(value, str)]
-    # For a single value the engine's `any` takes half as long again as its plain match.
+    # For a single value, the engine's `any` takes 1.5 times as long as its plain match.
     matches = [
         qdrant.MatchValue(values[0]) if len(values) == 1 else qdrant.MatchAny(values)
         for values in (texts, numbers)
@@ -696,7 +697,7 @@ def _match(field: str, any_of: Sequence[Scalar]) -> Any:
 
 
 def sync_tree(folder: Path) -> None:
-    """Return when all files in the folder are on the disk. Run it in a thread: it needs no lock of the engine's."""
+    """Return when all files in the folder are on disk. Run it in a thread; it needs no lock of the engine."""
     for path in folder.rglob("*"):
         _sync(path)
 
@@ -710,7 +711,7 @@ def _sync(path: Path) -> None:
 
 
 def sync_logs(logs: Sequence[Path]) -> None:
-    """Return when the write-ahead logs are on the disk: what they hold survives a loss of power.
+    """Return when the write-ahead logs are on disk: then their writes survive a loss of power.
 
     The engine writes them through a memory map and never syncs them itself; a sync of the file takes the map's
     pages along. Run it in a thread: it needs no lock of the engine's.
@@ -724,5 +725,5 @@ def sync_logs(logs: Sequence[Path]) -> None:
             except FileNotFoundError:
                 if not log.exists():  # the collection was dropped
                     break
-                continue  # the engine closed a segment or cut the log meanwhile: look again
+                continue  # the engine closed a segment or truncated the log meanwhile: list the files again
             break

@@ -1,4 +1,4 @@
-"""What the two ends of the store's socket say to each other, and where they meet.
+"""The messages on the store's socket, and the socket's path.
 
 A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call is a number
 and a request; its reply carries the number, so many calls are under way on one connection. The
@@ -17,13 +17,13 @@ import numpy as np
 
 from shared.store import Filter, Heads, IndexKind, Leg, Payload, Point
 
-MAX_FRAME = 256 * 1024 * 1024  # bytes; larger means that the other end speaks something else
+MAX_FRAME = 256 * 1024 * 1024  # bytes; a larger frame means that the other end speaks another protocol
 _MAX_SOCKET_PATH = 103  # bytes: macOS allows 104 with the final zero, Linux 108
 _HEADER = 4
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):
-    """Base of what can be asked."""
+    """Base class of requests."""
 
 
 class Create(Request, frozen=True):
@@ -127,7 +127,7 @@ class Search(Request, frozen=True):
 
 
 class Rewrite(Request, frozen=True):
-    """Answered by the id after which the next call goes on, None once the new files are in place."""
+    """Answered by the id after which the next call continues; None once the new files are in place."""
 
     name: str
     after: str | None
@@ -170,14 +170,14 @@ FailureKind = Literal["value", "settings", "unavailable", "missing"]
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """A request, decoded in a second step so that a bad one can be answered by its number."""
+    """A request; its body is decoded in a second step, so that a bad one can be answered by its number."""
 
     number: int
     request: msgspec.Raw
 
 
 class CallDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The answer, decoded by whoever knows what was asked."""
+    """An answer; the caller knows its type and decodes it."""
 
     number: int
     body: msgspec.Raw
@@ -198,7 +198,7 @@ T = TypeVar("T")
 def _encode_vector(value: Any) -> bytes:
     if isinstance(value, np.ndarray):
         return value.astype("<f4", copy=False).tobytes()
-    raise NotImplementedError(f"{type(value).__name__} doesn't travel")
+    raise NotImplementedError(f"{type(value).__name__} can't be sent")
 
 
 def _decode_vector(_kind: type, value: Any) -> Any:
@@ -286,7 +286,7 @@ class Frames:
 
 
 def socket_path(folder: Path) -> Path:
-    """Return where the store of `folder` is served: the same for every process of this user.
+    """Return the socket's path for the store of `folder`; it is the same for every process of this user.
 
     The name is a hash, because a socket's path must be short and a folder's needn't be.
     """
@@ -297,6 +297,6 @@ def socket_path(folder: Path) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether the folder is this user's own and nobody else's to enter. Raises FileNotFoundError."""
+    """Return whether only this user owns and may enter the folder. Raises FileNotFoundError."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077

@@ -1,4 +1,4 @@
-"""Chunking: passages good for retrieval that survive edits elsewhere in the document."""
+"""Chunking: passages that suit retrieval and stay the same when the document is edited elsewhere."""
 
 from services.ingest_worker.chunk.pack import CHUNKER, chunks, context_before
 from services.ingest_worker.chunk.version import ready_made, ready_text, version_chunks

@@ -11,7 +11,7 @@ Kind = Literal["heading", "paragraph", "list", "table", "code"]
 
 _TITLE_CHARACTERS = 120  # a "heading" of a megabyte must not be repeated in every chunk's section
 
-# Possessive quantifiers throughout: nothing is tried twice, so nothing is quadratic.
+# All quantifiers are possessive: nothing is tried twice, so no match takes quadratic time.
 _BLANK_LINES = re.compile(r"(?:[^\S\n]*+\n)++")
 _PARAGRAPH_GAP = re.compile(r"\n(?:[^\S\n]*+\n)++")
 _OPENING = re.compile(
@@ -24,7 +24,7 @@ _FENCES = {
 }
 _DELIMITER_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$", re.MULTILINE)
 _UNDERLINE = re.compile(r" {0,3}(=++|-++)[ \t]*+$", re.MULTILINE)
-# As wikis write them: the more signs, the deeper; some exports put blanks between the signs.
+# Wiki headings: more signs mean a deeper level; some exports put blanks between the signs.
 _EQUALS = re.compile(r"[ \t]*+(=(?:[ \t]?=){0,5})[ \t]++(?P<title>[^\s=](?:[^\n]*[^\s=])?)[ \t]++\1[ \t]*+$")
 _HEADING_LINE = 200  # characters, at most
 _TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|[ \t]*\{#[^{}]*\}$")

@@ -22,24 +22,24 @@ from shared.ids import text_hash
 from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import checked_sizes
 
-CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives other chunks
+CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives different chunks
 
-_LEAST = 100  # characters; a shorter chunk is made only where nothing else is left
-_AHEAD = 64  # characters behind a border that decide its hash
-_WEIGHED = 8  # borders whose words are compared; where there are more, their hashes choose
+_LEAST = 100  # characters; a chunk is shorter only if no more text is left
+_AHEAD = 64  # characters after a border that its hash covers
+_WEIGHED = 8  # most borders whose words are compared; among more, their hashes choose
 
 
 class _Cut(NamedTuple):
-    """How a unit too large is taken apart: from coarse to fine."""
+    """The borders at which a unit that is too large is split, from coarse to fine."""
 
     border: re.Pattern[str]
-    grain: int  # 0 is as good a border as a block's; the larger, the worse
+    grain: int  # 0: as good as a block's border; a larger number is worse
 
 
 # Text that isn't wrapped has a paragraph on each line; a short line before a long one belongs to it, as a heading does.
 _UNWRAPPED = _Cut(re.compile(r"\n(?<=[^\n]{200}\n)\s*+"), 0)
 _SENTENCE = _Cut(
-    # Every match begins with one of the same few signs, which is found many times as fast.
+    # Every match begins with one of few characters, which makes the search many times as fast.
     re.compile(
         r"[.!?…。！？｡](?:(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[。！？｡])[」』”’)）】]*+\s*+(?![」』”’)）】]))"
     ),
@@ -60,11 +60,11 @@ _CUTS: dict[Kind, tuple[_Cut, ...]] = {
     "code": (_STANZA, _ROW, _WORD),
 }
 _TORN = 5  # the grain of a border within a word
-_JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # hold emoji together
+_JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # join emoji
 
 
 class _Unit(NamedTuple):
-    """What is packed whole where it fits."""
+    """A piece of text that is packed whole if it fits."""
 
     start: int
     end: int
@@ -72,7 +72,7 @@ class _Unit(NamedTuple):
     section: str | None
     opens: bool = False  # starts a heading or a page
     grain: int = 0  # of the border before it
-    depth: int = 0  # how many of the kind's cuts have been made
+    depth: int = 0  # how often it has been split
 
 
 class _Span(NamedTuple):
@@ -116,7 +116,7 @@ def chunks(
 
 
 def context_before(text: str, start: int, overlap: int) -> str:
-    """Return up to `overlap` characters that precede offset `start`, from a word's beginning on."""
+    """Return up to `overlap` characters that precede offset `start`, beginning at a word."""
     begin = max(0, start - overlap)
     context = text[begin:start]
     if begin and not text[begin - 1].isspace() and (space := _WORD.border.search(context)):
@@ -166,7 +166,7 @@ def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Un
 def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: bool = False) -> Iterator[_Span]:
     """Yield chunks of `least` to `size` characters; with `even`, each as long as it can be."""
     source, words = _fitting(text, units, size), Words(text)
-    before: list[_Unit] = []  # the chunk last closed, kept back for a tiny tail
+    before: list[_Unit] = []  # the last chunk, kept back in case a tiny rest must join it
     ahead: list[_Unit] = []
     while True:
         while (not ahead or ahead[-1].end - ahead[0].start <= size + least) and (unit := next(source, None)):
@@ -195,7 +195,7 @@ def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: b
 
 
 def _fitting(text: str, units: Iterable[_Unit], size: int) -> Iterator[_Unit]:
-    """Yield the units, those too large for a chunk in parts."""
+    """Yield the units; one that is too large for a chunk is yielded in parts."""
     pending: list[_Unit] = []  # last one first
     source = iter(units)
     while unit := pending.pop() if pending else next(source, None):
@@ -206,7 +206,7 @@ def _fitting(text: str, units: Iterable[_Unit], size: int) -> Iterator[_Unit]:
 
 
 def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
-    """Return how many of the units, of which so many fit, make the next chunk; None where those are too few."""
+    """Return how many of the units that fit make the next chunk; None if those are too few."""
     start = ahead[0].start
     borders = [
         at
@@ -223,7 +223,7 @@ def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int,
     roomy = _before_the_next(ahead, least)
     borders = [at for at in borders if at in roomy] or borders
     grain = min(ahead[at].grain for at in borders)
-    # The last one first, and so of equals: text that repeats itself shall fill its chunks.
+    # From the last border, and the last among equals, so that repetitive text fills its chunks.
     borders = [at for at in reversed(borders) if ahead[at].grain == grain]
     if len(borders) == 1:
         return borders[0]
@@ -233,7 +233,7 @@ def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int,
 
 
 def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
-    """Return the borders behind which, up to the next heading, page or end that is in sight, enough is left."""
+    """Return the borders after which enough text is left before the next heading, page or end in sight."""
     roomy: set[int] = set()
     end = ahead[-1].end
     for at in range(len(ahead) - 1, 0, -1):
@@ -249,7 +249,7 @@ def _hash(text: str, at: int) -> int:
 
 
 def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
-    """Return the unit at the next finer grain that has a border in it; at the last, `room` and the rest."""
+    """Return the unit's parts at the next finer grain that has a border in it; at the finest, `room` and the rest."""
     cuts = _CUTS[unit.kind]
     for depth in range(unit.depth, len(cuts)):
         cut = cuts[depth]
@@ -273,7 +273,7 @@ def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
 
 
 def _between_graphemes(text: str, start: int, at: int) -> int:
-    """Return `at`, or up to 16 characters earlier where a mark or a joined emoji would be torn off."""
+    """Return `at`, or up to 16 characters earlier so that no combining mark or joined emoji is torn off."""
     for earlier in range(at, max(start, at - 16), -1):
         character = text[earlier]
         if not (unicodedata.combining(character) or character in _JOINERS or text[earlier - 1] == "\u200d"):
@@ -282,7 +282,7 @@ def _between_graphemes(text: str, start: int, at: int) -> int:
 
 
 def _within_limit(text: str, spans: Sequence[_Span], tokens: TokenCounter) -> Iterator[tuple[_Span, int]]:
-    """Yield every span with its tokens, those over the model's limit in smaller, similar pieces."""
+    """Yield every span with its tokens; a span over the model's limit is yielded in smaller pieces of similar size."""
     for span, count in zip(spans, tokens.count([text[s.start : s.end] for s in spans]), strict=True):
         if count <= tokens.max_tokens:
             yield span, count
@@ -293,6 +293,6 @@ def _within_limit(text: str, spans: Sequence[_Span], tokens: TokenCounter) -> It
                 f"the character {text[span.start]!r} has {count} tokens, the model takes {tokens.max_tokens}"
             )
         pieces = -(-count // max(1, tokens.max_tokens))
-        # An eighth above the even share: borders seldom fall where it would have them.
+        # An eighth above the even share, because borders seldom lie exactly there.
         smaller = min(length - 1, -(-length // pieces) + length // (8 * pieces))
         yield from _within_limit(text, list(_packed(text, span.units, smaller, smaller // 4, even=True)), tokens)

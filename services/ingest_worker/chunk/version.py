@@ -1,4 +1,4 @@
-"""The chunks of a version: the caller's own, or what the chunker makes of its text."""
+"""Makes the chunks of a version: the caller's own, or the chunker's from its text."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
 from shared.state.index import Generation
 
-BETWEEN: Final = "\n\n"  # ready-made chunks, in the text of their document
+BETWEEN: Final = "\n\n"  # separates ready-made chunks in the text of their document
 
 
 def ready_text(ready: Sequence[PreparedChunk]) -> str:
@@ -64,7 +64,7 @@ def ready_made(ready: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Ch
 def version_chunks(
     document: DocumentVersion, text: str, pages: Sequence[int], *, generation: Generation, tokens: TokenCounter
 ) -> tuple[Chunk, ...]:
-    """Return what the generation's chunker makes of a version's text, in the sizes that were asked for with it.
+    """Return the chunks that the generation's chunker makes of the text, in the sizes requested for the document.
 
     Raises:
         Rejected: a size that was asked for can't be; code `chunk_size`.
@@ -81,7 +81,7 @@ def version_chunks(
 
 
 def sizes(document: DocumentVersion, generation: Generation, tokens: TokenCounter) -> tuple[int, int, TokenCounter]:
-    """Return characters of a chunk and of the overlap, and what counts tokens, up to what a chunk may have."""
+    """Return the characters of a chunk and of the overlap, and the token counter with the chunk's limit."""
     size, overlap, limit = generation.chunk_size, generation.chunk_overlap, tokens
     if generation.chunk_unit == "tokens":
         limit = _Fewer(tokens, size)
@@ -98,7 +98,7 @@ def sizes(document: DocumentVersion, generation: Generation, tokens: TokenCounte
 
 
 class _Fewer:
-    """Counts as the model does, with a limit of its own."""
+    """Counts as the model does, with another limit."""
 
     def __init__(self, tokens: TokenCounter, limit: int) -> None:
         self._tokens = tokens

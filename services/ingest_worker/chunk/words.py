@@ -1,35 +1,35 @@
-"""How much a border parts: the words before it and behind it."""
+"""Measures how well a border separates topics, by the words before and after it."""
 
 import re
 
 from shared.inputs.chunk_sizes import LARGEST
 
-_SIGHT = 400  # characters before and behind a border whose words tell how much it parts
-_LEAST = 4  # letters; shorter words say little
+_SIGHT = 400  # characters before and after a border whose words are compared
+_LEAST = 4  # letters; shorter words are ignored
 _STEM = 6  # letters
-_PIECE = 16_384  # characters that are made ready at once
+_PIECE = 16_384  # characters prepared at a time
 _OTHER = re.compile(r"[\W\d_]")
 _ASCII = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
-_FEW = 100  # kinds of characters that are replaced faster one after the other than all at once
+_FEW = 100  # up to so many different characters are replaced faster one by one
 
 
 class Words:
-    """The words of a text around any place, asked for mostly in reading order."""
+    """The words of a text around any offset; it is fast for offsets in reading order."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._begin = self._end = 0  # of the piece that is ready
-        self._letters: str | None = None  # the piece, all but letters blanked; None where that would change lengths
+        self._begin = self._end = 0  # of the prepared piece
+        self._letters: str | None = None  # the piece with all but letters blanked; None if that changed its length
         self._found: dict[int, float] = {}  # in the piece
 
     def cohesion(self, at: int) -> float:
-        """Return how alike words before and behind are, 0..1: the square of their cosine (Hearst, TextTiling, 1997)."""
+        """Return how similar the words before and after are, 0..1: their cosine squared (Hearst, TextTiling, 1997)."""
         start, end = max(0, at - _SIGHT), min(len(self._text), at + _SIGHT)
         if not self._begin <= start <= end <= self._end:
-            self._begin = max(0, start - LARGEST)  # the borders that end one chunk are asked for in any order
+            self._begin = max(0, start - LARGEST)  # the borders at one chunk's end come in any order
             self._end = min(len(self._text), start + _PIECE)
             piece = self._text[self._begin : self._end]
-            # Small letters of these depend on their place, or are more.
+            # The lower-case forms of these depend on the context, or are longer.
             self._letters = None if "Σ" in piece or "İ" in piece else _letters(piece)
             self._found.clear()
         if at not in self._found:
@@ -47,7 +47,7 @@ class Words:
 
 
 def _letters(text: str) -> str:
-    """Return the text in small letters, and blanks for everything else."""
+    """Return the text in lower case, with blanks for everything but letters."""
     letters = text.lower()
     if letters.isascii():
         return letters.translate(_ASCII)

@@ -1,4 +1,4 @@
-"""What the log tells of each document, folded record by record into ledger entries. No I/O.
+"""Folds the log's records, one by one, into a ledger entry for each document. No I/O.
 
 `documents.extracted` tells the versions, the dead letters tell what failed, and `documents.submitted`, as far back as
 it reaches, tells which submissions had ended without a version of their own.
@@ -21,7 +21,7 @@ MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
 
 
 class FoldedLetter(Message, frozen=True):
-    """What is kept of a dead letter."""
+    """The parts of a dead letter that the fold needs."""
 
     stage: str
     code: str
@@ -41,7 +41,7 @@ class FoldedLetter(Message, frozen=True):
 
 
 class FoldedLetters:
-    """The dead letters: those that are open, and which places had one that was settled."""
+    """The open dead letters, and the log positions whose letters were settled."""
 
     def __init__(self, generation: str) -> None:
         """Take the generation that serves; letters of other ones tell nothing."""
@@ -51,7 +51,7 @@ class FoldedLetters:
         self._settled: set[tuple[str, int, int]] = set()  # stage, and partition and offset of the submission
 
     def see(self, record: Record) -> None:
-        """Take in the next record of dead.letters; one that can't be read tells nothing."""
+        """Add the next record of dead.letters; one that can't be read is ignored."""
         key = record.key or b""
         if record.value is None:
             self._open.pop(key, None)
@@ -80,7 +80,7 @@ class FoldedLetters:
         return {(one.partition, one.offset): one for one in self._open.values() if one.topic == EXTRACTED}
 
     def of_submissions(self) -> dict[str, FoldedLetter]:
-        """Return each document's newest submission that failed, where its letter is open."""
+        """Return each document's newest failed submission whose letter is open."""
         newest: dict[str, FoldedLetter] = {}
         for letter in self._open.values():
             if letter.topic != SUBMITTED or letter.document_id is None:
@@ -91,27 +91,27 @@ class FoldedLetters:
         return newest
 
     def settled(self, place: LogPosition) -> bool:
-        """Return whether a stage set the submission aside, and its letter was settled."""
+        """Return whether the submission had a dead letter that was settled."""
         return any((stage, place.partition, place.offset) in self._settled for stage in ("ingest", "chunk", "embed"))
 
 
 class EndedSubmission(NamedTuple):
-    """The newest submission of a document that the first stage has done with."""
+    """The newest submission of a document that the first stage has finished."""
 
     place: LogPosition
-    deletes: tuple[str, str, str] | None  # tenant, source and path, where it deletes; an erasure names neither
-    given: Given | None = None  # what it describes the document with
+    deletes: tuple[str, str, str] | None  # tenant, source and path if it deletes; an erasure has no source and path
+    given: Given | None = None  # its description of the document
     metadata_hash: str = ""  # of that
 
 
 class FoldedSubmissions:
-    """The submissions that the first stage has done with, the newest of each document."""
+    """The newest submission of each document that the first stage has finished."""
 
     def __init__(self) -> None:
         self.newest: dict[str, EndedSubmission] = {}
 
     def see(self, record: Record) -> None:
-        """Take in a record of documents.submitted that the first stage has committed."""
+        """Add a record of documents.submitted that the first stage has committed."""
         place = position_of(record)
         try:
             submitted = submission_of(record)
@@ -130,7 +130,7 @@ class FoldedSubmissions:
 
 
 class NewestVersion(NamedTuple):
-    """What the log tells of one document."""
+    """The log's information about one document."""
 
     newest: DocumentVersion
     failure: FoldedLetter | None  # why the newest version can't answer
@@ -146,7 +146,7 @@ class VersionRecord(NamedTuple):
 
 
 class FoldedVersions:
-    """The versions of the documents of one partition of documents.extracted, as far as they are in the truth."""
+    """The versions of the documents of one partition of documents.extracted, as far as the truth has them."""
 
     def __init__(self, letters: FoldedLetters) -> None:
         self._failed = letters.of_versions()
@@ -154,7 +154,7 @@ class FoldedVersions:
         self.documents: dict[str, dict[int, VersionRecord]] = {}
 
     def see(self, record: Record) -> None:
-        """Take in the next record; one whose key names no version tells nothing."""
+        """Add the next record; one whose key names no version is ignored."""
         name, _, number = (record.key or b"").decode(errors="replace").partition("/")
         if not (number.isascii() and number.isdigit()):
             return
@@ -180,7 +180,7 @@ class FoldedVersions:
         return found
 
     def failure(self, name: str, version: int) -> FoldedLetter | None:
-        """Return why the version can't answer, None where nothing is known against it.
+        """Return why the version can't answer; None if no reason is known.
 
         A version that was published again after it was set aside has a new chance.
         """
@@ -192,7 +192,7 @@ class FoldedVersions:
 
 
 def entry_of(
-    told: NewestVersion,
+    document: NewestVersion,
     *,
     submitted: EndedSubmission | None,
     failed: FoldedLetter | None,
@@ -202,10 +202,10 @@ def entry_of(
     """Return a document's ledger entry.
 
     `submitted` is its newest submission that has ended and `failed` the newest open letter of the first stage;
-    `settled` says whether a stage set `submitted` aside, and the letter is settled. `head` is the head, where
-    it and all of its points are in the index; a version that has to be applied again is `accepted` until it is.
+    `settled` says whether `submitted` had a dead letter that was settled. `head` is the head if it and all of its
+    points are in the index; a version that must be applied again is `accepted` until it has been.
     """
-    newest = told.newest
+    newest = document.newest
     entry = Entry(
         document_id=newest.document_id,
         tenant=newest.tenant,
@@ -225,13 +225,13 @@ def entry_of(
             given=newest.given or _given(newest, submitted),
             text=None if newest.deleted else BlobRef(sha256=newest.text_sha256 or "", size=newest.text_size),
         ),
-        last=_end(newest, told.failure, head),
+        last=_end(newest, document.failure, head),
         created_at=newest.created_at,
         updated_at=newest.updated_at,
         title=newest.title,
         url=newest.url,
         tags=newest.tags,
-        published=told.published,
+        published=document.published,
     )
     if failed is not None and older(newest.place, failed.place) and _last(failed, submitted):
         return _failed(entry, failed.place, failed)
@@ -239,7 +239,7 @@ def entry_of(
         return entry
     if settled:
         return _failed(entry, submitted.place, None)
-    # It brought nothing new: the newest version's end is its own.
+    # It changed nothing, so it ended as the newest version did.
     return msgspec.structs.replace(
         entry,
         accepted=msgspec.structs.replace(entry.accepted, place=submitted.place),
@@ -248,7 +248,7 @@ def entry_of(
 
 
 def _given(newest: DocumentVersion, submitted: EndedSubmission | None) -> Given | None:
-    """Return what the version was described with, for a record of an earlier release, which doesn't say it.
+    """Return the version's description, for a record of an earlier release, which lacks it.
 
     None where the log doesn't tell that any more.
     """
@@ -258,7 +258,7 @@ def _given(newest: DocumentVersion, submitted: EndedSubmission | None) -> Given 
 
 
 def _last(failed: FoldedLetter, submitted: EndedSubmission | None) -> bool:
-    """Return whether no submission that ended came after the one that failed."""
+    """Return whether the failed submission is the newest that ended."""
     return submitted is None or not older(failed.place, submitted.place)
 
 
@@ -284,7 +284,7 @@ def _end(newest: DocumentVersion, failure: FoldedLetter | None, head: Head | Non
 
 
 def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> Entry:
-    """Return the entry with a submission that failed after all that it tells; with no letter, that was settled."""
+    """Return the entry with a later submission that failed; if it has no letter, the letter was settled."""
     version = min(max(entry.accepted.version + 1, place.time), MAX_VERSION)
     said = "the submission was set aside, and its dead letter was settled since"
     last = Last(
@@ -300,7 +300,7 @@ def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> En
 
 
 def entry_without_version(name: str, submitted: EndedSubmission | None, failed: FoldedLetter | None) -> Entry | None:
-    """Return the entry of a document that the log has no version of, None where it tells too little for one."""
+    """Return the entry of a document without a version on the log; None if the log has too little for one."""
     if failed is not None and _last(failed, submitted):
         if failed.tenant is None or failed.source is None or failed.path is None:
             return None

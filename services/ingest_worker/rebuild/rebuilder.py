@@ -1,4 +1,4 @@
-"""Brings a lost index back: the ledger from what the log tells, then the points by the stages' own work.
+"""Rebuilds a lost index: the ledger from the log, then the points by sending versions through the stages again.
 
 A version is applied by the code that applies every version: its record of documents.extracted is published again, and
 what the index still holds of it isn't made anew. One process does it at a time; another goes on where that one ends.
@@ -40,8 +40,8 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, readers
 
 log = structlog.get_logger(__name__)
 
-BATCH: Final = 64  # documents written or published side by side
-STALE_S: Final = 30.0  # a rebuild that nobody has written to for so long has lost its owner
+BATCH: Final = 64  # documents written or published concurrently
+STALE_S: Final = 30.0  # a rebuild without progress for this long has lost its process
 SAVE_S: Final = 2.0
 TELL_S: Final = 10.0
 LOOK_S: Final = 1.0
@@ -49,11 +49,11 @@ _WAIT_S: Final = 0.25
 
 
 class _TakenOver(Exception):  # noqa: N818 - reads as what happened
-    """Another process rebuilds."""
+    """Another process has taken over the rebuild."""
 
 
 class _About(NamedTuple):
-    """What the log tells of documents besides their versions, and in which partition those are."""
+    """The log's information about documents besides their versions, and the partitions of those."""
 
     letters: FoldedLetters
     submissions: FoldedSubmissions
@@ -61,7 +61,7 @@ class _About(NamedTuple):
 
 
 class Rebuilder:
-    """Watches the store of one generation, and rebuilds what it loses."""
+    """Watches the store of one generation, and rebuilds lost collections."""
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class Rebuilder:
         restore: Callable[[], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the parts, and `restore`, which notes a loss and makes what was lost, empty."""
+        """Take the parts, and `restore`, which records a loss and creates the lost collections, empty."""
         self._log = log
         self._store = store
         self._index = index
-        self._ledger = Ledger(store)  # its own: the others' waits for it
+        self._ledger = Ledger(store)  # not the shared one, which waits for the rebuild
         self._gate = gate
         self._publish = publish
         self._restore = restore
         self._clock = clock
         self._owner = uuid4().hex
         self._mine: Rebuild | None = None
-        self._seen: tuple[int, float] = (0, 0.0)  # revision of the rebuild that another works on, and since when
+        self._seen: tuple[int, float] = (0, 0.0)  # revision of another process's rebuild, and since when
         self._saved = self._told = self._began = 0.0
         self._failure: str | None = None
 
@@ -153,8 +153,8 @@ class Rebuilder:
     # The ledger
 
     async def _rebuild_ledger(self) -> int:
-        """Return how many documents have an entry again."""
-        # In this order: the event of a submission that the first stage has committed is on the log by now.
+        """Rebuild the ledger; return how many entries were written."""
+        # In this order: once the first stage has committed a submission, its event is on the log.
         committed = await self._log.committed(readers(self._index.generation.id)[SUBMITTED], SUBMITTED)
         submissions = FoldedSubmissions()
         for tp, end in committed.items():
@@ -163,7 +163,7 @@ class Rebuilder:
         done, seen = 0, dict[TopicPartition, int]()
         while True:
             ends = await self._log.end_offsets(EXTRACTED)
-            # A worker that the loss overtook may publish one more version.
+            # A worker that was running when the store was lost may publish one more version.
             if all(seen.get(tp) == end for tp, end in ends.items()):
                 return done
             letters = await self._letters()
@@ -234,7 +234,7 @@ class Rebuilder:
 
     async def _put(self, wanted: Entry) -> None:
         def transition(seen: Entry | None) -> Entry | None:
-            # A door, or a worker that the loss overtook, may have entered the document meanwhile.
+            # A door, or a worker that was running when the store was lost, may have written the entry meanwhile.
             if seen is not None and seen.accepted.version >= wanted.accepted.version:
                 return None
             if seen is None:
@@ -247,7 +247,7 @@ class Rebuilder:
     # The points
 
     async def _rebuild_points(self) -> int:
-        """Return how many versions were published again."""
+        """Rebuild the points; return how many versions were published again."""
         mine = self._rebuild_now()
         ends = mine.ends or {str(tp.partition): end for tp, end in (await self._log.end_offsets(EXTRACTED)).items()}
         await self._save(ends=ends)
@@ -259,7 +259,7 @@ class Rebuilder:
             versions = FoldedVersions(letters)
             async for record in self._records(tp, 0, ends[str(number)]):
                 versions.see(record)
-            # What the second stage hasn't read it will read without us.
+            # The second stage will read the records that it hasn't read yet without us.
             unread, passed = chunked.get(tp) or 0, self._rebuild_now().cursor.get(str(number), 0)
             offsets = {at: name for at, name in versions.answering().items() if at < unread}
             await self._save(documents=self._rebuild_now().documents + len(offsets))
@@ -277,7 +277,7 @@ class Rebuilder:
         return published
 
     async def _publish_missing(self, batch: list[Record], offsets: dict[int, str]) -> int:
-        """Return how many of the versions were published again: those that the index doesn't hold whole."""
+        """Publish again those versions that the index lacks in whole or in part; return how many."""
         names = [offsets[record.offset] for record in batch]
         heads, entries = await asyncio.gather(self._whole(names), self._ledger.entries(names))
         sending = []
@@ -294,7 +294,7 @@ class Rebuilder:
         return len(sending)
 
     async def _caught_up(self, published: int) -> None:
-        """Return when the second and the third stage have done all that was on the log by now."""
+        """Return when the second and the third stage have processed all that is on the log now."""
         for topic, group in list(readers(self._index.generation.id).items())[1:]:
             ends = await self._log.end_offsets(topic)
             while True:
@@ -310,7 +310,7 @@ class Rebuilder:
     # Both
 
     async def _whole(self, names: list[str]) -> dict[str, Head]:
-        """Return the heads of those documents whose head and points are all there."""
+        """Return the heads of those documents whose head and points are complete."""
         if not names:
             return {}
         heads, counts = await asyncio.gather(self._index.heads(names), self._index.point_counts(names))
@@ -324,7 +324,7 @@ class Rebuilder:
         return letters
 
     async def _records(self, tp: TopicPartition, start: int, end: int) -> AsyncGenerator[Record]:
-        """Yield what is left of the records between two offsets; a rebuild that reads is seen to be alive."""
+        """Yield the records left between two offsets; reading also shows that the rebuild is alive."""
         if start >= end:
             return
         async with reading(self._log, tp) as reader, aclosing(reader.between(start, end)) as found:
@@ -359,7 +359,7 @@ class Rebuilder:
         await self._save(done=done)
 
     async def _save(self, **changes: Any) -> None:
-        """Write how far the rebuild is. Raises _TakenOver where another process works on it now."""
+        """Record the rebuild's progress. Raises _TakenOver if another process has taken it over."""
         mine = msgspec.structs.replace(self._rebuild_now(), **changes)
         now = self._clock()
         mine = msgspec.structs.replace(mine, rate=round(mine.done / max(now - self._began, 0.1), 1))

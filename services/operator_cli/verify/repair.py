@@ -29,7 +29,7 @@ from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
 
-_LOOK_S = 0.1  # between two reads of the workers' offsets
+_LOOK_S = 0.1  # interval of reading the workers' offsets
 
 
 class Repaired(Message, frozen=True):
@@ -38,7 +38,7 @@ class Repaired(Message, frozen=True):
     published: int = 0  # versions
     resubmitted: int = 0  # submissions, which the first stage decides again
     points_deleted: int = 0
-    points_mended: int = 0  # rewritten around their own vector
+    points_mended: int = 0  # rewritten with their own vector
     heads: int = 0  # deleted or corrected
     entries: int = 0  # of the ledger
     texts: int = 0  # written again as blobs
@@ -47,7 +47,7 @@ class Repaired(Message, frozen=True):
 
 
 class Repair:
-    """Acts on what a verification has found."""
+    """Repairs the differences that a verification has found."""
 
     def __init__(self, parts: VerifierParts, verifier: Verifier, *, patience_s: float = 30.0) -> None:
         self._parts = parts
@@ -56,7 +56,7 @@ class Repair:
         self._ledger = Ledger(parts.store)
 
     async def repair(self, report: VerifyReport, *, dry_run: bool = False) -> Repaired:
-        """Return what was done, once the workers have done theirs or make no progress for the patience.
+        """Return what was done, once the workers have finished or made no progress within the patience.
 
         Raises:
             ConfigurationError: the log has no version of any document, and the store has points.

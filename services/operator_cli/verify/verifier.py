@@ -1,4 +1,4 @@
-"""Reads the log up to a cut and the whole store, compares them, and checks again what changed meanwhile."""
+"""Reads the log up to a cut and the whole store, compares them, and checks documents again that changed meanwhile."""
 
 import asyncio
 import time
@@ -34,9 +34,9 @@ from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
 
-BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # looked at together; the bytes are of their records
+BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # of a batch of documents and their records
 PAGE: Final = 256  # points of one read
-SAME: Final = 0.9999  # cosine: another machine, or another batch of a server, rounds differently
+SAME: Final = 0.9999  # least cosine of equal vectors: machines and batch sizes round differently
 _FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
 
 
@@ -66,17 +66,17 @@ class VerifierParts:
 
 
 class _Decided(NamedTuple):
-    """Which version of a document must answer, and why the newest one doesn't."""
+    """The version of a document that must answer, and why the newest one doesn't."""
 
     newest: int | None
     answers: int | None
     failure: LoggedLetter | None
-    lettered: bool  # whether a dead letter of the last submission would still be on the log
+    lettered: bool  # whether the last submission's dead letter, if any, would still be on the log
 
 
 @dataclass(kw_only=True)
 class _Subject:
-    """A document that is being looked at, with the records of the versions that may answer."""
+    """A document in the check, with the records of the versions that may answer."""
 
     name: str
     wanted: tuple[int, ...]  # versions, newest first
@@ -85,12 +85,12 @@ class _Subject:
 
 @dataclass(kw_only=True)
 class SeenDocument:
-    """A document, judged."""
+    """The result for one document."""
 
     name: str
     judged: JudgedDocument
     record: Record | None  # of the version that answers
-    older_chunker: bool = False  # nothing is wrong with it, and the chunker of today would cut it otherwise
+    older_chunker: bool = False  # it is correct, but today's chunker would cut it differently
 
 
 class Verifier:
@@ -119,7 +119,7 @@ class Verifier:
         self._groups = readers(generation.id)
         self.truth = LogReplay(generation.id)
         self.cut = Cut(committed={}, ends={})
-        self._tail: list[tuple[TopicPartition, int, str]] = []  # records that weren't finished, and their documents
+        self._tail: list[tuple[TopicPartition, int, str]] = []  # unfinished records and their documents
         self._rate = 2**64
         self._salt = time.time_ns()
         self._points = self._embedded = 0
@@ -131,7 +131,7 @@ class Verifier:
         return tuple(self._groups)
 
     async def verify(self) -> VerifyReport:
-        """Return what differs.
+        """Return the differences.
 
         Raises:
             Unavailable: the log, the store, the blobs or the model is away, or there is nothing to read.
@@ -167,7 +167,7 @@ class Verifier:
         )
 
     async def _compare(self, names: set[str], what: str, tally: Tally) -> set[str]:
-        """Return the documents that differ, and of which records are on their way; add what differs in the others.
+        """Return the documents that differ or have unfinished records; add the differences of the others.
 
         What the stages had committed when the log was read is in the store that is read now; and where no record came
         meanwhile, nothing else can be there.
@@ -190,7 +190,7 @@ class Verifier:
     # The log
 
     async def read_on(self) -> set[str]:
-        """Read the log up to where it ends now; return the documents that the new records are about."""
+        """Read the log up to its current end; return the documents of the new records."""
         before = self.cut
         now = self.cut = await cut(self._parts.log, self._groups, (DEAD_LETTERS,))
         unfinished = {tp: now.committed.get(tp, end) for tp, end in now.ends.items()}
@@ -208,11 +208,11 @@ class Verifier:
         return about
 
     def _begin(self, tp: TopicPartition, unfinished: int) -> int:
-        # Of the chunked versions only those on their way matter: what they hold follows from the truth.
+        # Of the chunked versions only the unfinished ones matter: their content follows from the truth.
         return unfinished if tp.topic == chunks_topic(self._parts.generation.id) else 0
 
     def busy(self) -> set[str]:
-        """Return the documents that a record is on its way for."""
+        """Return the documents with unfinished records."""
         return {name for _, _, name in self._tail}
 
     def _judge_log(self, tally: Tally) -> None:
@@ -234,7 +234,7 @@ class Verifier:
     # The store
 
     async def _orphans(self, tally: Tally) -> set[str]:
-        """Return the documents that only the store knows; add the points that name none."""
+        """Return the documents that only the store knows; report points that name none."""
         names = set[str]()
         generation = self._parts.generation
         self._watch.begin("listing", 0)
@@ -275,7 +275,7 @@ class Verifier:
             raise
 
     async def _sampling(self) -> int:
-        """Return below which 64-bit number a point's own must lie for it to be embedded anew."""
+        """Return the 64-bit bound: points whose number is below it are embedded again."""
         if self._sample is None:
             return 2**64
         try:
@@ -292,7 +292,7 @@ class Verifier:
     # Documents
 
     async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[SeenDocument]:
-        """Yield each of the documents, judged by the log as it was read last. The order is the log's."""
+        """Yield the result of each document, by the log as read last, in the log's order."""
         chosen = set(names)
         self._watch.begin(what, len(chosen))
         batch: list[_Subject] = []
@@ -334,7 +334,7 @@ class Verifier:
                 subject.records[version] = record
                 if len(subject.records) == len(subject.wanted):
                     yield subject
-        # What compaction took while we read has a later record, which the next look finds.
+        # A record that compaction removed while we read has a later one, which the next round finds.
         gone = {subject.name: subject for subject, _ in waiting.values()}
         for subject in (*without, *gone.values()):
             yield subject
@@ -344,7 +344,7 @@ class Verifier:
             return []
         names = [subject.name for subject in batch]
         generation = self._parts.generation
-        # Version 0 is no head, but the mark of a version that was given up before any answered.
+        # Version 0 isn't a head: it marks a version that was withdrawn before any had answered.
         found = await self._payloads(generation.heads, names)
         heads = {name: payload for name, payload in found.items() if payload.get("version") != 0}
         entries = await self._payloads(ledger.COLLECTION, names)
@@ -359,12 +359,12 @@ class Verifier:
             self._judge(subject, heads.get(subject.name), entries.get(subject.name), points[subject.name])
             for subject in batch
         )
-        return await asyncio.gather(*judging)  # a bucket takes its time to answer
+        return await asyncio.gather(*judging)  # concurrently, because a bucket answers slowly
 
     async def _judge(
         self, subject: _Subject, head: Payload | None, entry: Payload | None, points: list[Point]
     ) -> SeenDocument:
-        """Return a document's judgement: read its records, decide which version answers, compare with the store."""
+        """Return a document's result: read its records, decide which version answers, compare with the store."""
         name = subject.name
         events, faults = self._events(subject)
         if faults:
@@ -391,7 +391,7 @@ class Verifier:
             return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
         in_index = compare.index_judged(name, wanted, head, points)
         record = None if decided.answers is None else subject.records[decided.answers]
-        # A gap in the ledger is repaired by publishing the version again, and then it is chunked again as well.
+        # A gap in the ledger is repaired by publishing the version again; then it is chunked again, too.
         if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
             return SeenDocument(name=name, judged=JudgedDocument(), record=record, older_chunker=True)
         judged = _both(_both(in_index, in_ledger), await self._text_kept(answering))
@@ -400,7 +400,7 @@ class Verifier:
         return SeenDocument(name=name, judged=judged, record=record)
 
     def _events(self, subject: _Subject) -> tuple[dict[int, DocumentExtracted], list[IndexDifference]]:
-        """Return the readable events of a document by version, and what is wrong with its records."""
+        """Return the readable events of a document by version, and the faults of its records."""
         name = subject.name
         events: dict[int, DocumentExtracted] = {}
         faults: list[IndexDifference] = []
@@ -449,7 +449,7 @@ class Verifier:
     def _failure(
         self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
     ) -> LoggedLetter | None:
-        """Return why a version can't answer: by its dead letter, or by the ledger where that was settled since."""
+        """Return why a version can't answer: from its dead letter, or from the ledger if that was settled since."""
         failure = self.truth.set_aside(name, version)
         if failure is not None or last is None or not lettered or (head or {}).get("version") == version:
             return failure
@@ -468,7 +468,7 @@ class Verifier:
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
 
     async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
-        """Return what is wrong with the blob of a text that the truth has, too; another text was read from there."""
+        """Return the fault of a text's blob if the truth has the text itself; else the blob has been read already."""
         if event is None or event.document.text_sha256 is None or not (event.text or event.ready_made):
             return JudgedDocument()
         document = event.document
@@ -485,7 +485,7 @@ class Verifier:
         return JudgedDocument()
 
     async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
-        """Return whether the index holds the version rightly, if an older chunker cut it as its points say."""
+        """Return whether the index is right about the version if an older chunker cut it as the points show."""
         if not self._recut or event is None or event.ready_made or event.document.deleted:
             return False
         document, text, tokens = event.document, await text_of(event, self._parts.blobs), self._parts.embedder.tokens
@@ -505,7 +505,7 @@ class Verifier:
         )
 
     async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> JudgedDocument:
-        """Return which of the chosen points hold another vector than the model's for their text."""
+        """Return the chosen points whose vector isn't the model's for their text."""
         chosen = [
             point for point in points if point.id in wanted.points and compare.sound(point) and self._chosen(point)
         ]

@@ -72,7 +72,7 @@ class KafkaLog:
         self._limits: dict[str, int] = {}
 
     async def start(self) -> None:
-        """Reach the cluster.
+        """Connect to the cluster.
 
         Raises:
             ConfigurationError: a certificate or a key can't be read.
@@ -96,7 +96,7 @@ class KafkaLog:
         self._admin, self._reader = admin, reader
 
     async def stop(self) -> None:
-        """Let go; brokers made from it must have been stopped."""
+        """Disconnect; stop all its brokers before."""
         if self._reader is not None and self._admin is not None:
             await self._reader.stop()
             await self._admin.close()
@@ -128,7 +128,7 @@ class KafkaLog:
                 enable_idempotence=True,
                 compression_type=self._address.compression,
                 max_batch_size=_BATCH_BYTES,
-                max_request_size=2**31 - 1,  # each topic has its own limit, and we ask for it
+                max_request_size=2**31 - 1,  # each topic has its own limit, which we check
                 **self._connection,
             ),
             self._limit,
@@ -136,7 +136,7 @@ class KafkaLog:
         )
 
     async def ping(self) -> dict[str, Any]:
-        """Return what the cluster says of itself.
+        """Return the cluster's description of itself.
 
         Raises:
             LogUnavailable: no broker answers.
@@ -147,7 +147,7 @@ class KafkaLog:
     # Topics
 
     async def ensure_topics(self, topics: Iterable[Topic]) -> None:
-        """Create what is missing. What an operator chose otherwise, and may, is logged where records can be lost by it.
+        """Create missing topics. An operator's other settings stay; those that may lose records are logged.
 
         Raises:
             ConfigurationError: topics are there and unfit; the sentence says how each differs. None was made.
@@ -160,7 +160,7 @@ class KafkaLog:
             log.warning("topic_differs: %s", risk)
         if missing := [wanted[each.topic] for each in inspections if each.partitions is None]:
             await self._create(missing)
-            # Another process may have been faster, with other settings.
+            # Another process may have created it first, with other settings.
             _refuse_unfit(self._inspections(wanted.values(), await self._all_found(wanted)))
 
     async def drop_topic(self, topic: str) -> None:
@@ -171,7 +171,7 @@ class KafkaLog:
                 raise LogUnavailable(f"Kafka didn't delete the topic {name}: {for_code(code).__name__}")
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
-        """Return each topic as it is here, in the order given; nothing is made or changed.
+        """Return each topic as it is on this log, in the order given; nothing is created or changed.
 
         Raises:
             LogUnavailable: no broker answers, or it refuses.
@@ -187,7 +187,7 @@ class KafkaLog:
         )
 
     async def retention_ms(self, topic: str) -> int | None:
-        """Return after how many ms records of the topic go because of their age; None: never.
+        """Return the age in ms at which the topic's records are deleted; None: never.
 
         Raises:
             LogUnavailable: no broker answers, or there is no such topic.
@@ -199,10 +199,10 @@ class KafkaLog:
         answer = await self._ask(lambda admin: admin.create_topics(new, timeout_ms=_REQUEST_MS))
         for name, code, message in answer.topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):
-                raise LogUnavailable(f"Kafka made no topic {name}: {message or for_code(code).__name__}")
+                raise LogUnavailable(f"Kafka didn't create the topic {name}: {message or for_code(code).__name__}")
 
     async def _all_found(self, wanted: Collection[str]) -> dict[str, ExistingTopic]:
-        """Return the topics once every broker that we ask knows them: it hears of them after the controller."""
+        """Return the topics once every broker asked knows them; brokers learn of them after the controller."""
 
         async def all_there(_: AIOKafkaAdminClient) -> dict[str, ExistingTopic]:
             found = await self._found(wanted)
@@ -242,9 +242,9 @@ class KafkaLog:
         return settings
 
     async def _limit(self, topic: str, size: int) -> int | None:
-        """Return how many bytes a record of the topic may have; None where nobody says: then the broker decides.
+        """Return the largest size of the topic's records in bytes; None if unknown: then the broker decides.
 
-        What is known is asked again for a record above it: its operator may have raised it.
+        For a larger record the limit is read again, because an operator may have raised it.
         """
         if size > self._limits.get(topic, 0):
             try:
@@ -256,7 +256,7 @@ class KafkaLog:
     # Offsets
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, None where there is none.
+        """Return the group's committed offset of each partition, None if it has none.
 
         Raises:
             LogUnavailable: no broker answers, or there is no such topic.
@@ -304,7 +304,7 @@ class KafkaLog:
             await tool.stop()
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition; it never falls.
+        """Return the next offset of each partition; it never decreases.
 
         Raises:
             LogUnavailable: no broker answers, or there is no such topic.
@@ -315,7 +315,7 @@ class KafkaLog:
         return ends
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
-        """Return each partition's first offset that is there and not older than `time`, ms since 1970; else its end.
+        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end.
 
         Raises:
             LogUnavailable: no broker answers, or there is no such topic.
@@ -338,7 +338,7 @@ class KafkaLog:
         return await self._persist(lambda: question(admin), patience_s)
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], patience_s: float | None = None) -> T:
-        """Return the answer, asking again for as long as it may help.
+        """Return the answer; retry while that may help.
 
         Raises:
             LogUnavailable: it didn't.
@@ -378,11 +378,11 @@ class _Driver:
 
 def _new(topic: Topic) -> NewTopic:
     if topic.replication is None:
-        # aiokafka takes "as the cluster likes" only with an (empty) plan of where each replica goes.
+        # aiokafka accepts the cluster's default only together with an (empty) plan of the replicas.
         return NewTopic(topic.name, topic.partitions, -1, {}, configs(topic))
     return NewTopic(topic.name, topic.partitions, topic.replication, None, configs(topic))
 
 
 def _refuse_unfit(inspections: Iterable[TopicInspection]) -> None:
     if unfit := [sentence for each in inspections for sentence in each.sentences("unfit")]:
-        raise ConfigurationError(f"{'; '.join(unfit)}: `sluice init` says how to mend it")
+        raise ConfigurationError(f"{'; '.join(unfit)}: `sluice init` says how to fix it")

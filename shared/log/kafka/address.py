@@ -1,4 +1,4 @@
-"""What `kafka://user:pass@host:9092,host2?option=value` says."""
+"""Parses the setting `kafka://user:pass@host:9092,host2?option=value`."""
 
 import re
 import ssl
@@ -21,26 +21,26 @@ _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,
 
 
 class KafkaAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster, and how to speak to it."""
+    """The address of a cluster, and how to connect to it."""
 
     servers: tuple[str, ...]  # host:port
     username: str | None = None
     password: str | None = None
     security_protocol: SecurityProtocol = "PLAINTEXT"
     sasl_mechanism: SaslMechanism = "PLAIN"
-    ssl_cafile: str | None = None  # by default the system's authorities
+    ssl_cafile: str | None = None  # trusted certificate authorities; None: the system's
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
     ssl_password: str | None = None  # of the key
-    group_instance_id: str | None = None  # this process's own; a restart within the session moves no partition
-    compression: Compression | None = None  # of what we write; all of them are read
+    group_instance_id: str | None = None  # unique to this process; a restart within the session moves no partition
+    compression: Compression | None = None  # of records that we write; records with any of them can be read
 
     def __repr__(self) -> str:
-        """Return where it is, and no secret."""
+        """Return the address without secrets."""
         return f"kafka://{','.join(self.servers)} ({self.security_protocol})"
 
     def connection(self) -> Mapping[str, Any]:
-        """Return what all of aiokafka's clients take.
+        """Return the options of all of aiokafka's clients.
 
         Raises:
             ConfigurationError: a certificate or a key can't be read.
@@ -82,7 +82,7 @@ def kafka_address(setting: str) -> KafkaAddress:
         ConfigurationError: it has another shape; the sentence says what is wrong, and never the password.
     """
     authority, _, query = setting.removeprefix(SCHEME).partition("?")
-    if "@" in query:  # else it would be told as an option that nobody knows
+    if "@" in query:  # else the error would be about an unknown option
         raise ConfigurationError("SLUICE_LOG: user and password must be percent-encoded, %3F for a question mark")
     credentials, _, hosts = authority.rpartition("@")
     name, _, password = credentials.partition(":")
@@ -91,7 +91,7 @@ def kafka_address(setting: str) -> KafkaAddress:
     if str(protocol).startswith("SASL") and not (name and password):
         raise ConfigurationError(f"SLUICE_LOG: {protocol} needs a user and a password: {SCHEME}user:password@…")
     if credentials and not str(protocol).startswith("SASL"):
-        raise ConfigurationError(f"SLUICE_LOG: {protocol} takes no user; security_protocol=SASL_SSL would")
+        raise ConfigurationError(f"SLUICE_LOG: {protocol} takes no user; use security_protocol=SASL_SSL")
     return KafkaAddress(
         servers=tuple(_server(host) for host in hosts.rstrip("/").split(",")),
         username=unquote(name) or None,
@@ -113,7 +113,7 @@ def _options(query: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _OPTIONS:
-            raise ConfigurationError(f"SLUICE_LOG: unknown option {name!r}; there are {', '.join(_OPTIONS)}")
+            raise ConfigurationError(f"SLUICE_LOG: unknown option {name!r}; the options are {', '.join(_OPTIONS)}")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ConfigurationError(f"SLUICE_LOG: {name}={value} must be one of {', '.join(_CHOICES[name])}")
         options[name] = value

@@ -1,4 +1,4 @@
-"""aiokafka's consumer, that never starts, jumps or commits where nobody told it to."""
+"""aiokafka's consumer, which never starts, jumps or commits unless told to."""
 
 import asyncio
 import logging
@@ -56,13 +56,13 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
     ) -> None:
-        """Read these topics; `listener` hears of partitions that come and go."""
+        """Read these topics; `listener` is told about assigned and revoked partitions."""
         if pattern is not None:
             raise ValueError(f"pattern={pattern!r}: name the topics instead")
         self._wanted = [*topics], listener
 
     async def start(self) -> None:
-        """Begin; in a group, return when this member has its first share, or soon, if the others still are busy.
+        """Start; in a group, return when this member has its first partitions, or soon if the others are still busy.
 
         Raises:
             LogUnavailable: no broker answers, or a topic isn't there.
@@ -86,7 +86,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         if self._group_id is None:
             await self._client.force_metadata_update()
             self._coordinator.assign_all_partitions(check_unknown=True)
-            # "The end" is the one at this moment, not when the first fetch comes to it.
+            # "The end" means the end now, not at the first fetch.
             async with asyncio.timeout(_POLL_S):
                 for tp in self.assignment():
                     await self.position(tp)
@@ -95,7 +95,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         send = coordinator._do_commit_offsets  # noqa: SLF001 - the last step before the request, behind every retry
 
         async def send_as_member(assignment: Any, offsets: Any) -> None:
-            # aiokafka shields it; whoever waited for it may have gone, and then nobody would ask how it ended.
+            # aiokafka shields this task; its waiter may be cancelled, and then nobody would read its error.
             if (task := asyncio.current_task()) is not None:
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())
             if coordinator.generation < 0:
@@ -109,14 +109,14 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         await self._begin()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, whoever else does."""
+        """Read exactly these partitions, even if others read them, too."""
         super().assign([*partitions])
 
     async def stop(self) -> None:
-        """Stop reading and leave the group, also where no broker answers."""
+        """Stop reading and leave the group, even if no broker answers."""
         if self._closed:
             return
-        # aiokafka cancels its tasks and awaits them; one that hasn't begun yet would hand its cancellation to us.
+        # aiokafka cancels its tasks and awaits them; a task that hasn't begun yet would cancel us, too.
         await asyncio.sleep(0)
         try:
             async with asyncio.timeout(_STOP_S):
@@ -138,7 +138,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
     # Reading
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Return the next record, waiting for it."""
+        """Wait for the next record and return it."""
         while True:
             for records in (await self.getmany(*partitions, timeout_ms=60_000, max_records=1)).values():
                 return records[0]
@@ -146,7 +146,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return what is there, by partition; wait up to `timeout_ms` where nothing is.
+        """Return the records available, by partition; if there are none, wait up to `timeout_ms`.
 
         Raises:
             OffsetOutOfRangeError: records were deleted before they were read; the partition stands still now.
@@ -171,7 +171,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
                 return found
 
     async def _begin(self) -> None:
-        """Write down where the group starts, in each partition of ours that it has no offset of."""
+        """Commit a start offset for each of our partitions in which the group has none."""
         try:
             for tp in self.assignment():
                 if await self.committed(tp) is None:
@@ -179,7 +179,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
                     await self.commit(ends)
                     super().seek(tp, ends[tp])
         except (CommitFailedError, IllegalStateError) as error:
-            # The partitions are being dealt anew; who gets this one begins it.
+            # A rebalance is in progress; the partition's next owner does it.
             log.info("start_not_committed: %s: %r", self._group_id, error)
             await asyncio.sleep(0.1)
 
@@ -193,7 +193,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         )
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from `offset`."""
+        """Continue at `offset`."""
         super().seek(partition, offset)
         if partition in self._stuck:
             self._stuck.discard(partition)

@@ -1,4 +1,4 @@
-"""aiokafka's producer, made anew when one can't go on.
+"""aiokafka's producer, replaced when it can't continue.
 
 After a batch is refused for good its idempotent producer has a gap in the partition's sequence, and is of no use for it
 any more; and a send to a dead broker never ends by itself.
@@ -46,7 +46,7 @@ class Producer:
         self._closed = False  # FastStream reads it
 
     async def start(self) -> None:
-        """Be ready to send.
+        """Connect.
 
         Raises:
             LogUnavailable: no broker answers.
@@ -55,13 +55,13 @@ class Producer:
         await self._ready()
 
     async def stop(self) -> None:
-        """Send what is on its way, for some seconds at most, and take no more."""
+        """Accept no more records, and send the pending ones, for some seconds at most."""
         self._closed = True
         self._replace(self._current, flush_s=_FLUSH_S)
         await asyncio.gather(*self._ending)
 
     async def flush(self) -> None:
-        """Return when everything sent before has an answer."""
+        """Return when all records sent before are answered."""
         if self._current is not None:
             await self._current.flush()
 
@@ -101,7 +101,7 @@ class Producer:
             async with asyncio.timeout(self._delivery_s):
                 metadata = await accepted
         except TimeoutError:
-            # It would be tried for ever, and once more with every repeat of ours. The others in it hear of it now.
+            # It would be retried for ever, and again with each retry of ours. The batch's other records fail now, too.
             self._replace(producer, flush_s=0)
             raise LogUnavailable(
                 f"{topic} gave no answer in {self._delivery_s:g} s; it is unknown whether the record is stored",
@@ -111,8 +111,8 @@ class Producer:
             self._replace(producer, flush_s=_FLUSH_S)
             raise
         if metadata.offset < 0:
-            # The broker has it, as an earlier attempt's, but not where.
-            raise LogUnavailable(f"{topic} has a record, but not where it is", "log_unavailable")
+            # The broker has it from an earlier attempt, but doesn't say at which offset.
+            raise LogUnavailable(f"{topic} has stored a record, but doesn't say where", "log_unavailable")
         return metadata
 
     async def _ready(self) -> AIOKafkaProducer:
@@ -145,12 +145,12 @@ async def _end(producer: AIOKafkaProducer, flush_s: float) -> None:
     with suppress(TimeoutError, KafkaError):
         async with asyncio.timeout(flush_s):
             await producer.flush()
-    # aiokafka's own `stop` waits for what can't be sent. Its parts, in an order that doesn't:
+    # aiokafka's own `stop` waits for records that can't be sent. These are its parts, in an order that doesn't wait:
     gone = LogUnavailable("Kafka didn't answer; it is unknown whether the record is stored", "log_timeout")
     producer._message_accumulator.fail_all(gone)  # noqa: SLF001 - no public way
     for part in (producer.client.close, producer._sender.close, producer.stop):  # noqa: SLF001
         try:
             await part()
         except Exception:
-            # Private parts of aiokafka may raise anything; the next one has to be ended all the same.
+            # Private parts of aiokafka may raise anything; the next one must be closed all the same.
             log.exception("producer_end_failed")

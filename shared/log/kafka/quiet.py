@@ -1,4 +1,4 @@
-"""aiokafka says hundreds of times that a broker is away; we let it say so now and then."""
+"""Thins out aiokafka's log lines: it repeats hundreds of times that a broker is away."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ _EVERY_S = 10.0
 
 
 class NowAndThen(logging.Filter):
-    """Lets a warning or an error through once in `every_s` seconds, whatever its values; then it says how many more
+    """Passes a warning or an error once in `every_s` seconds, whatever its values, with the number of dropped ones
     there were.
     """
 
@@ -17,7 +17,9 @@ class NowAndThen(logging.Filter):
         super().__init__()
         self._every_s = every_s
         self._clock = clock
-        self._last: dict[tuple[str, object], tuple[float, int]] = {}  # when it was let through, and how many since
+        self._last: dict[
+            tuple[str, object], tuple[float, int]
+        ] = {}  # when it was passed last, and how many were dropped since
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to show it."""
@@ -38,7 +40,7 @@ class NowAndThen(logging.Filter):
 
 @cache
 def quieten() -> None:
-    """Let every logger of aiokafka speak now and then only. A filter isn't inherited, so each gets it."""
+    """Add the filter to every logger of aiokafka: filters aren't inherited."""
     quiet = NowAndThen()
     for name in [*logging.root.manager.loggerDict]:
         if name == "aiokafka" or name.startswith("aiokafka."):

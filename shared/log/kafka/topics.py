@@ -1,4 +1,4 @@
-"""What a topic must be on Kafka, and how one that is there differs. No I/O."""
+"""The settings that a topic must have on Kafka, and the differences of an existing one. No I/O."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -31,24 +31,24 @@ def configs(topic: Topic) -> dict[str, str]:
     return {
         CLEANUP: topic.cleanup,
         RETENTION: str(-1 if topic.retention_ms is None else topic.retention_ms),
-        # A client's clock decides nothing, and retention can't eat a record dated 1970.
+        # So a client's clock decides nothing, and retention can't delete a record dated 1970.
         TIMESTAMPS: "LogAppendTime",
         MAX_BYTES: str(topic.max_record_bytes),
-        # What was erased is gone in known time (docs/erasure.md): else a segment that is still written to stays for a
-        # week more, and a compacted topic is cleaned only once half of it is old.
+        # Erased data must be gone in a known time (docs/erasure.md). By default, the segment being written stays a week
+        # longer, and a compacted topic is cleaned only once half of it is old.
         SEGMENT: str(DAY),
         **({COMPACTION_LAG: str(_LAG_MS)} if topic.cleanup == "compact" else {}),
     }
 
 
 def retention_ms(found: Mapping[str, str]) -> int | None:
-    """Return after how many ms records go because of their age; None: never."""
+    """Return the age in ms at which records are deleted; None: never."""
     kept = int(found[RETENTION])
     return kept if kept >= 0 and "delete" in found[CLEANUP] else None
 
 
 def inspection(topic: Topic, found: ExistingTopic, servers: str) -> TopicInspection:
-    """Return how the topic differs, and the commands that mend it; `servers` is what they connect to."""
+    """Return how the topic differs, and the commands that fix it; `servers` is the address in them."""
     return TopicInspection(
         topic=topic.name, partitions=found.partitions, differences=tuple(_differences(topic, found, servers))
     )

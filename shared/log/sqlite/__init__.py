@@ -53,7 +53,7 @@ class SqliteLog:
         self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
 
     async def start(self) -> None:
-        """Open the file, or make it.
+        """Open the file, or create it.
 
         Raises:
             ConfigurationError: it is no log of ours, or a newer version's.
@@ -65,7 +65,7 @@ class SqliteLog:
         )
 
     async def stop(self) -> None:
-        """Write what is queued, then close; brokers made from it must have been stopped."""
+        """Write the queued records, then close; stop all its brokers before."""
         if self._upkeep is not None:
             self._upkeep.cancel()
             await asyncio.gather(self._upkeep, return_exceptions=True)
@@ -80,7 +80,7 @@ class SqliteLog:
         return Consumer(self._storage, group_id=group_id, **options)
 
     async def ensure_topics(self, topics: Iterable[Topic]) -> None:
-        """Create what is missing; what is there takes over retention and the limit, and may become compacted.
+        """Create missing topics; existing ones get the wanted retention and size limit, and may become compacted.
 
         Raises:
             ConfigurationError: a compacted topic is there that should keep every record; none was made.
@@ -95,18 +95,18 @@ class SqliteLog:
         await upkeep.drop(self._storage, topic)
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
-        """Return each topic as it is here, in the order given; nothing is made or changed."""
+        """Return each topic as it is on this log, in the order given; nothing is created or changed."""
         wanted = tuple(topics)
         found = await self._storage.read(_found)
         return tuple(_inspection(topic, found.get(topic.name)) for topic in wanted)
 
     async def retention_ms(self, topic: str) -> int | None:
-        """Return after how many ms records of the topic go because of their age; None: never."""
+        """Return the age in ms at which the topic's records are deleted; None: never."""
         spec = (await self._known(topic)).spec
         return None if spec.cleanup == "compact" else spec.retention_ms
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, None where there is none."""
+        """Return the group's committed offset of each partition, None if it has none."""
         return {tp: await committed(self._storage, group_id, tp) for tp in await self._partitions(topic)}
 
     async def groups(self) -> tuple[str, ...]:
@@ -137,14 +137,14 @@ class SqliteLog:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition; it never falls."""
+        """Return the next offset of each partition; it never decreases."""
         known = await self._known(topic)
         return {
             TopicPartition(topic, number): (await bounds(self._storage, id_))[1] for number, id_ in enumerate(known.ids)
         }
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
-        """Return each partition's first offset that is there and not older than `time`, ms since 1970; else its end."""
+        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
         known = await self._known(topic)
         offsets = {}
         for number, id_ in enumerate(known.ids):
@@ -154,11 +154,11 @@ class SqliteLog:
         return offsets
 
     async def compact(self, topic: str) -> int:
-        """Return how many records went: those with a later one of the same key, and nulls older than a day."""
+        """Delete records with a later one of the same key, and nulls older than a day; return how many."""
         return await upkeep.compact(self._storage, self._connect, topic)
 
     async def retain(self, topic: str) -> int:
-        """Return how many records went: seen by an upkeep longer ago than the topic's retention, and read by all."""
+        """Delete records that all groups have read and that are older than the retention; return how many."""
         return await upkeep.retain(self._storage, topic)
 
     async def age_ms(self) -> int:
@@ -170,14 +170,14 @@ class SqliteLog:
         return await asyncio.to_thread(upkeep.topic_bytes, self._storage, self._connect)
 
     async def ahead_ms(self) -> int:
-        """Return by how much the newest record's time is ahead of the clock. See `shared.log.Stamping`."""
+        """Return how many ms the newest record's time is ahead of the clock. See `shared.log.Stamping`."""
         newest: int = await self._storage.read(
             lambda connection: connection.execute("SELECT coalesce(max(time), 0) FROM partition").fetchone()[0]
         )
         return max(0, newest - self._storage.now())
 
     async def keep_up(self) -> None:
-        """Compact, retain, and give room back, as happens by itself every so often."""
+        """Compact, apply the retention, and free space; this also happens by itself at intervals."""
         await upkeep.keep_up(self._storage, self._connect)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
@@ -185,7 +185,7 @@ class SqliteLog:
         return await erasing.overwrite(self._storage, self._connect, instead)
 
     async def forget(self) -> None:
-        """Return when the file holds nothing but its records. It is rewritten: writers wait meanwhile."""
+        """Return when the file contains only its current records. It is rewritten, and writers wait meanwhile."""
         await upkeep.keep_up(self._storage, self._connect)
         await erasing.vacuum(self._storage)
 
@@ -243,7 +243,7 @@ def _found(connection: sqlite3.Connection) -> dict[str, _Found]:
 
 
 def _inspection(topic: Topic, found: _Found | None) -> TopicInspection:
-    """Return how the topic differs; what `ensure_topics` takes over never does."""
+    """Return how the topic differs, except in what `ensure_topics` changes by itself."""
     if found is None:
         return TopicInspection(topic=topic.name)
     differences = [*partitions_differ(topic, found.partitions, grow=None)]
@@ -265,7 +265,7 @@ def _ensure(transaction: Transaction, topics: Iterable[Topic]) -> None:
     found = _found(connection)
     for topic in topics:
         for sentence in _inspection(topic, found.get(topic.name)).sentences("unfit"):
-            raise ConfigurationError(f"{sentence}, and what was compacted can't come back")
+            raise ConfigurationError(f"{sentence}, and compacted records can't be restored")
     for topic in topics:
         if topic.name in found:
             connection.execute(

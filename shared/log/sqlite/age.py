@@ -1,4 +1,4 @@
-"""The log's own clock: how much time has passed, whatever the machine's clock says.
+"""The log's own clock: the time that has passed, independent of the machine's wall clock.
 
 Retention and tombstones are timed by it. The times of records are of no use for that: one moment with a wrong clock
 puts them a year ahead, and there they stay, because they never fall. docs/adr/0047-retention-by-time-passed.md
@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-SETTLED_MS: Final = 26 * 3600 * 1000  # running time after which a clock was right at least once
-_OVERTAKEN_MS: Final = 60_000  # a reading that is older by more was made before the machine started anew
+SETTLED_MS: Final = 26 * 3600 * 1000  # running time within which a wall clock was right at least once
+_OVERTAKEN_MS: Final = 60_000  # a reading older than this was taken before the machine restarted
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
-# One row; and for each partition, how old the log was when its end was where.
+# One row of the clock; and for each partition, its end at several ages of the log.
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS clock(id INTEGER PRIMARY KEY CHECK (id = 0), state BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS milestone(
@@ -24,15 +24,15 @@ CREATE TABLE IF NOT EXISTS milestone(
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What the machine's clocks say at one moment, in ms."""
+    """A reading of the machine's clocks, in ms."""
 
-    boot_id: str  # changes when the machine starts; empty where the system doesn't tell
+    boot_id: str  # changes when the machine starts; empty if the system has none
     boot: int  # since the machine started, sleep included
     wall: int  # since 1970; may be wrong
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """The log's age, and what it takes to go on.
+    """The log's age, with what is needed to continue it.
 
     While the machine runs, its boot clock counts, which nobody can set. The time for which it was off is the difference
     between the highest wall clock reading before and the lowest one after. It counts once both sides were watched for
@@ -41,20 +41,20 @@ class Clock(msgspec.Struct, frozen=True):
 
     last: Reading
     running: int = 0  # ms counted by boot clocks
-    off: int = 0  # ms for which the machine was off, as far as that is certain
-    since: int = 0  # `running` when the stretch began that `low` and `high` are of
-    low: int = 0  # least and most of wall clock minus `running` within the stretch
+    off: int = 0  # ms for which the machine was certainly off
+    since: int = 0  # `running` at the start of the stretch that `low` and `high` describe
+    low: int = 0  # least and largest difference of wall clock and `running` in the stretch
     high: int = 0
-    before: int | None = None  # `high` of the stretch before, until the time between the two is counted
+    before: int | None = None  # `high` of the previous stretch, until the time between them is counted
 
     @property
     def age(self) -> int:
-        """Return how many ms have certainly passed since the first reading; it never falls."""
+        """Return how many ms have certainly passed since the first reading; it never decreases."""
         return self.running + self.off
 
 
 def begun(reading: Reading) -> Clock:
-    """Return the clock of a log that has none yet."""
+    """Return the clock of a new log."""
     return Clock(last=reading, low=reading.wall, high=reading.wall)
 
 
@@ -62,7 +62,7 @@ def advanced(clock: Clock, reading: Reading) -> Clock:
     """Return the clock after one more reading."""
     passed = reading.boot - clock.last.boot
     restarted = reading.boot_id != clock.last.boot_id or (not reading.boot_id and passed < -_OVERTAKEN_MS)
-    if not restarted and passed < 0:  # another process read the clocks later and came first
+    if not restarted and passed < 0:  # another process read the clocks later but wrote first
         return clock
     running = clock.running if restarted else clock.running + passed
     shift = reading.wall - running
@@ -77,7 +77,7 @@ def advanced(clock: Clock, reading: Reading) -> Clock:
 
 
 def boot_id() -> str:
-    """Return the name of the machine's present run, empty where the system doesn't tell."""
+    """Return the id of the machine's current boot; empty if the system has none."""
     try:
         return _BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -85,11 +85,11 @@ def boot_id() -> str:
 
 
 def tick(connection: sqlite3.Connection, reading: Reading) -> int:
-    """Return the log's age in ms, and note where the partitions end now. Call it within a transaction."""
+    """Return the log's age in ms, and record the partitions' current ends. Call it within a transaction."""
     row = connection.execute("SELECT state FROM clock").fetchone()
     clock = begun(reading) if row is None else advanced(msgspec.msgpack.decode(row[0], type=Clock), reading)
     connection.execute("INSERT OR REPLACE INTO clock(id, state) VALUES (0, ?)", (msgspec.msgpack.encode(clock),))
-    # Where a partition hasn't grown, the earlier milestone says more.
+    # If a partition hasn't grown, its earlier milestone is stronger.
     connection.execute(
         "INSERT OR IGNORE INTO milestone(partition, offset, age) SELECT id, next, ? FROM partition", (clock.age,)
     )
@@ -97,7 +97,7 @@ def tick(connection: sqlite3.Connection, reading: Reading) -> int:
 
 
 def end_at(connection: sqlite3.Connection, partition: int, age: int) -> int:
-    """Return the end that the partition is known to have had when the log was `age` ms old: all below is older."""
+    """Return the partition's recorded end at that age (ms) of the log: all records below it are older."""
     found: int = connection.execute(
         "SELECT coalesce(max(offset), 0) FROM milestone WHERE partition = ? AND age <= ?", (partition, age)
     ).fetchone()[0]
@@ -105,7 +105,7 @@ def end_at(connection: sqlite3.Connection, partition: int, age: int) -> int:
 
 
 def forget_milestones(connection: sqlite3.Connection, partition: int, age: int) -> None:
-    """Drop those milestones that `end_at` needs no more, for `age` and later."""
+    """Delete the milestones that `end_at` won't need for `age` and later."""
     connection.execute(
         "DELETE FROM milestone WHERE partition = ? AND offset < ?", (partition, end_at(connection, partition, age))
     )

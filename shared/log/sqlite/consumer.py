@@ -1,4 +1,4 @@
-"""aiokafka's consumer, over the file."""
+"""aiokafka's consumer interface on the file."""
 
 import asyncio
 import logging
@@ -38,18 +38,18 @@ _headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
 
 
 class _Held:
-    """A partition this consumer reads, and how far it is."""
+    """A partition that this consumer reads, and its position in it."""
 
     __slots__ = ("failed", "generation", "hidden", "id", "paused", "position", "tp")
 
     def __init__(self, tp: TopicPartition, id_: int, position: int | None, generation: int | None = None) -> None:
         self.tp = tp
         self.id = id_
-        self.position = position  # None: to be found out
-        self.generation = generation  # of its lease; None for a partition of the owner's own choice
+        self.position = position  # None: not known yet
+        self.generation = generation  # of its lease; None for a partition that was assigned by hand
         self.paused = False
-        self.hidden = False  # coming or going: the listener hasn't heard yet, so nothing is read
-        self.failed = False  # out of range: stands still until somebody seeks
+        self.hidden = False  # being assigned or revoked: not read until the listener knows
+        self.failed = False  # out of range: not read until a seek
 
 
 class _Want(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class _Want(msgspec.Struct, frozen=True):
 
 class _Got(msgspec.Struct, frozen=True):
     records: list[ConsumerRecord]
-    position: int  # after them, and after the gap behind them
+    position: int  # after these records and the gap that follows them
     end: int
     out_of_range: str | None = None
 
@@ -106,7 +106,7 @@ class Consumer:
         self._listener: ConsumerRebalanceListener | None = None
         self._member: groups.Member | None = None
         self._attending: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()  # something to read, perhaps
+        self._wake = asyncio.Event()  # there may be records to read
         self._attend_now = asyncio.Event()  # the group, or our place in it, may have changed
         self._seen_generation = -1
         self._started = self._closed = False
@@ -119,14 +119,14 @@ class Consumer:
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
     ) -> None:
-        """Read these topics; `listener` hears of partitions that come and go."""
+        """Read these topics; `listener` is told about assigned and revoked partitions."""
         if pattern is not None:
             raise ValueError(f"pattern={pattern!r}: name the topics instead")
         self._topics[:] = topics
         self._listener = listener
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, whoever else does."""
+        """Read exactly these partitions, even if others read them, too."""
         self._assigned_by_hand = [TopicPartition(*tp) for tp in partitions]
         if self._started:
             self._held = {
@@ -135,7 +135,7 @@ class Consumer:
             self._wake.set()
 
     async def start(self) -> None:
-        """Begin; in a group, return when this member has its first share.
+        """Start; in a group, return when this member has its first partitions.
 
         Raises:
             UnknownTopicOrPartitionError: a topic isn't there.
@@ -165,7 +165,7 @@ class Consumer:
             await self._hold(everything)
 
     async def stop(self) -> None:
-        """Stop reading and leave the group at once; like aiokafka, without a word to the listener."""
+        """Stop reading and leave the group at once; like aiokafka, without telling the listener."""
         if self._closed:
             return
         self._closed = True
@@ -175,7 +175,7 @@ class Consumer:
             self._attending.cancel()
             await asyncio.gather(self._attending, return_exceptions=True)
         if (member := self._member) is not None:
-            # Where it can't be written, the others find the lease run out or the process gone.
+            # If this can't be written, the other members notice that the lease has expired or the process is gone.
             with suppress(LogUnavailable):
                 await self._storage.submit(lambda transaction: groups.leave(transaction, member))
                 self._storage.step("left")
@@ -194,7 +194,7 @@ class Consumer:
 
     async def _attend_for_ever(self, member: groups.Member) -> None:
         while True:
-            # A third of the session: time to miss two, and to see a neighbour die without a word.
+            # A third of the session: two beats may be missed, and a neighbour's silent death is noticed.
             with suppress(TimeoutError):
                 async with asyncio.timeout(member.session_s / 3):
                     await self._attend_now.wait()
@@ -276,7 +276,7 @@ class Consumer:
     # Reading
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Return the next record, waiting for it."""
+        """Wait for the next record and return it."""
         while True:
             for records in (await self.getmany(*partitions, timeout_ms=60_000, max_records=1)).values():
                 return records[0]
@@ -284,7 +284,7 @@ class Consumer:
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return what is there, by partition; wait up to `timeout_ms` where nothing is.
+        """Return the records available, by partition; if there are none, wait up to `timeout_ms`.
 
         Raises:
             OffsetOutOfRangeError: a position lies outside its partition; it stands still until somebody seeks.
@@ -319,7 +319,7 @@ class Consumer:
             and (not partitions or held.tp in partitions)
         ]
         if wanted:
-            # Whoever was first goes to the back, so that a busy partition starves no other.
+            # The partition served first goes to the end of the queue, so that a busy one starves no other.
             self._held[wanted[0].tp] = self._held.pop(wanted[0].tp)
         return wanted
 
@@ -335,7 +335,7 @@ class Consumer:
             held = self._held.get(want.tp)
             self._storage.ends[want.id] = max(part.end, self._storage.ends.get(want.id, 0))
             if held is not before[want.tp] or held.position != want.position or held.paused or held.hidden:
-                continue  # moved, sought or paused meanwhile
+                continue  # reassigned, sought or paused meanwhile
             if part.out_of_range is not None:
                 held.failed = True
                 stray[want.tp] = part.out_of_range
@@ -357,7 +357,7 @@ class Consumer:
                 position = start if self._reset == "earliest" else end
             if position is None:
                 raise NoOffsetForPartitionError(f"{held.tp} has no committed offset, and auto_offset_reset is none")
-            if held.position is None:  # nobody sought meanwhile
+            if held.position is None:  # no seek meanwhile
                 held.position = position
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -365,12 +365,12 @@ class Consumer:
         return frozenset(self._held)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions, None where the topic isn't known."""
+        """Return the topic's partitions; None if the topic doesn't exist."""
         known = self._storage.topics.get(topic)
         return None if known is None else set(range(len(known.ids)))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Read no more of these until `resume`; they stay ours."""
+        """Don't read these partitions until `resume`; they stay assigned."""
         for tp in partitions:
             self._mine(tp).paused = True
 
@@ -381,7 +381,7 @@ class Consumer:
         self._wake.set()
 
     def paused(self) -> frozenset[TopicPartition]:
-        """Return what is paused."""
+        """Return the paused partitions."""
         return frozenset(held.tp for held in self._held.values() if held.paused)
 
     async def position(self, partition: TopicPartition) -> int:
@@ -399,7 +399,7 @@ class Consumer:
         return self._storage.ends.get(self._mine(partition).id)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from `offset`."""
+        """Continue at `offset`."""
         if offset < 0:
             raise ValueError(f"offset {offset} must not be negative")
         held = self._mine(partition)
@@ -407,19 +407,19 @@ class Consumer:
         self._wake.set()
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Read on from the oldest record of these, or of all."""
+        """Continue at the oldest record of these partitions, or of all."""
         for tp in partitions or self.assignment():
             self.seek(tp, (await self._bounds(tp))[0])
         return True
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Read on with what comes next in these, or in all."""
+        """Continue at the end of these partitions, or of all."""
         for tp in partitions or self.assignment():
             self.seek(tp, (await self._bounds(tp))[1])
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Read on from the group's offset of these, or of all, where there is one."""
+        """Continue at the group's offset in these partitions, or in all, if it has one."""
         offsets = {tp: await self.committed(tp) for tp in partitions or self.assignment()}
         for tp, offset in offsets.items():
             if offset is not None:
@@ -461,7 +461,7 @@ class Consumer:
             raise
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """Return the group's offset of the partition, None where there is none."""
+        """Return the group's offset of the partition, None if it has none."""
         if self._group_id is None:
             raise IllegalOperation("a consumer without a group has no committed offsets")
         return await committed(self._storage, self._group_id, partition)
@@ -471,13 +471,13 @@ class Consumer:
         return {tp: (await self._bounds(tp))[0] for tp in partitions}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the next offset of each; it never falls."""
+        """Return the next offset of each; it never decreases."""
         return {tp: (await self._bounds(tp))[1] for tp in partitions}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return for each the first record that isn't older than the time (ms since 1970), None where all are."""
+        """Return for each partition the first record not older than the time (ms since 1970); None if all are older."""
         return {tp: await self._first_since(tp, time) for tp, time in timestamps.items()}
 
     async def _first_since(self, tp: TopicPartition, time: int) -> OffsetAndTimestamp | None:
@@ -507,7 +507,7 @@ async def bounds(storage: Storage, id_: int) -> tuple[int, int]:
 
 
 async def committed(storage: Storage, group: str, tp: TopicPartition) -> int | None:
-    """Return the group's offset, None where there is none."""
+    """Return the group's offset, None if it has none."""
     id_ = await partition_id(storage, tp)
     row = await storage.read(
         lambda connection: connection.execute(
@@ -539,7 +539,7 @@ def first_since(connection: sqlite3.Connection, id_: int, time: int) -> tuple[in
 
 
 def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: int, max_bytes: int) -> list[_Got]:
-    """Return what each partition has, as far as the limits go; one record always fits."""
+    """Return the next records of each partition, up to the limits; one record always fits."""
     got: list[_Got] = []
     room = _FETCH_BYTES
     for want in wanted:
@@ -549,7 +549,7 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
         if not start <= want.position <= end:
             sentence = (
                 f"offset {want.position} of {want.tp.topic}/{want.tp.partition} is out of range: "
-                f"the log holds {start} to {end}; choose where to go on"
+                f"the log holds {start} to {end}; seek to an offset"
             )
             got.append(_Got([], want.position, end, sentence))
             continue
@@ -570,7 +570,7 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
         rows.close()
         max_records -= len(records)
         room -= size
-        # Nothing left behind the last one: what lies between it and the end was compacted away.
+        # Nothing follows the last record: all between it and the end was compacted away.
         whole = not cut and max_records > 0
         got.append(_Got(records, end if whole else records[-1].offset + 1, end))
     return got
@@ -579,7 +579,7 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
 def record_of(  # noqa: PLR0917 - a row's columns, in their order
     tp: TopicPartition, offset: int, time: int, key: bytes | None, headers: bytes, value: bytes | None
 ) -> ConsumerRecord:
-    """Return a row of the table as readers get it."""
+    """Return a row of the table as a record."""
     return ConsumerRecord(
         topic=tp.topic,
         partition=tp.partition,

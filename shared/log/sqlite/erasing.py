@@ -1,4 +1,4 @@
-"""Forgetting before retention does: records overwritten where they stand, and the file made anew."""
+"""Erases before the retention does: overwrites records in place, and rewrites the file."""
 
 import asyncio
 import sqlite3
@@ -15,7 +15,7 @@ from shared.log.sqlite.errors import LogUnavailable, unavailable
 from shared.log.sqlite.file import Connect, open_reader
 from shared.log.sqlite.storage import Storage, Transaction
 
-_SLICE = 200  # rows of one transaction: writers wait for no more
+_SLICE = 200  # rows of one transaction, for which writers wait
 _TRIES = 5  # of a checkpoint, each as long as SQLite waits for readers
 
 
@@ -28,7 +28,7 @@ class _Change(NamedTuple):
 
 
 async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Record], Replacement | None]) -> int:
-    """Return how many records were overwritten: those that aren't in a compacted topic, and `instead` wants so."""
+    """Overwrite the records for which `instead` returns a replacement, except in compacted topics; return how many."""
     await storage.refresh()
     count = 0
     for known in tuple(storage.topics.values()):
@@ -46,7 +46,7 @@ async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Recor
 def _changes(
     storage: Storage, connect: Connect, tp: TopicPartition, id_: int, instead: Callable[[Record], Replacement | None]
 ) -> list[_Change]:
-    # A connection of its own: the scan of a large partition would hold up the readers.
+    # A connection of its own, because the scan of a large partition would delay the readers.
     try:
         with closing(open_reader(storage.path, connect)) as connection:
             rows = connection.execute(
@@ -74,7 +74,7 @@ async def _write(storage: Storage, changes: Iterable[_Change]) -> None:
 
 
 async def vacuum(storage: Storage) -> None:
-    """Write the file anew from its rows, then empty the write-ahead log.
+    """Rewrite the file from its rows, then empty the write-ahead log.
 
     Raises:
         LogUnavailable: the disk has no room for a second copy, or somebody has read the old one all along.
@@ -92,4 +92,4 @@ async def vacuum(storage: Storage) -> None:
     for _ in range(_TRIES):
         if await storage.maintain(emptied):
             return
-    raise LogUnavailable(f"{storage.path.name}-wal can't be emptied: somebody has been reading it all along", "busy")
+    raise LogUnavailable(f"{storage.path.name}-wal can't be emptied: it is being read all the time", "busy")

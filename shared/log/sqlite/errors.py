@@ -1,4 +1,4 @@
-"""What can go wrong with the file."""
+"""Turns SQLite's errors into ours."""
 
 import sqlite3
 from pathlib import Path
@@ -9,5 +9,5 @@ __all__ = ["LogUnavailable", "unavailable"]
 
 
 def unavailable(path: Path, error: sqlite3.Error) -> LogUnavailable:
-    """Return the error as one of ours: it names the file and what SQLite said."""
+    """Return our error, which names the file and quotes SQLite."""
     return LogUnavailable(f"the log {path.name} can't be used now: {error}", "log_unavailable")

@@ -22,10 +22,10 @@ Connect = Callable[[Path], sqlite3.Connection]
 
 VERSION = 1
 _APPLICATION_ID = 0x536C7563  # "Sluc": tells our file from any other SQLite database
-_BUSY_S = 5.0  # how long a writer waits for another process before it says unavailable
+_BUSY_S = 5.0  # how long a writer waits for another process before it raises Unavailable
 
-# `partition.next` is the truth about offsets: rows go (retention, compaction), it never falls.
-# `partition.start` is the first offset that may be asked for; rows below it are only waiting to be deleted.
+# `partition.next` is the truth about offsets: rows are deleted (retention, compaction), but it never decreases.
+# `partition.start` is the first readable offset; rows below it are waiting to be deleted.
 _SCHEMA = """
 CREATE TABLE topic(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL,
@@ -65,11 +65,11 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
     connection = connect(path)
     try:
         _check(path, connection)
-        # Before the first table: the file can then give room back without being rewritten.
+        # This must come before the first table; then the file can free space without a rewrite.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")  # what goes is overwritten with zeros, in free pages too
+        connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten with zeros, in free pages, too
         connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone stops at the drive's cache
         connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
         if not _version(connection):
@@ -120,12 +120,12 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def boot_clock() -> float:
-    """Return seconds since boot, sleep included: the same for every process of the machine, set by nobody."""
+    """Return seconds since boot, sleep included: the same for every process of the machine, and never adjusted."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class _Descriptor:
-    """A file descriptor that children of a fork don't keep: a lock in a parser child would outlive its owner."""
+    """A file descriptor that forked children close: a lock inherited by a parser would outlive its owner."""
 
     def __init__(self, path: Path) -> None:
         self.number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -153,7 +153,7 @@ _descriptors: "weakref.WeakSet[_Descriptor]" = weakref.WeakSet()
 
 def _close_in_child() -> None:
     for descriptor in list(_descriptors):
-        # close, never unlock: the lock is shared with the parent, and the parent still lives.
+        # Close, never unlock: the child shares the lock with the parent, which still needs it.
         with suppress(OSError):
             descriptor.close()
 
@@ -174,7 +174,7 @@ class WriteTurn:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Hold the turn.
+        """Hold the write lock while the block runs.
 
         Raises:
             LogUnavailable: another process has held it for 5 s.
@@ -183,7 +183,7 @@ class WriteTurn:
         while not self._lock.try_lock():
             if time.monotonic() > deadline:
                 raise LogUnavailable(f"another process has been writing {self._path.name} for {_BUSY_S:g} s", "busy")
-            time.sleep(0.0005)  # the kernel tells nobody when it is free; a turn takes less than a millisecond
+            time.sleep(0.0005)  # polled, because the kernel doesn't signal it; a turn takes less than a millisecond
         try:
             yield
         finally:
@@ -194,7 +194,7 @@ class WriteTurn:
 
 
 class Presence:
-    """Our process's sign of life: a file it keeps locked. The lock ends with the process, however it ends."""
+    """A file that our process keeps locked while it lives. The lock ends with the process, however that ends."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path.with_name(path.name + ".members")
@@ -203,7 +203,7 @@ class Presence:
         self._lock = _Descriptor(self._folder / self.id)
         self._lock.try_lock()  # nobody else knows the name yet
         for sign in self._folder.iterdir():
-            # What killed processes left. A young one may belong to a process that is about to lock it.
+            # Delete the files of killed processes. A young one may belong to a process that is about to lock it.
             with suppress(FileNotFoundError):
                 if time.time() - sign.stat().st_mtime > 60:
                     self.alive(sign.name)

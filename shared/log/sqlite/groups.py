@@ -1,4 +1,4 @@
-"""Consumer groups: who reads which partition, as leases in the file.
+"""Consumer groups: which member reads which partition, as leases in the file.
 
 A partition moves by being let go and then taken, each time with a higher generation, so whoever wakes
 late holds an old one and its commit fails. Only what moves is revoked, as in Kafka's cooperative protocol.
@@ -16,7 +16,7 @@ from shared.log.sqlite.storage import Transaction
 
 
 def share(partitions: Sequence[int], members: Iterable[str], owners: Mapping[int, str | None]) -> dict[int, str]:
-    """Return a member for each partition: as even as can be, and with as few moves as that allows.
+    """Return a member for each partition, distributed evenly, with as few moves as possible.
 
     Members that own most may keep the odd one more; ties go by id, so everybody gets the same answer.
     """
@@ -52,22 +52,22 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A partition as a member holds it."""
+    """A partition that a member owns."""
 
     generation: int
-    offset: int  # committed: where to read on
+    offset: int  # the committed offset, where reading continues
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """What a member holds after attending, and what of it the others wait for."""
+    """The partitions that a member owns after attending, and those that others wait for."""
 
-    generation: int  # of the group; it has changed when anybody's standing may have
+    generation: int  # of the group; it changes when the assignment may have changed
     leases: dict[int, Lease]
     wanted_elsewhere: frozenset[int]
 
 
 def attend(transaction: Transaction, member: Member, now: float, alive: Callable[[str], bool]) -> Membership:
-    """Return the member's standing: join or stay, evict the dead, take what is free and ours.
+    """Join or stay, evict dead members, take the free partitions that are ours, and return the assignment.
 
     `now` is the boot clock; `alive` tells whether a process (by its presence id) still runs.
     """
@@ -112,7 +112,7 @@ def attend(transaction: Transaction, member: Member, now: float, alive: Callable
 
 
 def release(transaction: Transaction, member: Member, partitions: Iterable[int]) -> None:
-    """Let go of these partitions, where they are still the member's."""
+    """Release those of these partitions that the member still owns."""
     transaction.connection.executemany(
         "UPDATE lease SET member = NULL WHERE consumer_group = ? AND partition = ? AND member = ?",
         [(member.group, partition, member.id) for partition in partitions],
@@ -121,7 +121,7 @@ def release(transaction: Transaction, member: Member, partitions: Iterable[int])
 
 
 def leave(transaction: Transaction, member: Member) -> None:
-    """Take the member out of its group."""
+    """Remove the member from its group."""
     _remove(transaction, member.group, member.id)
     _tell(transaction, member.group)
 
@@ -222,7 +222,7 @@ def _offset(transaction: Transaction, member: Member, partition: int) -> int:
         "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?", (member.group, partition)
     ).fetchone()
     if row is None:
-        # Written down, so that "never read" and "read up to here" can't be confused later.
+        # Stored, so that "never read" and "read up to here" can't be confused later.
         column = "next" if member.start_at_end else "start"
         row = connection.execute(
             f"SELECT {column} FROM partition WHERE id = ?",  # noqa: S608 - one of two words, above

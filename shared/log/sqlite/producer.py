@@ -1,4 +1,4 @@
-"""aiokafka's producer, over the file."""
+"""aiokafka's producer interface on the file."""
 
 import asyncio
 from collections.abc import Iterable
@@ -18,22 +18,22 @@ _partitioner = DefaultPartitioner()
 
 
 class Producer:
-    """Appends records. What aiokafka's producer does that isn't here, the pipeline doesn't use."""
+    """Appends records, with the part of aiokafka's producer that the pipeline uses."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._closed = False  # FastStream reads it
 
     async def start(self) -> None:
-        """Be ready; the log itself is started by its owner."""
+        """Start; the log itself is started by its owner."""
         self._closed = False
 
     async def stop(self) -> None:
-        """Take no more records; those sent are on their way."""
+        """Accept no more records; those already sent are still written."""
         self._closed = True
 
     async def flush(self) -> None:
-        """Return when everything sent before is on disk."""
+        """Return when all records sent before are on disk."""
         await self._storage.submit(lambda _: None)
 
     async def partitions_for(self, topic: str) -> set[int]:
@@ -67,7 +67,7 @@ class Producer:
             )
 
         def append(transaction: Transaction) -> RecordMetadata:
-            # On the writer's thread: hashing in Python and packing are no work for the loop.
+            # On the writer's thread, because hashing and packing in Python would block the event loop.
             numbers = range(len(known.ids))
             number = _partitioner(key, numbers, numbers) if partition is None else partition
             offset, time = transaction.append(known.ids[number], key, msgspec.msgpack.encode(pairs), value)

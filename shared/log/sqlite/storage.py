@@ -1,4 +1,4 @@
-"""One writer thread with group commit, one reader thread, and news of what others wrote."""
+"""One writer thread with group commit, one reader thread, and notification of other processes' writes."""
 
 import asyncio
 import logging
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Operation = Callable[["Transaction"], T]
 
-# Between any two of these the process may die; the crash tests kill it at each.
+# The process may die between any two of these steps; the crash tests kill it at each.
 STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "swept", "checkpointed", "left")
 Step = Callable[[str], None]
 
-_GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # one transaction at most: bounds memory and the wait of the next
-_POLL_S = 0.075  # how often other processes' writes are looked for
-_HEARTBEAT_S = 2.0  # leases are renewed this often; sessions are longer than three of them
+_GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # largest transaction: bounds memory and the next one's wait
+_POLL_S = 0.075  # interval of looking for other processes' writes
+_HEARTBEAT_S = 2.0  # interval of renewing leases; a session is longer than three of them
 
 
 def wall_clock_ms() -> int:
@@ -40,21 +40,21 @@ def wall_clock_ms() -> int:
 
 
 class KnownTopic(msgspec.Struct, frozen=True):
-    """A topic as the file has it; `ids` are its partitions' row ids, in order."""
+    """A topic in the file; `ids` are its partitions' row ids, in order."""
 
     spec: Topic
     ids: tuple[int, ...]
 
 
 class Tail(msgspec.Struct):
-    """Where a partition goes on."""
+    """The next offset of a partition and its last time."""
 
     next: int
     time: int  # ms since 1970 of the last record
 
 
 class Transaction:
-    """A write transaction, shared by everybody who wrote in the same turn of the loop.
+    """A write transaction, shared by all writes of one turn of the event loop.
 
     An operation that refuses raises a KafkaError or ConfigurationError before its first write;
     then the others go on. Any other error undoes the whole transaction.
@@ -66,7 +66,7 @@ class Transaction:
         self.tails: dict[int, Tail] = {}
 
     def append(self, partition: int, key: bytes | None, headers: bytes, value: bytes | None) -> tuple[int, int]:
-        """Return the record's offset and its append time, which never falls within a partition."""
+        """Return the record's offset and its append time, which never decreases within a partition."""
         tail = self.tails.get(partition)
         if tail is None:
             row = self.connection.execute("SELECT next, time FROM partition WHERE id = ?", (partition,)).fetchone()
@@ -81,7 +81,7 @@ class Transaction:
         return offset, tail.time
 
     def write_tails(self) -> None:
-        """Store where the partitions go on."""
+        """Store the partitions' next offsets."""
         self.connection.executemany(
             "UPDATE partition SET next = ?, time = ? WHERE id = ?",
             [(tail.next, tail.time, partition) for partition, tail in self.tails.items()],
@@ -120,7 +120,7 @@ class Storage:
     # Life
 
     async def start(self) -> None:
-        """Open the file, or make it.
+        """Open the file, or create it.
 
         Raises:
             ConfigurationError: it is no log of ours, or a newer version's.
@@ -140,10 +140,10 @@ class Storage:
         self._writing = asyncio.create_task(self._write_for_ever(), name="log-write")
         self._polling = asyncio.create_task(self._poll_for_ever(), name="log-poll")
         self._beating = asyncio.create_task(self._beat_for_ever(), name="log-heartbeat")
-        await self.refresh()  # last: whoever is interrupted here can still stop it
+        await self.refresh()  # last, so that a caller cancelled here can still stop the storage
 
     async def stop(self) -> None:
-        """Write what is queued, then close."""
+        """Write the queued operations, then close."""
         if not self._running:
             return
         self._running = False
@@ -161,7 +161,7 @@ class Storage:
     def _open(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Documents are in it: nobody else's business. SQLite gives its side files the same mode.
+            # Only this user may read it, because it contains documents. SQLite gives its side files the same mode.
             self.path.touch(mode=0o600)
             with ExitStack() as undo:
                 self._turn = WriteTurn(self.path)
@@ -179,7 +179,8 @@ class Storage:
             raise LogUnavailable(f"the log {self.path} can't be opened: {error.strerror}", "log_unavailable") from error
 
     def _close(self) -> None:
-        # The last connection's close is a checkpoint, so it takes its turn too; where it can't, the next start does it.
+        # Closing the last connection runs a checkpoint, which needs the write lock, too. If it can't be had, the next
+        # start runs the checkpoint.
         with suppress(sqlite3.Error, LogUnavailable), self._turn.taken():
             if self._writer is not None:
                 self._writer.close()
@@ -203,7 +204,7 @@ class Storage:
         return future
 
     async def tick(self) -> int:
-        """Return the log's age in ms, and note where its partitions end. See `age`."""
+        """Return the log's age in ms, and record its partitions' ends. See `age`."""
 
         def read_clocks(transaction: Transaction) -> int:
             return tick(transaction.connection, Reading(boot_id(), int(self._boot() * 1000), self.now()))
@@ -211,7 +212,7 @@ class Storage:
         return await self.submit(read_clocks)
 
     async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `work` gives, run between transactions on the connection that writes."""
+        """Return the result of `work`, which runs between transactions on the writing connection."""
         return await self._loop.run_in_executor(self._write_thread, self._maintain, work)
 
     def _is_closed(self) -> LogUnavailable:
@@ -232,7 +233,7 @@ class Storage:
                     outcomes, ends = await self._loop.run_in_executor(
                         self._write_thread, self._transact, [queued.operation for queued in group]
                     )
-                except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                except Exception as error:  # noqa: BLE001 - the waiting callers must get any error
                     outcomes, ends = [error] * len(group), {}
                 self._saw_ends(ends)
                 for queued, outcome in zip(group, outcomes, strict=True):
@@ -244,7 +245,7 @@ class Storage:
                         queued.future.set_result(outcome)
                 self.step("acknowledged")
         finally:
-            # Cancelled with all tasks of its loop: those that still stop must not wait for what can't come.
+            # Cancelled with all tasks of its loop: callers that are still stopping must not wait for ever.
             for queued in (*group, *self._queue):
                 if not queued.future.done():
                     queued.future.set_exception(self._is_closed())
@@ -306,7 +307,7 @@ class Storage:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            # A connection that can't even undo is given up; closing it undoes.
+            # A connection whose rollback fails is closed; closing rolls back, too.
             with suppress(sqlite3.Error):
                 connection.close()
             self._writer = None
@@ -314,7 +315,7 @@ class Storage:
     # Reading
 
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `query` gives, on one consistent view of the file.
+        """Return the result of `query` on a consistent view of the file.
 
         Raises:
             LogUnavailable: the file can't be read now.
@@ -346,10 +347,10 @@ class Storage:
         except KeyError:
             raise UnknownTopicOrPartitionError(f"the log {self.path.name} has no topic {name!r}") from None
 
-    # News
+    # Notification
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` on the loop after anything was written, by whatever process, until `unwatch`."""
+        """Call `wake` on the event loop after every write, by any process, until `unwatch`."""
         self._watchers.add(wake)
 
     def unwatch(self, wake: Callable[[], None]) -> None:
@@ -357,7 +358,7 @@ class Storage:
         self._watchers.discard(wake)
 
     def announce(self) -> None:
-        """Wake everybody who watches."""
+        """Call every watcher."""
         for wake in tuple(self._watchers):
             wake()
 
@@ -368,11 +369,11 @@ class Storage:
             self.announce()
 
     async def refresh(self) -> None:
-        """Look at what other processes have done, and tell those who watch."""
+        """Look for other processes' writes, and call the watchers."""
         news = await self.read(self._news)
         if news is None:
             return
-        # Noted only here: had the caller been cancelled meanwhile, the news would come again.
+        # Recorded only here: if the caller is cancelled before, the change is reported again.
         self._seen, self.topics, ends, self.generations = news
         self._saw_ends(ends)
 
@@ -423,7 +424,7 @@ class Storage:
     async def _beat_for_ever(self) -> None:
         while True:
             await asyncio.sleep(_HEARTBEAT_S)
-            # A lease that can't be renewed runs out, as it should; the next beat tries again.
+            # A lease that can't be renewed expires, as it should; the next heartbeat tries again.
             with suppress(LogUnavailable):
                 await self.submit(self._renew_leases)
 

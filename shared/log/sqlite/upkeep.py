@@ -1,4 +1,4 @@
-"""Compaction, retention, and giving room back."""
+"""Compaction, retention, and freeing disk space."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from shared.log.sqlite.storage import Storage, Transaction
 
 log = logging.getLogger(__name__)
 
-# How long a null stays, so that a reader who is behind still learns that the key is gone.
+# How long a tombstone stays, so that a reader that lags still learns that the key was deleted.
 TOMBSTONE_MS = 24 * 3600 * 1000
-_SLICE = 500  # rows of one transaction: writers wait for no more
-_FREE_PAGES = 2000  # given back at once, 8 MB
+_SLICE = 500  # rows of one transaction, for which writers wait
+_FREE_PAGES = 2000  # freed per step: 8 MB
 
-# The last record of a partition always stays: a reader that has come to it has come to the end.
+# The last record of a partition always stays: a reader that has reached it has reached the end.
 _SUPERSEDED = """
 WITH last AS MATERIALIZED (
     SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
@@ -43,13 +43,13 @@ WHERE partition = :partition AND offset IN (SELECT offset FROM last) AND value I
 
 
 async def compact(storage: Storage, connect: Connect, topic: str) -> int:
-    """Return how many records went: those with a later one of the same key, and nulls older than a day."""
+    """Delete records with a later one of the same key, and nulls older than a day; return how many."""
     known = await storage.topic(topic)
     old = await storage.tick() - TOMBSTONE_MS
     gone = 0
     for partition in known.ids:
         superseded, tombstones = await asyncio.to_thread(_doomed, storage, connect, partition, old)
-        # In this order: a null may go only after everything it covers has gone.
+        # In this order: a null may be deleted only after all records it covers.
         for doomed in (superseded, tombstones):
             for at in range(0, len(doomed), _SLICE):
                 await _delete(storage, partition, doomed[at : at + _SLICE])
@@ -59,7 +59,7 @@ async def compact(storage: Storage, connect: Connect, topic: str) -> int:
 
 
 def _doomed(storage: Storage, connect: Connect, partition: int, old: int) -> tuple[list[int], list[int]]:
-    # A connection of its own: the scan of a large partition would hold up the readers.
+    # A connection of its own, because the scan of a large partition would delay the readers.
     try:
         with closing(open_reader(storage.path, connect)) as connection:
             connection.execute("BEGIN")
@@ -84,7 +84,7 @@ async def _delete(storage: Storage, partition: int, offsets: Sequence[int]) -> N
 
 
 async def retain(storage: Storage, topic: str) -> int:
-    """Return how many records went: those that an upkeep found here longer ago than the topic's retention.
+    """Delete the records that an upkeep found longer ago than the topic's retention; return how many.
 
     The time that has passed counts, whatever the clock says. Records that a group has yet to read stay, however old
     they are. A compacted topic keeps its records, whatever their age.
@@ -96,7 +96,7 @@ async def retain(storage: Storage, topic: str) -> int:
     old = age - known.spec.retention_ms
     gone = 0
     for partition in known.ids:
-        # First the bound, at once and for good; then the rows below it, also those an earlier run left.
+        # First the bound, which takes effect at once; then the rows below it, including those an earlier run left.
         await storage.submit(partial(_raise_start, partition=partition, old=old))
         while deleted := await storage.submit(partial(_delete_below_start, storage, partition=partition)):
             gone += deleted
@@ -139,7 +139,7 @@ def _delete_below_start(storage: Storage, transaction: Transaction, partition: i
 
 
 async def give_room_back(storage: Storage) -> None:
-    """Move the write-ahead log into the file, and cut off the file's free end."""
+    """Move the write-ahead log into the file, and truncate the file's free end."""
 
     def checkpoint(connection: sqlite3.Connection) -> int:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -148,7 +148,7 @@ async def give_room_back(storage: Storage) -> None:
         return free
 
     def vacuum(connection: sqlite3.Connection) -> None:
-        # The script form: `execute` takes one step of a statement without columns, which frees one page.
+        # `executescript`, because `execute` runs one step of this statement, which frees a single page.
         connection.executescript(f"PRAGMA incremental_vacuum({_FREE_PAGES})")
 
     for _ in range(0, await storage.maintain(checkpoint), _FREE_PAGES):
@@ -162,7 +162,7 @@ def topic_bytes(storage: Storage, connect: Connect) -> dict[str, int]:
     Raises:
         LogUnavailable: the file can't be read now.
     """
-    # On a connection of its own: it reads an entry of each record.
+    # A connection of its own, because this reads an index entry of each record.
     try:
         with closing(open_reader(storage.path, connect)) as connection:
             return dict(connection.execute(_TOPIC_BYTES))
@@ -171,7 +171,7 @@ def topic_bytes(storage: Storage, connect: Connect) -> dict[str, int]:
 
 
 async def keep_up(storage: Storage, connect: Connect) -> None:
-    """Do for each topic what it asks for, then give room back."""
+    """Compact or apply the retention to each topic as configured, then free disk space."""
     for known in tuple(storage.topics.values()):
         if known.spec.cleanup == "compact":
             await compact(storage, connect, known.spec.name)
@@ -180,7 +180,7 @@ async def keep_up(storage: Storage, connect: Connect) -> None:
 
 
 async def keep_up_for_ever(storage: Storage, connect: Connect, every_s: float) -> None:
-    """Do it every so often. Not at once: a machine that was off for a week first reads what it has."""
+    """Repeat the upkeep at intervals; not at once, so that a machine that was off for long reads its records first."""
     while True:
         await asyncio.sleep(every_s)
         try:

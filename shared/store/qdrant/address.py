@@ -1,4 +1,4 @@
-"""What `qdrant+https://host:6333?option=value` says. Pure."""
+"""Parses the setting `qdrant+https://host:6333?option=value`. Pure."""
 
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -14,17 +14,17 @@ _OPTIONS: Final = ("grpc", "replicas", "shards", "ca")
 
 
 class QdrantAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A server, or a node of a cluster, and how to make collections on it."""
+    """The address of a server or of a node of a cluster, and the properties of new collections."""
 
-    url: str  # of its REST door
-    grpc_port: int | None = None  # asked at start; None: REST it is
-    replicas: int | None = None  # of a new collection; None: as the server's own settings say
+    url: str  # of its REST interface
+    grpc_port: int | None = None  # tried at start; None: only REST is used
+    replicas: int | None = None  # of a new collection; None: the server's default
     shards: int | None = None  # likewise
-    ca: str | None = None  # file of the authorities to trust, by default the well-known ones
+    ca: str | None = None  # file of trusted certificate authorities; None: the usual ones
 
     @property
     def encrypted(self) -> bool:
-        """Return whether TLS is spoken."""
+        """Return whether the connection uses TLS."""
         return self.url.startswith("https:")
 
     @property
@@ -70,7 +70,7 @@ def _options(query: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _OPTIONS:
-            raise ConfigurationError(f"SLUICE_STORE: unknown option {name!r}; there are {', '.join(_OPTIONS)}")
+            raise ConfigurationError(f"SLUICE_STORE: unknown option {name!r}; the options are {', '.join(_OPTIONS)}")
         options[name] = value
     return options
 

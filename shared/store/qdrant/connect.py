@@ -1,4 +1,4 @@
-"""Clients of one server: REST, and gRPC where it answers."""
+"""Makes clients of one server: over REST, and over gRPC if that port answers."""
 
 import asyncio
 import ssl
@@ -17,7 +17,7 @@ from shared.store.qdrant.errors import VENDOR, reason
 
 log = structlog.get_logger(__name__)
 PROBE_S: Final = 3.0
-# By default a channel waits up to 120 s before it tries a server again, and asks a silent one for ever.
+# By default a channel waits up to 120 s before it reconnects, and waits for ever for a silent server.
 _GRPC: Final[dict[str, Any]] = {
     "grpc.initial_reconnect_backoff_ms": 200,
     "grpc.min_reconnect_backoff_ms": 1000,
@@ -25,8 +25,8 @@ _GRPC: Final[dict[str, Any]] = {
     "grpc.keepalive_time_ms": 20_000,
     "grpc.keepalive_timeout_ms": 10_000,
 }
-# Qdrant closes an idle connection after 5 s; one that is closed as a request goes out loses the request. On loopback
-# an answer of some kB waits 40 ms on a connection that was kept (Nagle's algorithm, delayed acknowledgement).
+# Qdrant closes an idle connection after 5 s, and a request sent at that moment is lost. On loopback, a reply of some kB
+# takes 40 ms longer on a reused connection (Nagle's algorithm, delayed acknowledgement).
 _REST: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2.0)
 _REST_ON_LOOPBACK: Final = httpx.Limits(max_connections=100, max_keepalive_connections=0)
 
@@ -42,7 +42,7 @@ def make_client(address: QdrantAddress, api_key: str | None, *, timeout_s: int, 
         url=address.url,
         grpc_port=address.grpc_port or 0,
         prefer_grpc=over_grpc,
-        # As a header: the parameter prints a warning without TLS, which is usual within a private network.
+        # Sent as a header: the client's parameter warns where there is no TLS, which is usual in a private network.
         headers={"api-key": api_key} if api_key else None,
         timeout=timeout_s,
         grpc_options={**_GRPC, **authorities},
@@ -53,7 +53,7 @@ def make_client(address: QdrantAddress, api_key: str | None, *, timeout_s: int, 
 
 
 async def open_grpc(address: QdrantAddress, api_key: str | None, *, timeout_s: int) -> AsyncQdrantClient | None:
-    """Return a client over gRPC that has answered, or None where it doesn't within three seconds.
+    """Return a client over gRPC whose server has answered; None if it doesn't within three seconds.
 
     Raises:
         ConfigurationError: the file of authorities can't be used.
@@ -75,7 +75,7 @@ async def open_grpc(address: QdrantAddress, api_key: str | None, *, timeout_s: i
 
 
 def warn_of_version(server: str) -> None:
-    """Log a warning when client and server are further apart than Qdrant promises to bridge."""
+    """Log a warning if the versions of client and server differ by more than Qdrant supports."""
     own = version("qdrant-client")
     if not is_compatible(own, server):
         log.warning(

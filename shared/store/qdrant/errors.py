@@ -16,14 +16,14 @@ VENDOR: Final = (
     QdrantException,
     grpc.aio.AioRpcError,
     grpc.aio.UsageError,
-    # A proxy's page with status 200; the client lets them through.
+    # For a proxy's page with status 200, which the client doesn't catch.
     json.JSONDecodeError,
     UnicodeDecodeError,
 )
 NO_COLLECTION: Final = "no_collection"
 NO_ACCESS: Final = "store_access"
 LIMIT: Final = "store_limit"
-_LONGEST: Final = 500  # characters of what the server says
+_LONGEST: Final = 500  # characters of the server's message
 
 _TOO_LARGE, _TOO_MANY = 413, 429
 _BY_GRPC: Final[Mapping[Any, int]] = {
@@ -40,7 +40,7 @@ _PREFIXES: Final = ("Wrong input: ", "Bad request: ", "Rate limiting exceeded: "
 
 
 def status(error: BaseException | None) -> int | None:
-    """Return the HTTP status, or the one that gRPC's code stands for; None for what has neither."""
+    """Return the HTTP status, or the one that matches the gRPC code; None if there is neither."""
     if isinstance(error, UnexpectedResponse):
         return error.status_code
     if isinstance(error, ResourceExhaustedResponse):
@@ -51,7 +51,7 @@ def status(error: BaseException | None) -> int | None:
 
 
 def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailable) -> Exception:
-    """Return what to raise instead of one of `VENDOR`.
+    """Return our exception for one of `VENDOR`.
 
     `limited` is raised where the request is well formed but the server is set to refuse it (strict mode: a filter
     by a field without an index, a limit): it is the operator's business, unless a caller chose field and limit.
@@ -62,9 +62,9 @@ def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailab
     if code == 404:
         return Unavailable(f"the store at {url} has no such collection: {text}", NO_COLLECTION)
     if code == _TOO_MANY:
-        return Unavailable(f"the store at {url} takes no more for now: {text}", "store_busy")
+        return Unavailable(f"the store at {url} accepts no more requests for now: {text}", "store_busy")
     if code in _REFUSED and _by_settings(text):
-        if limited is Rejected:  # its reader is not the operator
+        if limited is Rejected:  # a caller reads it, not the operator
             return Rejected(f"the store is set to refuse this: {text}", LIMIT)
         return limited(f"the store at {url} is set to refuse this: {text}", LIMIT)
     if code in _REFUSED:
@@ -73,7 +73,7 @@ def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailab
 
 
 def too_large(error: BaseException | None) -> bool:
-    """Return whether the same points would be taken in smaller requests."""
+    """Return whether the server may accept the same points in smaller requests."""
     code, text = status(error), reason(error)
     if code == _TOO_MANY:
         return "please try to split" in text
@@ -81,12 +81,12 @@ def too_large(error: BaseException | None) -> bool:
 
 
 def _by_settings(text: str) -> bool:
-    # Strict mode has no status of its own. All of its sentences end in advice, but for those of a full collection.
+    # Strict mode has no status of its own. Its messages end in advice, except those about a full collection.
     return " Help: " in text or text.startswith("Max ")
 
 
 def reason(error: BaseException | None) -> str:
-    """Return what the server said, or what kept it from saying anything; at most 500 characters, without a key."""
+    """Return the server's message, or why there is none; at most 500 characters, without a key."""
     if isinstance(error, UnexpectedResponse):
         text = _sentence(error.content) or f"{error.status_code} {error.reason_phrase}"
     elif isinstance(error, grpc.aio.AioRpcError):

@@ -51,12 +51,12 @@ _SLICE: Final = 64  # points in one request
 _READ_SLICE: Final = 256
 _SPARE: Final = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER: Final = 4
-_REPEATS: Final = 2  # of a question, because of versions that came meanwhile
-_PATIENCE_S: Final = 30  # spent at most on waiting as a server asks that limits the rate of writes
+_REPEATS: Final = 2  # of a search, because versions switched meanwhile
+_PATIENCE_S: Final = 30  # longest total wait for a server that limits the rate of writes
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """What a collection was made as."""
+    """The vectors of a collection."""
 
     size: int | None
     replicated: bool
@@ -71,7 +71,7 @@ class _Shape(msgspec.Struct, frozen=True):
 
 
 class QdrantStore:
-    """The store of a server, its collections told apart by `prefix`. See `shared.store.Store` for the methods.
+    """The store on a server; `prefix` begins the names of its collections. See `shared.store.Store` for the methods.
 
     In strict mode a search by a field without an index is Rejected; `strict` has what else must be allowed.
     """
@@ -86,7 +86,7 @@ class QdrantStore:
         client: AsyncQdrantClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; nothing is reached yet. `client` stands in for the one made from the other arguments.
+        """Take the settings; nothing is connected yet. `client` replaces the one made from the other arguments.
 
         Raises:
             ConfigurationError: the address names a file of authorities that can't be used.
@@ -102,7 +102,7 @@ class QdrantStore:
         self._closed = False
 
     async def start(self) -> None:
-        """Reach the server, and choose gRPC where it answers. The choice stands: a channel finds its server again.
+        """Connect, and choose gRPC if it answers. The choice is final: a channel reconnects by itself.
 
         Raises:
             Unavailable: nobody answers.
@@ -125,7 +125,7 @@ class QdrantStore:
         log.info("store_reached", url=self._address.url, version=server, over=self.over)
 
     async def close(self) -> None:
-        """Let go. Calls after it raise Unavailable."""
+        """Disconnect. Later calls raise Unavailable."""
         self._closed = True
         await self._client.close()
 
@@ -160,7 +160,7 @@ class QdrantStore:
                 write_consistency_factor=None if replicas is None else replicas // 2 + 1,
             )
         except VENDOR as error:
-            if status(error) != 409:  # somebody else made it just now
+            if status(error) != 409:  # another process created it just now
                 raise ours(error, self._address.url) from error
 
     async def drop_collection(self, name: str) -> None:
@@ -295,10 +295,10 @@ class QdrantStore:
                 raise ValueError(f"the leg has a dense vector of {len(leg.dense)}; collection {name!r} has {size}")
         hits: list[list[StoreHit]] = [[] for _ in legs]
         numbers = [number for number, leg in enumerate(legs) if leg.sparse is None or leg.sparse.indices]
-        before: dict[str, int] = {}  # heads, as they were read before the question
+        before: dict[str, int] = {}  # heads as read before the search
         repeats = 0
         while numbers:
-            # All legs at once, each time: two that are judged by heads of two moments could show two versions.
+            # All legs in one round: with heads read at two moments, they could show two versions.
             requests = [query_request(legs[number], where, asked) for number in numbers]
             answers = await self._ask(self._client.query_batch_points(full, requests), limited=Rejected)
             found = [answer.points for answer in answers]
@@ -319,10 +319,10 @@ class QdrantStore:
         return hits
 
     async def flush(self) -> None:
-        """Nothing is left to do: every write waited for the server."""
+        """Do nothing: every write has waited for the server."""
 
     async def _current(self, heads: Heads, documents: set[str]) -> dict[str, int]:
-        """Return the current version of each document that has one, read now: heads move while we search."""
+        """Return each document's current version, read anew: heads move during a search."""
         points = await self.retrieve(heads.collection, sorted(documents), fields=("version", "deleted"))
         return {
             point.id: point.payload["version"]
@@ -351,10 +351,10 @@ class QdrantStore:
         except RuntimeError as error:
             if not self._closed:
                 raise
-            raise Unavailable(f"the store at {self._address.url} was let go") from error
+            raise Unavailable(f"the store at {self._address.url} is closed") from error
 
     async def _patiently(self, write: Callable[[], Awaitable[object]]) -> None:
-        """Write, again when the server says when to come again: who started over would never end a large document."""
+        """Write, and retry when a rate limit says to: starting over would never complete a large document."""
         patience = _PATIENCE_S
         while True:
             try:
@@ -372,7 +372,7 @@ class QdrantStore:
 def _outrun(
     points: Sequence[models.ScoredPoint], heads: Heads, before: Mapping[str, int], current: Mapping[str, int]
 ) -> bool:
-    """Return whether a head may have risen after these points were found, to a version that wasn't there yet.
+    """Return whether a head may have risen, after these points were found, to a version that was written later.
 
     Only older ones of its document are among them then; but for points that are left over, by a head that was known
     `before` the question.

@@ -1,14 +1,13 @@
-"""What we need of a collection in strict mode, where an operator limits what may be asked of it. Pure."""
+"""Checks that a collection in strict mode, where an operator limits requests, allows what we need. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from qdrant_client import models
 
-# Batches of points aren't here: they are halved until they fit. Filters use indexed fields only, but for those
-# that a caller names.
+# Batches of points aren't listed: they are halved until they fit. Our own filters use indexed fields only.
 LEAST: Final[Mapping[str, int]] = {
-    "max_query_limit": 1016,  # 1000 hits, and some to spare for stale ones
+    "max_query_limit": 1016,  # 1000 hits, and a few more because some may be stale
     "search_max_batchsize": 2,  # dense and sparse
     "condition_max_size": 512,  # ids of one page
     "filter_max_conditions": 20,
@@ -16,7 +15,7 @@ LEAST: Final[Mapping[str, int]] = {
 
 
 def shortfalls(strict: models.StrictModeConfigOutput | None) -> list[str]:
-    """Return what keeps us from working, as `limit 10, at least 20 is needed`; empty where nothing does."""
+    """Return the limits that are too low, as `limit 10, at least 20 is needed`; empty if there are none."""
     if strict is None or not strict.enabled:
         return []
     found = [

@@ -1,4 +1,4 @@
-"""The port's values as the client's models, and back. Pure."""
+"""Converts the port's values to the client's models, and back. Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ def schema(kind: IndexKind) -> models.PayloadSchemaType | models.KeywordIndexPar
 
 
 def payload_selector(fields: Sequence[str] | None) -> bool | list[str]:
-    """Return which payload keys to send: these, all for None."""
+    """Return the payload keys that the server should send; all of them for None."""
     if fields is None:
         return True
     return [json_path(field) for field in fields] or False
@@ -39,7 +39,7 @@ def query_request(leg: Leg, where: Filter, limit: int) -> models.QueryRequest:
 
 
 def server_point(point: Point) -> models.PointStruct:
-    """Return the point as the server takes it."""
+    """Return the point in the server's form."""
     vectors: dict[str, Any] = {}
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()
@@ -49,7 +49,7 @@ def server_point(point: Point) -> models.PointStruct:
 
 
 def our_point(record: models.Record) -> Point:
-    """Return the point that the server gave, with the vectors that came along."""
+    """Return the server's point in our form, with the vectors that it includes."""
     stored = record.vector
     named: dict[str, Any] = stored if isinstance(stored, dict) else {} if stored is None else {DENSE: stored}
     dense, sparse = named.get(DENSE), named.get(SPARSE)
@@ -90,7 +90,7 @@ def _condition(condition: Condition) -> models.Condition:
 
 
 def _match(field: str, any_of: Sequence[Scalar]) -> models.Condition:
-    """Return a plain match for one value, else a disjunction: `any` takes values of one kind only, and no bool."""
+    """Return a plain match for one value, else a disjunction: `any` accepts values of one kind only, and no bool."""
     key = json_path(field)
     if len(any_of) == 1:
         return models.FieldCondition(key=key, match=models.MatchValue(value=any_of[0]))

@@ -102,7 +102,7 @@ def test_a_rewrite_that_ends_halfway_changes_nothing_and_the_next_opening_clears
 
     assert everything(again) == before
     assert len([path for path in (tmp_path / "collections" / "c").iterdir() if path.is_dir()]) == 1
-    with pytest.raises(Unserved, match="the rewrite of 'c' was given up"):
+    with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
         again.answer(wire.Rewrite("c", after, 5))
     again.close()
 
@@ -113,7 +113,7 @@ def test_of_two_rewrites_at_once_one_is_given_up_and_nothing_is_lost(engine: Eng
     first = engine.answer(wire.Rewrite("c", None, 15))
     second = engine.answer(wire.Rewrite("c", None, 5))
 
-    with pytest.raises(Unserved, match="the rewrite of 'c' was given up"):
+    with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
         engine.answer(wire.Rewrite("c", first, 15))
     while second is not None:
         second = engine.answer(wire.Rewrite("c", second, 5))

@@ -264,5 +264,5 @@ async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then
     await asyncio.wait_for(upkeep.look(), 60)
 
     assert size(engine) == (100, 0)
-    with pytest.raises(Unserved, match="the rewrite of 'c' was given up"):
+    with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
         engine.answer(wire.Rewrite("c", after, 10))

@@ -41,7 +41,7 @@ def test_every_option_is_read() -> None:
         ("kafka://host:99999", "'host:99999'"),
         ("kafka://a,,b", "''"),
         ("kafka://host/topic", "'host/topic'"),
-        ("kafka://host?acks=1", "unknown option 'acks'; there are security_protocol"),
+        ("kafka://host?acks=1", "unknown option 'acks'; the options are security_protocol"),
         ("kafka://host?sasl_mechanism=GSSAPI", "sasl_mechanism=GSSAPI must be one of PLAIN"),
         ("kafka://host?compression=brotli", "compression=brotli must be one of gzip"),
         ("kafka://host?replication=3", "unknown option 'replication'"),

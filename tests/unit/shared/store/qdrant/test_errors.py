@@ -55,7 +55,7 @@ NOTHING = UnexpectedResponse(503, "Service Unavailable", b"", httpx.Headers())
         (over_grpc(CODE.PERMISSION_DENIED, "Forbidden: x"), "store_access", "refuses access"),
         (rest(404, "Not found: Collection `a` doesn't exist!"), "no_collection", "collection: Collection `a`"),
         (over_grpc(CODE.NOT_FOUND, "Not found: x"), "no_collection", "no such collection: x"),
-        (rest(429, "Rate limiting exceeded: Write"), "store_busy", "takes no more for now: Write"),
+        (rest(429, "Rate limiting exceeded: Write"), "store_busy", "accepts no more requests for now: Write"),
         (ResourceExhaustedResponse("Rate limiting exceeded: Write", 3), "store_busy", "for now: Write"),
         (over_grpc(CODE.RESOURCE_EXHAUSTED, "Insufficient storage: x"), "store_busy", "Insufficient"),
         (rest(400, f"Bad request: {UNINDEXED}"), "store_limit", "set to refuse this: Index required"),

@@ -144,7 +144,7 @@ async def test_nobody_waits_for_ever(server: FakeQdrant, waits: list[int | None]
     store = QdrantStore(QdrantAddress(url=server.url), sleep=sleep)
     server.busy.extend(waits)
 
-    with pytest.raises(Unavailable, match="takes no more for now: busy"):
+    with pytest.raises(Unavailable, match="accepts no more requests for now: busy"):
         await store.upsert("c", points(1))
     await store.close()
 
