@@ -63,7 +63,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a stage that writes statuses commits without a flush",
         "services/ingest_worker/app.py",
-        "            before_commit=parts.index.flush,  # what failed here has its status in the store\n",
+        "        before_commit=parts.index.flush,  # what failed here has its status in the store\n",
         "",
     ),
     _mutant(
