@@ -10,14 +10,14 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, standalone
+from tests.bench import chunking, cluster, search, standalone
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--only", choices=("chunks", "standalone", "distributed"), help="one part")
+    parser.add_argument("--only", choices=("chunks", "search", "standalone", "distributed"), help="one part")
     chosen = parser.parse_args()
     rows: list[tuple[str, str, str]] = []
     console = Console(stderr=True)
@@ -28,6 +28,8 @@ def main() -> int:
 
     if chosen.only in (None, "chunks"):
         chunking.measure(row, quick=chosen.quick)
+    if chosen.only in (None, "search"):
+        search.measure(row, search.QUICK if chosen.quick else search.Size())
     if chosen.only in (None, "standalone"):
         standalone.measure(row, quick=chosen.quick)
     if chosen.only in (None, "distributed"):
