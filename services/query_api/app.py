@@ -29,7 +29,7 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
-from services.query_api.documents import bulk_delete, detail, events, knowledge_base, original, stats, views
+from services.query_api.documents import bulk_delete, changes, detail, events, knowledge_base, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
@@ -154,6 +154,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "service": DeadLetterService(
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),
+        "feed": changes.ChangeFeed(parts.log, parts.notices),
         "operations": log_state.LogOperations(parts.log, parts.publish),
         "settings_report": settings_report(settings, read_given()),
         "answering": answering,
@@ -188,6 +189,7 @@ def make_api(parts: ApiParts) -> Litestar:
         views.rag_document_text,
         original.rag_document_original,
         events.rag_document_events,
+        changes.rag_changes,
         search.rag_search,
         search.rag_search_batch,
         context.rag_context,

@@ -24,6 +24,7 @@ FAULTS = {
         "tests/e2e/test_cluster_rebalance.py",
         10,
     ),
+    "mirror": Fault("kill -9 while mirrors follow /rag/changes", "tests/e2e/test_mirror.py", 50),
     "soak": Fault("ten minutes of load, a fault every half minute, and nothing may grow", "tests/e2e/test_soak.py", 1),
     "outage": Fault("broker, model server and store away for a minute", "tests/e2e/test_cluster_outage.py", 1),
     "network": Fault(

@@ -26,6 +26,7 @@ _API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/
 _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
+    "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
     "services/operator_cli/commands/groups.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/operator_cli/commands/lag.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/operator_cli/commands/replay.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",

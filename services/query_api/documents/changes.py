@@ -1,0 +1,174 @@
+"""The feed of changes: every end of a submission of the caller's tenant, so that others can mirror the index.
+
+The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089).
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Final
+
+import msgspec
+from aiokafka import TopicPartition
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromQuery, QueryParameter
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from services.query_api.documents.events import KEEP_ALIVE_S
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest
+from services.query_api.ingest.status_waiters import StatusWaiters
+from shared.contracts import TERMINAL, Status, StatusNotice, decode
+from shared.errors import Rejected
+from shared.log import Log
+from shared.log.headers import position_header
+from shared.log.read import reading
+from shared.topics import STATUS
+
+MOST: Final = 1000  # changes of one page
+READ: Final = 10_000  # notices of all tenants that are read for one page
+LONGEST_S: Final = 60
+_FEED: Final = TopicPartition(STATUS, 0)
+
+Wait = Annotated[float, QueryParameter(ge=0, le=LONGEST_S, description="Seconds to wait for the first change.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many changes, 1 to {MOST}.")]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A submission of a document has ended."""
+
+    document_id: str
+    status: Status
+    version: int
+    submission: str  # which one, as the reply of the submission has it
+
+
+class ChangesPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Changes in order, and the cursor that follows them."""
+
+    items: list[Change]
+    cursor: str
+
+
+class ChangeFeed:
+    """Reads the feed. Raises Unavailable when the log is away."""
+
+    def __init__(self, log: Log, notices: StatusWaiters, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+        self._log = log
+        self._notices = notices
+        self._keep_alive_s = keep_alive_s
+        notices.watchers.append(lambda tenant: notices.wake(_name(tenant)))
+
+    async def end(self) -> int:
+        """Return the cursor after all changes so far."""
+        ends = await self._log.end_offsets(STATUS)
+        return ends[_FEED]
+
+    async def check(self, cursor: int) -> None:
+        """Check that no change after the cursor has been deleted.
+
+        Raises:
+            Problem: 410, and how to begin anew.
+        """
+        start = (await self._log.offsets_since(STATUS, 0))[_FEED]
+        if not start <= cursor <= await self.end():
+            raise Problem(
+                410,
+                "the changes after this cursor are no longer kept: take a new cursor from GET /rag/changes, list "
+                "GET /rag/documents, then follow that cursor",
+                code="CURSOR_GONE",
+            )
+
+    async def page(self, tenant: str, cursor: int, limit: int) -> ChangesPage:
+        """Return the tenant's changes after the cursor; an empty page may still move the cursor."""
+        end = min(await self.end(), cursor + READ)
+        items: list[Change] = []
+        if cursor < end:
+            async with reading(self._log, _FEED) as reader, aclosing(reader.between(cursor, end)) as records:
+                async for record in records:
+                    cursor = record.offset + 1
+                    if (change := _change(record.value, tenant)) is not None:
+                        items.append(change)
+                    if len(items) == limit:
+                        return ChangesPage(items=items, cursor=str(cursor))
+        return ChangesPage(items=items, cursor=str(max(cursor, end)))
+
+    async def next_page(self, tenant: str, cursor: int, *, limit: int, wait_s: float) -> ChangesPage:
+        """Return the first page after the cursor that isn't empty, or an empty one when the time is up."""
+        page = await self.page(tenant, cursor, limit)
+
+        async def more() -> ChangesPage | None:
+            nonlocal page
+            if await self.end() > int(page.cursor):
+                page = await self.page(tenant, int(page.cursor), limit)
+            return page if page.items else None
+
+        if not page.items and wait_s:
+            await self._notices.until(_name(tenant), more, wait_s)
+        return page
+
+    async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[ServerSentEventMessage, None]:
+        """Yield an event for each change, whose id is the cursor after it, and comments meanwhile."""
+        while not self._notices.closed:
+            page = await self.next_page(tenant, cursor, limit=1, wait_s=self._keep_alive_s)
+            cursor = int(page.cursor)
+            if not page.items:
+                yield ServerSentEventMessage(data=None, comment="keep-alive")
+            for change in page.items:
+                yield ServerSentEventMessage(event=change.status, id=page.cursor, data=msgspec.json.encode(change))
+
+
+def _name(tenant: str) -> str:
+    """Return what those wait for who follow the tenant's changes; no document has this id."""
+    return f"changes of {tenant}"
+
+
+def _change(value: bytes | None, tenant: str) -> Change | None:
+    try:
+        notice = decode(value, StatusNotice)
+    except Rejected:  # of a foreign producer
+        return None
+    if notice.tenant != tenant or notice.status not in TERMINAL:
+        return None
+    return Change(
+        document_id=notice.document_id,
+        status=notice.status,
+        version=notice.version,
+        submission=position_header(notice.place),
+    )
+
+
+@get(
+    "/rag/changes",
+    operation_id="rag_changes",
+    guards=[needs("query")],
+    opt=in_lane("watch", "follow every change of your documents"),
+)
+async def rag_changes(
+    request: ApiRequest,
+    feed: NamedDependency[ChangeFeed],
+    cursor: FromQuery[str | None] = None,
+    *,
+    wait: Wait = 0,
+    limit: Limit = 100,
+) -> Response[ChangesPage] | ServerSentEvent:
+    """Return the changes after `cursor`: each end of a submission of one of your documents, at least once.
+
+    Without a cursor there are no items, only the newest cursor. `wait` waits for the first change. With `Accept:
+    text/event-stream` the changes come as server-sent events, whose ids are cursors. 410: begin anew.
+    """
+    tenant, given = request.user.tenant, request.headers.get("last-event-id") or cursor
+    if given is None:
+        at = await feed.end()
+    elif given.isascii() and given.isdigit() and len(given) < 20:
+        at = int(given)
+        await feed.check(at)
+    else:
+        raise invalid("cursor", "is not one that this API issued")
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return ServerSentEvent(feed.follow(tenant, at))
+    if given is None:
+        return Response(ChangesPage(items=[], cursor=str(at)))
+    return Response(await feed.next_page(tenant, at, limit=limit, wait_s=wait))

@@ -1,0 +1,96 @@
+"""`GET /rag/changes`: what has ended, in order, of one's own documents alone."""
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from litestar import Litestar
+
+from services.query_api.app import ApiParts
+from services.query_api.documents.changes import ChangeFeed
+from services.query_api.http.problems import Problem
+from services.query_api.ingest.status_waiters import StatusWaiters
+from shared.topics import STATUS, pipeline_topics
+from tests.contract.logs import SqliteHarness
+from tests.integration.api import a_client, ingested, problem
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def newest(client: httpx.AsyncClient) -> str:
+    page = (await client.get("/rag/changes")).json()
+    assert page["items"] == []
+    return str(page["cursor"])
+
+
+async def test_every_end_is_told_in_order_and_to_its_tenant_alone(app: Litestar, tenants: Iterator[str]) -> None:
+    async with a_client(app, next(tenants)) as mine, a_client(app, next(tenants)) as other:
+        begin = await newest(mine)
+        id_ = await ingested(mine)
+        await ingested(other)
+        await ingested(mine, "Another text.")
+        await mine.delete(f"/rag/documents/{id_}")
+
+        whole = (await mine.get("/rag/changes", params={"cursor": begin})).json()
+        first = (await mine.get("/rag/changes", params={"cursor": begin, "limit": 1})).json()
+        rest = (await mine.get("/rag/changes", params={"cursor": first["cursor"]})).json()
+
+    told = [(each["documentId"], each["status"]) for each in whole["items"]]
+    assert list(dict.fromkeys(told)) == [(id_, "created"), (id_, "updated"), (id_, "deleted")]
+    assert first["items"] + rest["items"] == whole["items"]
+    assert rest["cursor"] == whole["cursor"]
+    versions = [each["version"] for each in whole["items"]]
+    assert versions == sorted(versions)
+
+
+async def test_a_long_poll_ends_with_the_first_change(client: httpx.AsyncClient) -> None:
+    begin = await newest(client)
+
+    waiting = asyncio.create_task(client.get("/rag/changes", params={"cursor": begin, "wait": 50}))
+    id_ = await ingested(client)
+
+    assert {each["documentId"] for each in (await waiting).json()["items"]} == {id_}
+
+
+async def test_a_stream_tells_changes_and_its_ids_are_cursors(parts: ApiParts, client: httpx.AsyncClient) -> None:
+    begin = await newest(client)
+    id_ = await ingested(client)
+    tenant = client.headers["Authorization"].removeprefix("Bearer key-of-")
+
+    stream = ChangeFeed(parts.log, parts.notices).follow(tenant, int(begin))
+    event = await anext(stream)
+    await stream.aclose()
+
+    assert (event.event, id_ in str(event.data)) == ("created", True)
+    page = (await client.get("/rag/changes", headers={"Last-Event-ID": str(event.id)})).json()
+    assert all(each["documentId"] == id_ for each in page["items"])
+
+
+async def test_a_cursor_that_is_none_is_refused(client: httpx.AsyncClient) -> None:
+    beyond = await client.get("/rag/changes", params={"cursor": str(10**9)})
+    wrong = await client.get("/rag/changes", params={"cursor": "soon"})
+
+    assert "take a new cursor from GET /rag/changes, list GET /rag/documents" in problem(beyond, 410, "CURSOR_GONE")
+    assert problem(wrong, 400) == "cursor: is not one that this API issued"
+
+
+async def test_a_cursor_older_than_the_topic_keeps_is_gone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    harness = SqliteHarness(tmp_path_factory.mktemp("log"))
+    log = await harness.join()
+    await log.ensure_topics(pipeline_topics("g"))
+    broker = log.broker("test")
+    await broker.start()
+    for _ in range(3):
+        await broker.publish(b"{}", STATUS, key=b"k")
+    feed = ChangeFeed(log, StatusWaiters())
+    await feed.check(0)
+    await harness.forget(STATUS)
+
+    with pytest.raises(Problem) as gone:
+        await feed.check(0)
+    await feed.check(3)
+
+    assert gone.value.status == 410
+    await broker.stop()
+    await harness.close()
