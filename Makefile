@@ -23,7 +23,7 @@ PYTEST ?= -n $(if $(CI),2,3) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench eval lock clean
+.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench eval sbom lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -77,6 +77,9 @@ bench: $(DEV) ## measure, and print the figures beside their bars: make bench ON
 eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder
 	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }
 	@exec $(PY) -m tests.bench.eval "$(DATA)"
+
+sbom: $(DEV) ## write the bill of materials and the licences of all packages into build/
+	@exec $(PY) -m tests.licences.sbom build
 
 lock: ## pin all dependencies again from pyproject.toml (the only target that needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }

@@ -1,0 +1,1 @@
+"""What Sluice is made of, and under which licences."""
