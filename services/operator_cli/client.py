@@ -276,6 +276,20 @@ class Client:
         """Return `/readyz` as it is, ready or not: `{status, checks}`, and `details` where there are any."""
         return _json(self._once("GET", "/readyz"), self.url)
 
+    def stats(self) -> dict[str, Any]:
+        """Return what `/rag/stats` counts."""
+        return self._object("GET", "/rag/stats")
+
+    def embedding_usage(self) -> dict[str, int] | None:
+        """Return the texts `embedded` and the vectors `reused` since the server started; None unless an operator asks,
+        or if the workers are processes of their own, whose side ports have these counts.
+        """
+        try:
+            embedded, reused = (self.metric(f"sluice_{name}_total") for name in ("embedded_texts", "reused_vectors"))
+        except RequestRefused:
+            return None
+        return {"embedded": int(embedded), "reused": int(reused)} if embedded or reused else None
+
     def metric(self, name: str) -> float:
         """Return the sum of a Prometheus metric's samples; 0 where there is none yet."""
         lines = self._send("GET", "/metrics").text.splitlines()

@@ -17,6 +17,7 @@ _EXAMPLES: Final = {
     "erase": "sluice erase --source handbook --dry-run",
     "verify": "sluice verify --repair --dry-run",
     "doctor": "sluice doctor",
+    "stats": "sluice stats --json",
     "lag": "sluice lag --json",
     "replay": "sluice replay --topic documents.submitted --from beginning --source handbook --dry-run",
     "config_show": "sluice config show --changed",

@@ -30,6 +30,7 @@ from services.operator_cli.commands.reindex import reindex
 from services.operator_cli.commands.replay import replay
 from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
+from services.operator_cli.commands.stats import stats
 from services.operator_cli.commands.verify import verify
 from services.operator_cli.commands.workers import embed_worker, ingest_worker, query_api, store
 from services.operator_cli.examples import example
@@ -60,6 +61,7 @@ for command in (
     doctor,
     lag,
     replay,
+    stats,
 ):
     app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)
 app.command("open", epilog=example("open"))(open_page)
