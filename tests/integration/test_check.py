@@ -1,5 +1,6 @@
 """Documents that needn't be sent: the verdict is what sending them would have ended with."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -14,7 +15,9 @@ from services.query_api.ingest.unchanged_check import MOST_ITEMS, CheckedDocumen
 from shared.contracts import DocumentSubmitted
 from shared.ids import bytes_hash
 from shared.log import Log
+from shared.state.ledger import Entry
 from tests.contract.logs import HANG_S
+from tests.integration.api import an_app
 from tests.integration.pipeline import Pipeline, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -138,3 +141,47 @@ async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipe
     assert len(refused) == 3
     assert f"items: has {MOST_ITEMS + 1} items, but at most {MOST_ITEMS} are allowed at once" in refused
     assert {sentence.partition(":")[0] for sentence in refused} == {"items", "items[0].hash", "items[0].metadata"}
+
+
+async def test_a_body_is_told_by_its_text_its_sha256_or_its_hash(pipeline: Pipeline) -> None:
+    text = "A lantern of another colour."
+    await pipeline.send(a_document("told", text))
+    named = {"source": "check", "path": "told"}
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    items = [
+        {**named, "text": text},
+        {**named, "sha256": digest},
+        {**named, "hash": bytes_hash(text.encode())},
+        {**named, "text": "another"},
+        {**named, "sha256": "0" * 64},
+    ]
+    transport = httpx.ASGITransport(cast("Any", an_app(pipeline.parts)))
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        verdicts = (await client.post("/rag/ingest/check", json={"items": items})).json()["items"]
+        nothing, twice = [
+            (await client.post("/rag/ingest/check", json={"items": [item]})).json()["detail"]
+            for item in (named, {**named, "text": text, "sha256": digest})
+        ]
+
+    assert [verdict["unchanged"] for verdict in verdicts] == [True, True, True, False, False]
+    assert nothing == "items[0]: exactly one of hash, sha256 and text is needed, not 0"
+    assert twice == "items[0]: exactly one of hash, sha256 and text is needed, not 2"
+
+
+async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pipeline: Pipeline) -> None:
+    text = "A lantern of long ago."
+    held = a_document("old", text)
+    await pipeline.send(held)
+    ledger = pipeline.parts.ledger
+
+    def without_body(entry: Entry | None) -> Entry | None:
+        assert entry is not None
+        return msgspec.structs.replace(entry, accepted=msgspec.structs.replace(entry.accepted, body=None))
+
+    await ledger.update(held.document_id, without_body)
+    checker = UnchangedChecker(pipeline.parts.log, ledger, pipeline.parts.index, HANG_S)
+    [by_sha256] = await checker.check([(held, hashlib.sha256(text.encode()).hexdigest())])
+    [by_hash] = await checker.check([(held, bytes_hash(text.encode()))])
+
+    assert (by_sha256.unchanged, by_hash.unchanged) == (False, True)

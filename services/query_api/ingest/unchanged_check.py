@@ -19,24 +19,32 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from shared.contracts import DocumentSubmitted
+from shared.ids import bytes_hash
 from shared.log import Log
 from shared.log.publish import partition_of
 from shared.state.index import Index
-from shared.state.ledger import Entry, Ledger
+from shared.state.ledger import Accepted, Entry, Ledger
 from shared.submission import description_hash
 from shared.topics import SUBMITTED, readers
 
 MOST_ITEMS = 1000
 PATIENCE_S = 5.0  # for what is on its way to be read; after that, a document counts as changed
+_SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # commits are grouped for longer than this
 
 
+Xxh3 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z", description="xxh3_128 of the body, in hex.")]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z", description="SHA-256 of the body, in hex.")]
+
+
 class HeldDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A document that the caller has and could send."""
+    """A document that the caller has and could send. Exactly one of `hash`, `sha256` and `text` tells its body."""
 
     source: str
     path: str
-    hash: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z", description="xxh3_128 of the body, in hex.")]
+    hash: Xxh3 | None = None
+    sha256: Sha256 | None = None
+    text: str | None = None
     filename: str | None = None
     media_type: str | None = None
     title: str | None = None
@@ -78,7 +86,7 @@ class UnchangedChecker:
         self._group = readers(index.generation.id)[SUBMITTED]
 
     async def check(self, documents: Sequence[tuple[DocumentSubmitted, str]]) -> list[CheckedDocument]:
-        """Return a verdict for each document with its body's hash, in their order."""
+        """Return a verdict for each document with its body's hash, xxh3_128 or SHA-256, in their order."""
         if not documents:
             return []
         ends = await self._log.end_offsets(SUBMITTED)
@@ -97,7 +105,7 @@ class UnchangedChecker:
                 and head is not None
                 and entry.tenant == document.tenant
                 and _ended_well(entry)
-                and entry.accepted.raw_hash == hash_
+                and _has_body(entry.accepted, hash_)
                 and entry.accepted.extractor in known
                 and entry.accepted.metadata_hash == description_hash(document)
                 and head.version == entry.accepted.version
@@ -137,7 +145,25 @@ async def rag_ingest_check(
     if len(data.items) > MOST_ITEMS:
         raise invalid("items", f"has {len(data.items)} items, but at most {MOST_ITEMS} are allowed at once")
     tenant = request.user.tenant
-    return CheckReply(await checker.check([(_document(tenant, item), item.hash) for item in data.items]))
+    held = [(_document(tenant, item), _hash(item, number)) for number, item in enumerate(data.items)]
+    return CheckReply(await checker.check(held))
+
+
+def _hash(held: HeldDocument, number: int) -> str:
+    """Return the hash of the document's body, or raise the 400 where it isn't told, or twice."""
+    given = [each for each in (held.hash, held.sha256) if each is not None]
+    if held.text is not None:
+        given.append(bytes_hash(held.text.encode("utf-8", "surrogatepass")))
+    if len(given) != 1:
+        raise invalid(f"items[{number}]", f"exactly one of hash, sha256 and text is needed, not {len(given)}")
+    return given[0]
+
+
+def _has_body(accepted: Accepted, hash_: str) -> bool:
+    """Return whether the version's body has the hash, which is a SHA-256 if it has 64 digits."""
+    if len(hash_) == _SHA256_DIGITS:
+        return accepted.body is not None and accepted.body.sha256 == hash_  # an earlier release stored none
+    return accepted.raw_hash == hash_
 
 
 def _document(tenant: str, held: HeldDocument) -> DocumentSubmitted:
