@@ -40,7 +40,7 @@ async def alike(entry: Entry, submitted: DocumentSubmitted, submission: Submissi
         or reading is None
         or given is None
         or content.page is not None
-        or (before.raw_hash, before.extractor) != (submission.raw_hash, submission.extractor)
+        or before.raw_hash != submission.raw_hash
         or before.metadata_hash == submission.metadata_hash
         or msgspec.structs.replace(given, hash=submitted.hash) != submitted.given
         or (reading.url, reading.chunk_size, reading.chunk_overlap)
