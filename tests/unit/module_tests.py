@@ -147,7 +147,6 @@ TESTED_BY: Final = {
     "shared/embedder/pool.py": _REINDEX,
     "shared/runtime/generation_stages.py": _REINDEX,
     "shared/runtime/in_force.py": _REINDEX,
-    "shared/state/generation_statuses.py": _REINDEX,
     "shared/state/generation_watch.py": _REINDEX,
     "shared/state/generations.py": "tests/property/test_generations.py",
 }

@@ -1,0 +1,70 @@
+"""Another generation on separate processes and a real Kafka: built, switched to, given back, dropped."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.cluster import Cluster, cluster
+from tests.servers.cache import CI_ONLY
+from tests.servers.kafka import KafkaServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+DOCUMENTS = 12
+GUARD_S = 120.0
+
+
+def send(client: httpx.Client, number: int) -> None:
+    body = {"source": "s", "path": f"{number}.md", "text": f"Parcel {number} stands in shed {number} by the harbour."}
+    reply = client.post("/rag/ingest", json=body)
+    assert reply.json()["status"] == "created", reply.text
+
+
+def states(client: httpx.Client) -> dict[str, Any]:
+    return {each["state"]: each for each in client.get("/ops/generations").json()["items"]}
+
+
+def do(client: httpx.Client, what: str) -> str:
+    reply = client.post(f"/ops/generations/{what}", json={}, headers={"Prefer": "wait=60"}, timeout=90)
+    assert reply.status_code == 200, reply.text
+    serving: str = reply.json()["serving"]
+    return serving
+
+
+def until_ready(client: httpx.Client, running: Cluster) -> dict[str, Any]:
+    deadline = time.monotonic() + GUARD_S
+    while "ready" not in (found := states(client)):
+        tails = [process.tail(5) for process in running.processes.values()]
+        assert time.monotonic() < deadline, f"{found}: {tails}"
+        time.sleep(0.1)  # other processes: there is nothing to await
+    each: dict[str, Any] = found["ready"]
+    return each
+
+
+@CI_ONLY
+def test_processes_on_kafka_build_a_generation_switch_to_it_and_go_back(tmp_path: Path, kafka: KafkaServer) -> None:
+    with cluster(tmp_path, LOG=f"kafka://{kafka.address}") as running, running.client() as client:
+        for number in range(DOCUMENTS):
+            send(client, number)
+        first = states(client)["serving"]["id"]
+
+        assert client.post("/ops/generations/start", json={"embedder": "minilm:int8"}).status_code == 200
+        built = until_ready(client, running)
+        send(client, DOCUMENTS)
+        served = [do(client, "switch")]
+        send(client, DOCUMENTS + 1)
+        found = client.post("/rag/search", json={"query": f"Parcel {DOCUMENTS + 1}", "topK": 1}).json()["results"]
+        served.append(do(client, "rollback"))
+        send(client, DOCUMENTS + 2)
+        counted = [each["documents"] for each in states(client).values()]
+        do(client, "gc")
+        left = states(client)
+
+    assert (built["documents"], built["failed"]) == (DOCUMENTS, 0)
+    assert served == [built["id"], first]
+    assert found[0]["metadata"]["path"] == f"{DOCUMENTS + 1}.md"
+    assert counted[0] == DOCUMENTS + 3
+    assert list(left) == ["serving"]

@@ -1,0 +1,115 @@
+"""What the workers of a generation write while it serves, while it doesn't, and while it takes over."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from shared.contracts import DocumentVersion, truth_key
+from shared.state.generation_statuses import GenerationStatuses, truth_guarded
+from shared.state.generation_watch import GenerationWatch
+from shared.state.generations import begun, change, serving, switch_begun, switched
+from shared.state.index import Head, Index
+from shared.state.ledger import Ledger
+from shared.topics import EXTRACTED
+from tests.builders import a_version, an_entry
+from tests.fakes.state import GENERATION, ledger_and_index
+from tests.fakes.store import MemoryStore
+
+
+class Two:
+    """A generation that serves, another one beside it, and a version that the ledger awaits."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.published: list[tuple[str, bytes]] = []
+        self.document = a_version(document_id="11ca04b3-12ec-5b35-8f4b-4ab297c91387")
+
+    async def begin(self) -> "Two":
+        self.ledger, self.first = await ledger_and_index(self.store)
+        await serving(self.store, GENERATION)
+        begin = partial(begun, generation=GENERATION, embedder="m", ends={}, now=0)
+        registry = await change(self.store, begin)
+        self.second = Index(self.store, registry.generations[-1].generation)
+        await self.second.create()
+        await awaited(self.ledger, self.document)
+        return self
+
+    async def publish(self, topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
+        self.published.append((topic, key))
+
+    def statuses(self, index: Index) -> GenerationStatuses:
+        watch = GenerationWatch(self.store, "test")
+        return GenerationStatuses(
+            self.ledger, self.publish, store=self.store, watch=watch, generation=index.generation.id
+        )
+
+    async def answers(self, index: Index, count: int) -> None:
+        document = self.document
+        head = Head(document_id=document.document_id, version=document.version, tenant="t", source="s", path="p")
+        await index.switch(msgspec.structs.replace(head, chunk_count=count))
+
+    async def told(self) -> tuple[str, int | None]:
+        entry = await self.ledger.get(self.document.document_id)
+        assert entry is not None
+        return entry.last.status, entry.last.chunk_count
+
+
+async def awaited(ledger: Ledger, document: DocumentVersion) -> None:
+    entry = an_entry(document.document_id, accepted=document.version)
+    await ledger.update(document.document_id, lambda _: entry)
+
+
+async def test_a_shadow_ends_only_what_answers_in_the_serving_generation_and_fails_nothing() -> None:
+    two = await Two().begin()
+    shadow = two.statuses(two.second)
+
+    await two.answers(two.second, 7)
+    await shadow.applied(two.document, 7)
+    await shadow.failed(two.document, None, error="no", code="c")
+    before = await two.told()
+    await two.answers(two.first, 3)
+    await shadow.applied(two.document, 7)
+
+    assert before == ("accepted", None)
+    assert await two.told() == (two.document.outcome, 3)
+
+
+async def test_during_a_switch_a_version_ends_when_both_generations_have_it() -> None:
+    two = await Two().begin()
+    await change(two.store, partial(switch_begun, target=two.second.generation.id))
+    await two.answers(two.first, 3)
+
+    ending = asyncio.create_task(two.statuses(two.first).applied(two.document, 3))
+    await asyncio.wait([ending], timeout=0.2)
+    before = await two.told()
+    await two.answers(two.second, 7)
+    await ending
+
+    assert before == ("accepted", None)
+    assert await two.told() == (two.document.outcome, 3)
+
+
+async def test_the_one_that_served_before_ends_what_answers_in_the_one_that_took_over() -> None:
+    two = await Two().begin()
+    await two.answers(two.second, 7)
+    await two.statuses(two.second).applied(two.document, 7)  # it doesn't answer in the first yet
+    await change(two.store, partial(switch_begun, target=two.second.generation.id))
+    await change(two.store, switched)
+    await two.answers(two.first, 3)
+
+    await two.statuses(two.first).applied(two.document, 3)
+
+    assert await two.told() == (two.document.outcome, 7)
+
+
+async def test_only_the_serving_generation_deletes_from_the_truth() -> None:
+    two = await Two().begin()
+    key = truth_key(two.document.document_id, 1)
+
+    for index in (two.first, two.second):
+        guarded = truth_guarded(two.publish, GenerationWatch(two.store, "test"), index.generation.id)
+        await guarded(EXTRACTED, None, key=key)
+
+    assert two.published == [(EXTRACTED, key)]
