@@ -139,12 +139,12 @@ class Client:
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
         """Return for each file with its path and hash whether `upload` would change nothing."""
-        said: dict[str, Any] = {name: self.described[name] for name in ("title",) if name in self.described}
+        fields: dict[str, Any] = {name: self.described[name] for name in ("title",) if name in self.described}
         if "metadata" in self.described:
-            said["metadata"] = json.loads(self.described["metadata"])
+            fields["metadata"] = json.loads(self.described["metadata"])
         items = [
             {
-                **said,
+                **fields,
                 "source": source,
                 "path": path,
                 "hash": hash_,
@@ -363,12 +363,12 @@ def _code(reply: httpx.Response) -> str:
 
 def _sentence(reply: httpx.Response) -> str:
     problem = _problem(reply)
-    said = problem.get("detail") or problem.get("message")
-    if not isinstance(said, str):
+    sentence = problem.get("detail") or problem.get("message")
+    if not isinstance(sentence, str):
         return f"{reply.request.method} {reply.request.url.path} was answered {reply.status_code} {reply.reason_phrase}"
     if reply.status_code == httpx.codes.UNAUTHORIZED:
-        return f"{said} (the command takes its key from SLUICE_API_KEY)"
-    return said
+        return f"{sentence} (the command takes its key from SLUICE_API_KEY)"
+    return sentence
 
 
 def _seconds(retry_after: str) -> float:

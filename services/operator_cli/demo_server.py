@@ -64,11 +64,11 @@ def separate_processes(folder: Path) -> Iterator[DemoServer]:
     roles += ["ingest-worker", "embed-worker", "query-api"]
     with ExitStack() as stack:
         ended = [stack.enter_context(_process(role, folder, {"SLUICE_CHAT": "extractive:"} | named)) for role in roles]
-        said = [
+        sides = [
             _first(partial(_announced, folder / f"{role}.log"), code, role)
             for role, code in zip(roles, ended, strict=True)
         ]
-        yield DemoServer(said[-1][0], tuple(side for _, side in said), _words(roles))
+        yield DemoServer(sides[-1][0], tuple(side for _, side in sides), _words(roles))
 
 
 def _words(roles: Sequence[str]) -> str:
@@ -125,5 +125,5 @@ def _standalone(state: Path) -> str | None:
 
 def _announced(log: Path) -> tuple[str, str] | None:
     """Return the addresses of door and side port that a process has printed."""
-    said = _READY.search(log.read_text(errors="replace"))
-    return None if said is None else (said[1] or "", said[2])
+    ready = _READY.search(log.read_text(errors="replace"))
+    return None if ready is None else (ready[1] or "", ready[2])

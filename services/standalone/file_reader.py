@@ -14,16 +14,18 @@ def file_reader(parsers: "ParserPool") -> ReadFile:
     """Return what reads a file with these parsers."""
 
     async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
-        said = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type)
+        extraction = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type)
         known = {
             "source": name,
-            "title": said.title,
-            "documentType": said.document_type,
-            "language": said.language,
-            "pages": len(said.pages) or None,
-            "note": said.note,
+            "title": extraction.title,
+            "documentType": extraction.document_type,
+            "language": extraction.language,
+            "pages": len(extraction.pages) or None,
+            "note": extraction.note,
         }
-        return FileText(text=said.text, metadata={key: value for key, value in known.items() if value is not None})
+        return FileText(
+            text=extraction.text, metadata={key: value for key, value in known.items() if value is not None}
+        )
 
     return read
 

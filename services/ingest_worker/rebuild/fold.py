@@ -286,13 +286,13 @@ def _end(newest: DocumentVersion, failure: FoldedLetter | None, head: Head | Non
 def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> Entry:
     """Return the entry with a later submission that failed; if it has no letter, the letter was settled."""
     version = min(max(entry.accepted.version + 1, place.time), MAX_VERSION)
-    said = "the submission was set aside, and its dead letter was settled since"
+    settled_reason = "the submission was set aside, and its dead letter was settled since"
     last = Last(
         version=version,
         place=place,
         status="failed",
         at=place.time,
-        error=letter.sentence if letter is not None else said,
+        error=letter.sentence if letter is not None else settled_reason,
         code=letter.code if letter is not None else None,
     )
     earlier = (entry.last,) if entry.accepted.version else ()

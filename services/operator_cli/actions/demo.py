@@ -108,9 +108,9 @@ def _tell(out: Console, folder: Path, staged: Callable[[Path], AbstractContextMa
     out.print("\nAll of it held. Now yours: `make run`, then `.venv/bin/sluice ingest FOLDER`.", markup=False)
 
 
-def _heading(out: Console, title: str, said: str) -> None:
+def _heading(out: Console, title: str, text: str) -> None:
     out.print(f"\n[bold cyan]{title}[/]", end="  ")
-    out.print(said, markup=False)
+    out.print(text, markup=False)
 
 
 def _answer(out: Console, client: Client, question: str) -> str:

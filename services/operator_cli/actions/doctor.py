@@ -127,8 +127,8 @@ def space(data: Path) -> Check:
 def confinement() -> Check:
     """Return by which means this system confines the processes that parse files."""
     command = [sys.executable, "-P", "-m", sandbox.__name__]
-    said = subprocess.run(command, env=sandbox.environment(), capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    return confined_by(said.stdout.strip())
+    ran = subprocess.run(command, env=sandbox.environment(), capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    return confined_by(ran.stdout.strip())
 
 
 def confined_by(means: str) -> Check:
@@ -147,14 +147,14 @@ def door(settings: Settings) -> Check:
     """Return whether a Sluice answers, or else whether its port is free."""
     try:
         with Client() as client:
-            said, ready = client.landing(), client.readiness()
+            landing, ready = client.landing(), client.readiness()
     except CommandError as error:
         return _port(settings, str(error))
     except ConfigurationError:  # port 0: it will be a free one
         return Check(name="server", verdict="ok", found="none is looked for: SLUICE_PORT=0 takes any free port")
-    if said.get("name") != "Sluice":
+    if landing.get("name") != "Sluice":
         return _taken(settings, f"the server at {client.url} is not Sluice")
-    found = f"Sluice {said.get('version')} answers at {client.url}"
+    found = f"Sluice {landing.get('version')} answers at {client.url}"
     troubles = [f"{name}: {trouble}" for name, trouble in ready.get("checks", {}).items() if trouble]
     if ready.get("status") == "not ready" and not troubles:
         troubles = ["set SLUICE_API_KEY to learn why"]

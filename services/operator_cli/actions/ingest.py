@@ -82,19 +82,19 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestReport:
-    """Says how each document ended as it does, and in the end how many of each there were."""
+    """Prints how each document ended, and at the end the counts by status."""
 
-    def __init__(self, wish: IngestOptions) -> None:
+    def __init__(self, options: IngestOptions) -> None:
         self.counts = Counter[str]()
         self.created: list[str] = []  # paths
-        self._wish = wish
+        self._options = options
 
     def __call__(self, ended: LoadOutcome) -> None:
-        """Count one more."""
+        """Print and count how a document ended."""
         self.counts[ended.status] += 1
         if ended.status == "created":
             self.created.append(ended.path)
-        if self._wish.as_json:
+        if self._options.as_json:
             print_line(ended)
         elif ended.error:
             console(stderr=True).print(f"{ended.path}: {ended.error}", markup=False)
@@ -108,118 +108,120 @@ class IngestReport:
 
     def total(self) -> None:
         """Print the sum."""
-        source = self._wish.files_source if self._wish.paths else self._wish.source
+        source = self._options.files_source if self._options.paths else self._options.source
         counts = dict(sorted(self.counts.items()))
-        if self._wish.as_json:
-            print_line({"source": source, "dryRun": self._wish.dry_run, "counts": counts})
+        if self._options.as_json:
+            print_line({"source": source, "dryRun": self._options.dry_run, "counts": counts})
             return
         number = self.counts.total()
-        said = f"{number} {'document' if number == 1 else 'documents'}" + (f" in {source}" if source else "")
-        console().print(f"{said}: " + ", ".join(f"{count} {status}" for status, count in counts.items()), markup=False)
+        sentence = f"{number} {'document' if number == 1 else 'documents'}" + (f" in {source}" if source else "")
+        console().print(
+            f"{sentence}: " + ", ".join(f"{count} {status}" for status, count in counts.items()), markup=False
+        )
 
 
-def ingest(client: Client, wish: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
+def ingest(client: Client, options: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
     """Load what was asked for, and return the exit code: 1, where a document failed. `pause` is between two looks.
 
     Raises:
         Misused: it can't be meant so, or a path can't be read. Away: there is no server.
     """
-    wish.check()
-    asked = {"title": wish.title, "keep": wish.keep, "onConflict": wish.on_conflict}
-    if wish.metadata is not None:
-        asked["metadata"] = json.dumps(wish.metadata, ensure_ascii=False)
+    options.check()
+    asked = {"title": options.title, "keep": options.keep, "onConflict": options.on_conflict}
+    if options.metadata is not None:
+        asked["metadata"] = json.dumps(options.metadata, ensure_ascii=False)
     client.described = {name: value for name, value in asked.items() if value is not None}
-    files, report = _files(wish), IngestReport(wish)
-    if not (files or wish.piped or wish.urls or wish.watch or wish.delete_missing):
-        raise CommandError(f"nothing to load in {', '.join(map(str, wish.paths))}")
+    files, report = _files(options), IngestReport(options)
+    if not (files or options.piped or options.urls or options.watch or options.delete_missing):
+        raise CommandError(f"nothing to load in {', '.join(map(str, options.paths))}")
     watched = Watched(stamps(files))  # before they are read: what changes meanwhile is loaded again
-    for name, send in _others(client, wish):
-        report(LoadOutcome(path=name, status="would load") if wish.dry_run else outcome(name, send))
+    for name, send in _others(client, options):
+        report(LoadOutcome(path=name, status="would load") if options.dry_run else outcome(name, send))
     with progress(len(files), "loading") as step:
 
         def done(ended: LoadOutcome) -> None:
             step(ended.path)
             report(ended)
 
-        _load(client, wish, files, done)
-    if wish.delete_missing:
-        _remove(client, wish, files, report)
+        _load(client, options, files, done)
+    if options.delete_missing:
+        _remove(client, options, files, report)
     report.total()
-    if wish.watch:
-        _watch(client, wish, watched, report, pause)
+    if options.watch:
+        _watch(client, options, watched, report, pause)
     return 1 if report.counts["failed"] else 0
 
 
-def _files(wish: IngestOptions) -> list[FoundFile]:
+def _files(options: IngestOptions) -> list[FoundFile]:
     try:
-        return files_at(wish.paths, include=wish.include, exclude=wish.exclude)
+        return files_at(options.paths, include=options.include, exclude=options.exclude)
     except (OSError, ValueError) as error:
         raise Misuse(str(error)) from None
 
 
-def _others(client: Client, wish: IngestOptions) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
+def _others(client: Client, options: IngestOptions) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
     """Return what is no file, by a name to show, with what sends it."""
 
     def piped() -> dict[str, Any]:
-        return client.upload_body(sys.stdin.buffer.read(), source=wish.source, path=wish.path, tags=wish.tags)
+        return client.upload_body(sys.stdin.buffer.read(), source=options.source, path=options.path, tags=options.tags)
 
     def fetched(url: str) -> Callable[[], dict[str, Any]]:
-        return lambda: client.ingest_url(url, source=wish.source, tags=wish.tags)
+        return lambda: client.ingest_url(url, source=options.source, tags=options.tags)
 
-    return [(wish.path or STDIN, piped)] * wish.piped + [(url, fetched(url)) for url in wish.urls]
+    return [(options.path or STDIN, piped)] * options.piped + [(url, fetched(url)) for url in options.urls]
 
 
-def _load(client: Client, wish: IngestOptions, files: Sequence[FoundFile], done: Done) -> None:
-    changed = to_send(files, client, source=wish.files_source, tags=wish.tags, done=done)
-    if wish.dry_run:
+def _load(client: Client, options: IngestOptions, files: Sequence[FoundFile], done: Done) -> None:
+    changed = to_send(files, client, source=options.files_source, tags=options.tags, done=done)
+    if options.dry_run:
         for each in changed:
             done(LoadOutcome(path=each.name, status="would load"))
     else:
-        load(changed, client, source=wish.files_source, tags=wish.tags, done=done)
+        load(changed, client, source=options.files_source, tags=options.tags, done=done)
 
 
-def _remove(client: Client, wish: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
+def _remove(client: Client, options: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
     """Remove the source's documents that no file stands for, of those that the globs let through."""
     names = (each.name for each in files)
     gone = missing(
-        names, client, source=wish.files_source, chosen=lambda path: wanted(path, wish.include, wish.exclude)
+        names, client, source=options.files_source, chosen=lambda path: wanted(path, options.include, options.exclude)
     )
-    if wish.dry_run:
+    if options.dry_run:
         for path, id_ in gone.items():
             report(LoadOutcome(path=path, status="would remove", document_id=id_))
     elif gone:
-        confirm("removed", "Remove", len(gone), yes=wish.yes, as_json=wish.as_json)
+        confirm("removed", "Remove", len(gone), yes=options.yes, as_json=options.as_json)
         created = {each.name: each.file for each in files if each.name in set(report.created)}
         remove(gone, client, done=report, renamed=renames(gone, created, client))
 
 
 def _watch(
-    client: Client, wish: IngestOptions, watched: Watched, report: IngestReport, pause: Callable[[float], None]
+    client: Client, options: IngestOptions, watched: Watched, report: IngestReport, pause: Callable[[float], None]
 ) -> None:
     """Load what changes, and remove what goes where that was asked for, until Ctrl-C."""
 
     def done(ended: LoadOutcome) -> None:
         report(ended)
-        if not (wish.as_json or ended.error):
+        if not (options.as_json or ended.error):
             console().print(f"{ended.path}: {ended.status}", markup=False)
 
-    said = ""
+    last_error = ""
     try:
         while True:
             pause(LOOK_EVERY_S)
             try:
-                files = {each.name: each for each in _files(wish)}
+                files = {each.name: each for each in _files(options)}
                 changed, gone = watched.look(stamps(list(files.values())))
-                _load(client, wish, [files[name] for name in changed], done)
-                if wish.delete_missing and gone:
-                    there = missing(files, client, source=wish.files_source, chosen=frozenset(gone).__contains__)
+                _load(client, options, [files[name] for name in changed], done)
+                if options.delete_missing and gone:
+                    there = missing(files, client, source=options.files_source, chosen=frozenset(gone).__contains__)
                     remove(there, client, done=done)
                 for name in (*changed, *gone):
                     watched.done(name)  # failed or not: it comes again when it changes
-                said = ""
+                last_error = ""
             except (ServerAway, Misuse) as error:  # it may come back, and what was to be done then is
-                if str(error) != said:
+                if str(error) != last_error:
                     console(stderr=True).print(f"{error}; looking again", markup=False)
-                said = str(error)
+                last_error = str(error)
     except KeyboardInterrupt:
         return

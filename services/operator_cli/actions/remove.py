@@ -159,8 +159,8 @@ def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
     from services.operator_cli.terminal import console  # slow to import
 
     for each in items:
-        said = each.get("error") or each[what]
-        console(stderr=True).print(f"{each['documentId']}: {said}", markup=False)
+        outcome = each.get("error") or each[what]
+        console(stderr=True).print(f"{each['documentId']}: {outcome}", markup=False)
 
 
 def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -> None:

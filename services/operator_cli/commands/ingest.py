@@ -48,7 +48,7 @@ def ingest(
     from services.operator_cli.actions.ingest import ingest as ingested
     from services.operator_cli.actions.remove import metadata_of
 
-    wish = IngestOptions(
+    options = IngestOptions(
         what=tuple(what),
         source=source,
         path=path,
@@ -65,4 +65,4 @@ def ingest(
         yes=yes,
         as_json=as_json,
     )
-    raise typer.Exit(ingested(client_of(context), wish))
+    raise typer.Exit(ingested(client_of(context), options))

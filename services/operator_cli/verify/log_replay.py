@@ -90,9 +90,9 @@ class LogReplay:
         if name is None:
             self.unread[record.partition, record.offset] = place
             return None
-        told = self.documents.setdefault(name, LoggedDocument())
-        if told.submitted is None or older(told.submitted, place):
-            told.submitted = place
+        document = self.documents.setdefault(name, LoggedDocument())
+        if document.submitted is None or older(document.submitted, place):
+            document.submitted = place
         return name
 
     def _extracted(self, record: Record) -> str | None:
@@ -102,16 +102,16 @@ class LogReplay:
                 f"the key {record.key!r} at {EXTRACTED}/{record.partition}@{record.offset} names no version"
             )
             return None
-        told = self.documents.setdefault(name, LoggedDocument())
+        document = self.documents.setdefault(name, LoggedDocument())
         if record.value is None:
-            told.versions.pop(int(number), None)
+            document.versions.pop(int(number), None)
         else:
-            told.versions[int(number)] = TruthRecord(record.partition, record.offset, record.timestamp)
+            document.versions[int(number)] = TruthRecord(record.partition, record.offset, record.timestamp)
         return name
 
     def _letter(self, record: Record) -> str | None:
         key = record.key or b""
-        # Known from the key alone: of a letter that was settled, compaction leaves no more, and after a day nothing.
+        # From the key alone: compaction leaves only the key of a settled letter, and after a day nothing.
         stage, _, *place = key.decode(errors="replace").split("/")[:4] if key.count(b"/") >= 3 else ("", "")
         if len(place) == 2 and all(part.isascii() and part.isdigit() for part in place):
             self._letters.add((stage, int(place[0]), int(place[1])))
@@ -136,13 +136,13 @@ class LogReplay:
     # What follows from it
 
     def set_aside(self, name: str, version: int) -> LoggedLetter | None:
-        """Return why the version can't answer, None where nothing is known against it.
+        """Return why the version can't answer; None if no reason is known.
 
         A version that was published again after it was set aside has a new chance.
         """
-        told = self.documents[name]
-        standing = told.versions[version]
-        failure = told.failures.get(version)
+        document = self.documents[name]
+        standing = document.versions[version]
+        failure = document.failures.get(version)
         if failure is not None and failure.time >= standing.time:
             return failure
         return self._unreadable.get((standing.partition, standing.offset))

@@ -53,9 +53,9 @@ def _declared(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
 def _unknown(name: str, known: list[str]) -> Problem:
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     if near:
-        said = f"{name}: this route has no such query parameter; did you mean {near[0]}?"
+        sentence = f"{name}: this route has no such query parameter; did you mean {near[0]}?"
     elif known:
-        said = f"{name}: this route has no such query parameter; it takes {', '.join(known)}"
+        sentence = f"{name}: this route has no such query parameter; it takes {', '.join(known)}"
     else:
-        said = f"{name}: this route takes no query parameters"
-    return Problem(400, said, details={"field": name, "nearest": near[0] if near else None})
+        sentence = f"{name}: this route takes no query parameters"
+    return Problem(400, sentence, details={"field": name, "nearest": near[0] if near else None})

@@ -40,5 +40,5 @@ class Signer:
         raise invalid(field, "is not one that this API issued")
 
     def _signature(self, kind: type[msgspec.Struct], tenant: str, content: bytes) -> bytes:
-        told = msgspec.json.encode((kind.__name__, tenant)) + b"\n" + content
-        return hmac.new(self._secret, told, hashlib.sha256).digest()[:_SIGNATURE]
+        message = msgspec.json.encode((kind.__name__, tenant)) + b"\n" + content
+        return hmac.new(self._secret, message, hashlib.sha256).digest()[:_SIGNATURE]

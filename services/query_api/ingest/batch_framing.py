@@ -72,7 +72,7 @@ class Lines:
 
 
 class Elements:
-    """One JSON array: its elements, of which only brackets, quotes and commas are looked at."""
+    """Splits one JSON array into its elements; looks only at brackets, quotes and commas."""
 
     def __init__(self, longest: int) -> None:
         """Take the most bytes that an item may have."""

@@ -247,7 +247,7 @@ def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, st
 def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -> IngestReply:
     """Return how a submission ended, with the `message`, `sourceId` and `chunksCreated` of older clients if `wordy`."""
     last, count = ended.last, ended.chunk_count
-    id_ = ended.entry.document_id  # another one's than the receipt's, where it was taken under another name
+    id_ = ended.entry.document_id  # not the receipt's id if the submission got another name
     if last.status in ("deleted", "superseded"):
         return IngestReply(status=last.status, document_id=id_)
     path = None if id_ == receipt.document_id else ended.entry.path

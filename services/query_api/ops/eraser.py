@@ -130,10 +130,10 @@ class Eraser:
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
         """Return by document id None where it is erased, or why not, or not yet, or why it stands all the same."""
-        said = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
+        outcomes = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
         fences: dict[str, _Fence] = {}
         outcome: dict[str, str | None] = {}
-        for entry, fence in zip(entries, said, strict=True):
+        for entry, fence in zip(entries, outcomes, strict=True):
             if isinstance(fence, _Fence):
                 fences[entry.document_id] = fence
             outcome[entry.document_id] = fence if isinstance(fence, str) else None

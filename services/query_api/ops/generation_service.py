@@ -94,7 +94,7 @@ class GenerationList(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command did."""
+    """The result of a command on generations."""
 
     serving: str
     sentence: str

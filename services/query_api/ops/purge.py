@@ -80,8 +80,8 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
     if await index.rewrite():
         parts.append(KeptPart("store", forgotten=True, sentence="the store's files were rewritten"))
     else:
-        said = "the Qdrant server forgets when its optimizer rewrites a segment, or when its collection is rebuilt"
-        parts.append(KeptPart("store", forgotten=False, sentence=said))
+        sentence = "the Qdrant server forgets when its optimizer rewrites a segment, or when its collection is rebuilt"
+        parts.append(KeptPart("store", forgotten=False, sentence=sentence))
     return parts
 
 

@@ -198,8 +198,8 @@ class DeadLetterService:
                     return NothingToRedrive(f"version {version} of document {document_id} is out of the truth")
                 headers = _headers(letter)
                 headers.pop(HASH_HEADER, None)  # of the letter's record, which this one isn't
-                if (told := header(record, HASH_HEADER)) is not None:
-                    headers[HASH_HEADER] = told
+                if (stated := header(record, HASH_HEADER)) is not None:
+                    headers[HASH_HEADER] = stated
                 return _Sending(EXTRACTED, record.key, document_id.encode(), record.value, headers)
 
     async def _settle(self, each: OpenLetter, outcome: Done) -> None:

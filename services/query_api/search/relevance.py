@@ -28,9 +28,9 @@ class Question(msgspec.Struct, frozen=True):
 
 def question(text: str) -> Question:
     """Return the query's stems with their weights."""
-    told = [(stem(word), weight(word)) for word in words(text)]
-    weights = {found: value for found, value in told if value}
-    pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(told) if x and y)
+    weighted = [(stem(word), weight(word)) for word in words(text)]
+    weights = {found: value for found, value in weighted if value}
+    pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(weighted) if x and y)
     return Question(weights, pairs, math.fsum(weights.values()))
 
 

@@ -91,7 +91,7 @@ class SqliteLog:
         await self._storage.refresh()
 
     async def drop_topic(self, topic: str) -> None:
-        """Delete the topic's records. Its name and partitions stay, because ids of partitions aren't given twice."""
+        """Delete the topic's records. Its name and partitions stay, because a partition's id is never used again."""
         await upkeep.drop(self._storage, topic)
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
