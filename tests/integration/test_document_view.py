@@ -21,6 +21,8 @@ async def shown(client: httpx.AsyncClient, id_: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.feature(32)
+@pytest.mark.feature(55)
 async def test_a_documents_view_tells_its_fields_and_when_it_passed_each_stage(client: httpx.AsyncClient) -> None:
     fields = {"title": "Pier", "description": "How it is lit", "tags": ["harbour"], "metadata": {"year": 1900}}
 
@@ -34,6 +36,16 @@ async def test_a_documents_view_tells_its_fields_and_when_it_passed_each_stage(c
     times = [stage["at"] for stage in document["stages"]]
     assert times == sorted(times)
     assert all(stage["seconds"] >= 0 for stage in document["stages"][1:])
+
+
+@pytest.mark.feature(34)
+async def test_a_document_is_found_in_lists_by_its_description(client: httpx.AsyncClient) -> None:
+    await ingested(client, LANTERN, path="a.md", description="How the PIER is lit")
+    await ingested(client, HERONS, path="b.md")
+
+    found = (await client.get("/rag/documents", params={"q": "pier a.md"})).json()["items"]
+
+    assert [item["path"] for item in found] == ["a.md"]
 
 
 async def test_a_list_leaves_out_what_only_the_documents_view_has(client: httpx.AsyncClient) -> None:
@@ -66,6 +78,7 @@ async def test_a_failed_submission_shows_where_it_ended(client: httpx.AsyncClien
     assert [stage["stage"] for stage in document["stages"]] == ["received", "failed"]
 
 
+@pytest.mark.feature(54)
 @pytest.mark.parametrize("size", [100, MAX_BODY // 2])  # in the record, and as a blob
 async def test_the_original_is_a_download_that_runs_nothing(client: httpx.AsyncClient, size: int) -> None:
     body = b"<script>alert(1)</script>\n" + b"Herons nest here. " * (size // 18)
@@ -186,6 +199,7 @@ async def test_clients_of_other_products_may_send_what_they_like(client: httpx.A
     assert "warnings" not in chat.json()
 
 
+@pytest.mark.feature(23)
 async def test_a_hash_is_shown_doubted_and_decides_nothing(client: httpx.AsyncClient) -> None:
     right, wrong = hashlib.sha256(LANTERN.encode()).hexdigest(), "0" * 64
     body = {"source": "s", "path": "p", "text": LANTERN}

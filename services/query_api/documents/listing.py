@@ -27,7 +27,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     where: Filter
     path_prefix: str = ""
-    words: tuple[str, ...] = ()  # casefolded; each must stand in the title or the path
+    words: tuple[str, ...] = ()  # casefolded; each must stand in the title, the path or the description
     state: str | None = None
     sort: str = "-updatedAt"
 
@@ -47,7 +47,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if not self.words:
             return True
-        text = f"{entry.title or ''}\n{entry.path}".casefold()
+        description = entry.accepted.given.description if entry.accepted.given is not None else None
+        text = f"{entry.title or ''}\n{entry.path}\n{description or ''}".casefold()
         return all(word in text for word in self.words)
 
 

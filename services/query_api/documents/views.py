@@ -270,7 +270,9 @@ async def rag_documents(
     source: FromQuery[str | None] = None,
     path: FromQuery[str | None] = None,
     path_prefix: Annotated[str | None, QueryParameter(name="pathPrefix")] = None,
-    q: Annotated[str | None, QueryParameter(description="Words that must all appear in the title or the path.")] = None,
+    q: Annotated[
+        str | None, QueryParameter(description="Words that must all appear in title, path or description.")
+    ] = None,
     in_state: Annotated[str | None, QueryParameter(name="state", description=f"One of {', '.join(STATES)}.")] = None,
     status: FromQuery[list[str] | None] = None,
     tags: FromQuery[list[str] | None] = None,
