@@ -14,6 +14,7 @@ from services.query_api.clients.open_webui import ReadFile
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
 from services.query_api.ops.generation_service import GenerationService
+from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
 from services.query_api.search.words import weight
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
@@ -75,6 +76,11 @@ async def opened(
         watch=base.generations,
     )
     base.generations.listen(generations.drive)
+    letters = DeadLetterService(
+        log=base.log, ledger=base.ledger, index=base.index, blobs=base.blobs, publish=partial(publish, broker)
+    )
+    settling = asyncio.create_task(settle_for_ever(letters))
+    stack.callback(settling.cancel)
     return ApiParts(
         settings=settings,
         version=VERSION,

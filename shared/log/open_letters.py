@@ -130,6 +130,12 @@ class OpenLetters:
             await self._catch_up(reader)
             return sum(_standing(lines).generation == generation for lines in self._lines.values())
 
+    async def tenants(self) -> list[str]:
+        """Return the tenants that have open letters."""
+        async with self._turn, reading(self._log, _TP) as reader:
+            await self._catch_up(reader)
+            return sorted({line.tenant for lines in self._lines.values() for line in lines.values()})
+
     async def _catch_up(self, reader: Reader) -> None:
         _, end = await reader.bounds()
         if end < self._position:  # the topic was created again

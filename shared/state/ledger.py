@@ -45,7 +45,7 @@ NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # older than every posi
 REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newest one are dropped
 MOST_ENDED = 8  # earlier submissions kept after their end
 MOST_WAITING = 64  # earlier submissions kept that haven't ended
-_WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
+WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
 class SubmittedBody(Message, frozen=True):
@@ -198,7 +198,7 @@ def noted(entry: Entry, said: Last) -> Entry:
 
 def _overtaken(entry: Entry, said: Last) -> Entry:
     """Return the entry with older unfinished submissions superseded, if `said` is a successful end."""
-    if said.status not in _WELL:
+    if said.status not in WELL:
         return entry
 
     def settled(each: Last) -> Last:
@@ -237,7 +237,7 @@ def finished(
         # Submissions of the same content share a version, and so its end.
         if each.version != version:
             return each
-        if {each.status, status} <= _WELL:  # a replay; an unchanged submission stays unchanged
+        if {each.status, status} <= WELL:  # a replay; an unchanged submission stays unchanged
             return msgspec.structs.replace(each, chunk_count=chunk_count)
         return msgspec.structs.replace(
             each,

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from services.query_api.app import ApiParts, make_api
-from services.query_api.ops.redrive import SETTLED_HEADER
+from services.query_api.ops.redrive import SETTLED_HEADER, DeadLetterService
 from services.standalone.serve import start
 from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, LogPosition, decode, encode
 from shared.errors import Rejected
@@ -244,6 +244,26 @@ async def test_a_letter_that_something_newer_has_overtaken_is_superseded_and_cha
     assert {topic: await system.parts.log.end_offsets(topic) for topic in ends} == ends
     assert await system.parts.ledger.get(system.name) == newer
     assert await system.texts() == ["Something newer."]
+    assert await system.letters() == []
+
+
+@STAGES
+async def test_a_letter_settles_by_itself_when_its_document_ended_well_by_a_later_submission(
+    system: System, stage: str, broken: Broken
+) -> None:
+    parts = system.parts
+    service = DeadLetterService(
+        log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
+    )
+    await broken(system)
+    letter = await system.letter()
+    assert letter["stage"] == stage
+    await service.settle_overtaken()
+    assert await system.letters() == [letter], "nothing answers in its stead"
+
+    await system.ended("Something newer.")
+    await service.settle_overtaken()
+
     assert await system.letters() == []
 
 

@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 
 from shared.blobs import Blobs
 from shared.contracts import DeadLetter, truth_key
-from shared.errors import Rejected
+from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
@@ -25,13 +25,14 @@ from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
 from shared.state.index import Index
-from shared.state.ledger import Entry, Ledger, older
+from shared.state.ledger import WELL, Entry, Ledger, older
 from shared.state.truth import forget
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)
 
-_OTHERS = 100  # letters of one document that are looked at
+_AT_ONCE = 100  # letters read at a time; each may be 256 kB
+SETTLE_EVERY_S = 3600.0
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
 
 Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
@@ -92,6 +93,18 @@ def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
     return ResendVersion(name, version, since=letter.place.time if letter.version is not None else 0)
 
 
+def overtaken(letter: DeadLetter, entry: Entry, chunks: str) -> bool:
+    """Return whether the letter's document ended well by a later submission, so that no redrive can change it.
+
+    `chunks` is the serving generation's chunk topic: letters of another generation's aren't judged.
+    """
+    if letter.topic not in (SUBMITTED, EXTRACTED, chunks) or letter.tenant != entry.tenant:
+        return False
+    stands = entry.standing(entry.accepted.version)
+    ended_well = stands is not None and stands.status in WELL
+    return ended_well and isinstance(plan_redrive(letter, entry), NothingToRedrive)
+
+
 def document_of(letter: DeadLetter) -> str | None:
     """Return the id of the letter's document: as its body told, else as the record's key does."""
     if letter.document_id is not None:
@@ -149,13 +162,29 @@ class DeadLetterService:
                 await self._settle(each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
 
+    async def settle_overtaken(self) -> int:
+        """Settle the letters of documents that ended well by a later submission; return how many."""
+        chunks, settled = chunks_topic(self._index.generation.id), 0
+        for tenant in await self.open.tenants():
+            above: int | None = -1
+            while above is not None:
+                page = await self.open.oldest(LetterFilter(tenant=tenant), limit=_AT_ONCE, above=above)
+                named = [(each, name) for each in page.letters if (name := document_of(each.letter)) is not None]
+                entries = await self._ledger.entries([name for _, name in named])
+                for each, name in named:
+                    if name in entries and overtaken(each.letter, entries[name], chunks):
+                        await self._settle(each, "superseded")
+                        settled += 1
+                above = page.after
+        return settled
+
     async def _forget(self, dropped: OpenLetter) -> None:
         name, version = document_of(dropped.letter), dropped.letter.version
         entry = None if name is None or version is None else await self._ledger.get(name)
         if entry is None or version is None or version not in entry.published:
             return
         wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
-        others = (await self.open.oldest(wanted, limit=_OTHERS)).letters
+        others = (await self.open.oldest(wanted, limit=_AT_ONCE)).letters
         if any(each.letter.version == version and each.id != dropped.id for each in others):
             return  # set aside by two stages: the other letter can still be redriven
         # First of all: a redrive that is under way can't make a version answer that is out of the truth.
@@ -206,6 +235,16 @@ class DeadLetterService:
         for key in each.keys:
             await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
         log.info("dead_letter_settled", id=each.id, outcome=outcome, stage=each.letter.stage, code=each.letter.code)
+
+
+async def settle_for_ever(service: DeadLetterService, every_s: float = SETTLE_EVERY_S) -> None:
+    """Settle overtaken letters every `every_s` seconds; what fails is tried again next time."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            await service.settle_overtaken()
+        except (Unavailable, Rejected) as error:
+            log.warning("dead_letters_wait", reason=error.sentence)
 
 
 class _Sending(NamedTuple):

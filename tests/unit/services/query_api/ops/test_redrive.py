@@ -5,8 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.query_api.ops.redrive import NothingToRedrive, ResendRecord, ResendVersion, document_of, plan_redrive
-from shared.contracts import DeadLetter, LogPosition
+from services.query_api.ops.redrive import (
+    NothingToRedrive,
+    ResendRecord,
+    ResendVersion,
+    document_of,
+    overtaken,
+    plan_redrive,
+)
+from shared.contracts import DeadLetter, LogPosition, Status
 from shared.ids import document_id
 from shared.state.ledger import NOWHERE, Entry, Last
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
@@ -95,3 +102,28 @@ def test_a_record_s_key_tells_its_document_from_the_second_stage_on() -> None:
     assert document_of(a_letter(EXTRACTED, key=f"{NAME}/7".encode(), **anonymous)) == NAME
     assert document_of(a_letter(chunks_topic("g"), **anonymous)) == NAME
     assert document_of(a_letter(SUBMITTED, **anonymous)) is None
+
+
+CHUNKS = chunks_topic("serving")
+
+
+@pytest.mark.parametrize(
+    ("letter", "status", "settles"),
+    [
+        (a_letter(tenant="default"), "created", True),
+        (a_letter(tenant="default"), "failed", False),
+        (a_letter(tenant="default"), "accepted", False),
+        (a_letter(tenant="default", place=LATER), "created", False),
+        (a_letter(tenant="other"), "created", False),
+        (a_letter(CHUNKS, tenant="default", version=1_000), "updated", True),
+        (a_letter(CHUNKS, tenant="default", version=1_001), "updated", False),
+        (a_letter(chunks_topic("another"), tenant="default", version=1_000), "updated", False),
+        (a_letter(EXTRACTED, tenant="default", version=1_000), "deleted", True),
+    ],
+)
+def test_a_letter_is_overtaken_when_its_document_ended_well_by_a_later_submission(
+    letter: DeadLetter, status: Status, *, settles: bool
+) -> None:
+    entry = an_entry(NAME, accepted=1_001, place=LATER, status=status)
+
+    assert overtaken(letter, entry, CHUNKS) == settles
