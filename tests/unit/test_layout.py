@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,11 +56,17 @@ def test_no_test_imports_from_another_test() -> None:
     assert found == []
 
 
-def _product() -> Iterator[tuple[Path, str]]:
-    """Yield each product module, from the repository's root, and its code."""
-    for top in ("services", "shared"):
-        for file in (ROOT / top).rglob("*.py"):
-            yield file.relative_to(ROOT), file.read_text(encoding="utf-8")
+@cache
+def _product() -> tuple[tuple[Path, str], ...]:
+    """Return each product module, from the repository's root, and its code."""
+    files = [file for top in ("services", "shared") for file in (ROOT / top).rglob("*.py")]
+    return tuple((file.relative_to(ROOT), file.read_text(encoding="utf-8")) for file in files)
+
+
+@cache
+def _suites() -> tuple[str, ...]:
+    """Return the code of the contract suites."""
+    return tuple(file.read_text(encoding="utf-8") for file in (ROOT / "tests/contract").glob("test_*.py"))
 
 
 def _under_contract(module: Path) -> bool:
@@ -68,17 +74,17 @@ def _under_contract(module: Path) -> bool:
     if module.parts[1] not in ("answers", "blobs", "embedder", "log", "store"):
         return False
     name = re.escape(".".join(module.with_suffix("").parts).removesuffix(".__init__"))
-    suites = (ROOT / "tests/contract").glob("test_*.py")
-    return any(re.search(rf"^from {name} import", file.read_text("utf-8"), re.MULTILINE) for file in suites)
+    return any(re.search(rf"^from {name} import", suite, re.MULTILINE) for suite in _suites())
 
 
-def _untested() -> list[str]:
+@cache
+def _untested() -> tuple[str, ...]:
     """Return the modules that branch and have no test of their name, nor a contract suite."""
-    return [
+    return tuple(
         module.as_posix()
         for module, code in _product()
         if branches(code) and not (ROOT / expected(module)).exists() and not _under_contract(module)
-    ]
+    )
 
 
 def test_a_module_with_a_decision_has_a_test_of_its_name_or_is_listed() -> None:
