@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from services.operator_cli.actions.serve import serve_here
+from shared.embedder import pool
 from shared.runtime import resources
 from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store
 from tests.faults.trap import Trap
@@ -17,13 +18,13 @@ from tests.faults.trap import Trap
 def main(folder: Path) -> int:
     """Return the exit code of a server that didn't have to die."""
     trap = Trap(folder)
-    for opener, guard in (
-        ("open_log", guard_log),
-        ("open_store", guard_store),
-        ("open_blobs", guard_blobs),
-        ("open_embedder", guard_embedder),
+    for module, opener, guard in (
+        (resources, "open_log", guard_log),
+        (resources, "open_store", guard_store),
+        (resources, "open_blobs", guard_blobs),
+        (pool, "open_embedder", guard_embedder),
     ):
-        setattr(resources, opener, _then(getattr(resources, opener), guard, trap))
+        setattr(module, opener, _then(getattr(module, opener), guard, trap))
     resources.CHECKPOINT_S = 0.2  # a story is over before the product writes one
     return serve_here({})
 
