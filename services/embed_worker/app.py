@@ -30,7 +30,9 @@ from shared.topics import chunks_topic, readers
 
 log = structlog.get_logger(__name__)
 
-SWEEP_EVERY_S = 3600.0
+# A crash leaves its records uncommitted, and whoever reads them again cleans up. Only a worker that was outrun, and
+# died before it noticed, leaves something to a sweep, which reads every point.
+SWEEP_EVERY_S = 7 * 24 * 3600.0
 SWEEP_AGAIN_S = 5.0  # after the store was away
 
 
@@ -93,7 +95,7 @@ class EmbedStages:
 
 
 async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves: Callable[[], Awaitable[bool]]) -> None:
-    """Sweep now and every hour; retry after SWEEP_AGAIN_S while the log or the store is away."""
+    """Sweep now and every week; retry after SWEEP_AGAIN_S while the log or the store is away."""
     while True:
         try:
             # Only the generation that serves decides what the truth still has to hold.
