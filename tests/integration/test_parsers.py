@@ -393,7 +393,8 @@ async def test_a_parser_sees_none_of_our_settings(pool: ParserPool, monkeypatch:
 
 
 _PARENT = """
-import asyncio, sys
+import asyncio, structlog, sys
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 from tests.integration.test_parsers import _pool, _process, _read
 from tests.fakes.tokens import Words
 async def main():
