@@ -843,7 +843,7 @@ async def test_a_follow_up_is_searched_with_the_terms_of_the_question_before(cli
 
     told = await client.post(
         "/chat",
-        json={"message": "And until when are they undisturbed?", "conversationHistory": history, "useRag": True},
+        json={"message": "And when may nobody disturb them?", "conversationHistory": history, "useRag": True},
     )
 
     assert "before June" in told.json()["response"]
