@@ -366,7 +366,7 @@ class _Matching:
         meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
         score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
         score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
-        score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
+        score += _BY_KIND * _has_form(each, asks) - _BY_RANK * each.rank
         score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.said) < _SHORT)
         row = unit.kind == "row"
         if unit.kind not in _KEYED and asks.names:
@@ -417,6 +417,8 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
             break
         if at in taken or any(_same(words(found[at].unit.text), other) for other in said):
             continue  # versions of one text are quoted once
+        if chosen and _adds_nothing(found[at], found[order[0]], asks):
+            continue
         around = _around(at, found, scores, taken, _AROUND_OTHERS if chosen else _AROUND)
         text = _joined([_quoted(found[each].unit, asks.words) for each in around])
         if chosen and len(text) > room:
@@ -427,6 +429,19 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
         chosen.append(_Place(at, frozenset().union(*(found[each].said for each in around)), text))
     best, *others = chosen
     return [best, *sorted(others, key=lambda place: (found[place.best].rank, found[place.best].position))]
+
+
+def _has_form(each: Quotable, asks: Wanted) -> bool:
+    """Return whether the unit has what the question asks for by its form: a date, a number, a name, a code."""
+    return any(pattern.search(each.unit.text) for pattern in asks.kinds)
+
+
+def _adds_nothing(other: Quotable, best: Quotable, asks: Wanted) -> bool:
+    """Return whether the best unit alone has the form of an answer, and all of the question's words that the other has.
+
+    After a date, a place without one doesn't say when; it may still answer a question's second half.
+    """
+    return _has_form(best, asks) and not _has_form(other, asks) and not asks.words & other.said - best.said
 
 
 def _around(
