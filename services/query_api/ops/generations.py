@@ -46,7 +46,7 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
     "/ops/generations/start",
     operation_id="ops_generations_start",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
@@ -61,7 +61,7 @@ async def ops_generations_start(data: JSONBody[BuildRequest], generations: Named
     "/ops/generations/switch",
     operation_id="ops_generations_switch",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_generations_switch(
@@ -79,7 +79,7 @@ async def ops_generations_switch(
     "/ops/generations/rollback",
     operation_id="ops_generations_rollback",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_generations_rollback(request: ApiRequest, generations: NamedDependency[GenerationService]) -> Outcome:
@@ -95,7 +95,7 @@ async def ops_generations_rollback(request: ApiRequest, generations: NamedDepend
     "/ops/generations/cancel",
     operation_id="ops_generations_cancel",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
@@ -110,7 +110,7 @@ async def ops_generations_cancel(generations: NamedDependency[GenerationService]
     "/ops/generations/gc",
     operation_id="ops_generations_gc",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask", json_only=True),
     status_code=200,
 )
 async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:
