@@ -114,6 +114,7 @@ async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: R
 
 
 async def test_another_model_takes_over_while_documents_come_and_searches_go_on(rig: Rig) -> None:
+    await rig.pipeline.send(DocumentSubmitted(source="s", path="0.md", text="A heron stands on the pier."))
     searched, sent = [0], [0]
     ended = asyncio.Event()
 
