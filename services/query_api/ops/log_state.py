@@ -60,7 +60,13 @@ async def ops_groups(
     return [row for name, topic in chosen.items() for row in await described(operations.log, name, topic)]
 
 
-@post("/ops/replay", operation_id="ops_replay", guards=[needs("admin")], opt=in_lane("ask"), status_code=200)
+@post(
+    "/ops/replay",
+    operation_id="ops_replay",
+    guards=[needs("admin")],
+    opt=in_lane("ask", json_only=True),
+    status_code=200,
+)
 async def ops_replay(
     data: JSONBody[ReplayBody], request: ApiRequest, operations: NamedDependency[LogOperations]
 ) -> Replayed:
