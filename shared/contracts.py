@@ -171,6 +171,14 @@ def erasure(tenant: str, document_id: str) -> DocumentSubmitted:
     return DocumentSubmitted(tenant=tenant, source="", path="", deleted=True, erases=document_id)
 
 
+class SubmittedBody(Message, frozen=True):
+    """The body of a version as it was sent."""
+
+    sha256: str  # 64 hex digits
+    size: int  # bytes
+    place: LogPosition  # of the record that has it, or refers to it
+
+
 class DocumentVersion(Message, frozen=True):
     """One version of a document, with what the later stages need."""
 
@@ -203,9 +211,11 @@ class DocumentVersion(Message, frozen=True):
     updated_at: Natural = 0  # ms since 1970 of this version
     extracted_at: Natural = 0  # log time of the record of documents.extracted, ms since 1970; set by the chunk stage
     chunked_at: Natural = 0  # log time of the record with the chunks, ms since 1970; set by the embed stage
-    # What a later metadata change needs of this one; only on documents.extracted. None: an older record, or a deletion.
+    # What a metadata change or a request for the original needs later; only on documents.extracted. None: an older
+    # record, or a deletion.
     given: Given | None = None
     reading: TextReading | None = None
+    body: SubmittedBody | None = None
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:

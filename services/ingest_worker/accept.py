@@ -23,6 +23,7 @@ from shared.contracts import (
     LogPosition,
     OnConflict,
     Status,
+    SubmittedBody,
     TextReading,
     Validators,
     VersionOutcome,
@@ -34,7 +35,6 @@ from shared.state.ledger import (
     Last,
     MovedTo,
     Replaced,
-    SubmittedBody,
     noted,
     older,
 )

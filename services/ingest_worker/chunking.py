@@ -128,7 +128,7 @@ class Chunking:
         await self._statuses.failed(document, answering, error=sentence, code=code)
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
-        document = msgspec.structs.replace(document, given=None, reading=None)  # only the first stage needs them
+        document = msgspec.structs.replace(document, given=None, reading=None, body=None)  # not needed here
         many = msgspec.json.encode(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self._blobs.put(document.tenant, document.document_id, many)

@@ -10,8 +10,8 @@ from services.ingest_worker.accept import Submission
 from services.ingest_worker.content import Content
 from services.ingest_worker.extract import detect
 from services.ingest_worker.extract.format import Hints
-from shared.contracts import DocumentSubmitted, LogPosition
-from shared.state.ledger import Entry, SubmittedBody
+from shared.contracts import DocumentSubmitted, LogPosition, SubmittedBody
+from shared.state.ledger import Entry
 
 _HASHED_AT_ONCE: Final = 1 << 20  # bytes
 

@@ -142,6 +142,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         updated_at=entry.updated_at,
         given=accepted.given,
         reading=accepted.reading,
+        body=accepted.body,
     )
 
 

@@ -21,6 +21,7 @@ from shared.contracts import (
     LogPosition,
     Message,
     Status,
+    SubmittedBody,
     TextReading,
     Validators,
     VersionOutcome,
@@ -46,14 +47,6 @@ REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newe
 MOST_ENDED = 8  # earlier submissions kept after their end
 MOST_WAITING = 64  # earlier submissions kept that haven't ended
 WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
-
-
-class SubmittedBody(Message, frozen=True):
-    """The body of a version as it was sent."""
-
-    sha256: str  # 64 hex digits
-    size: int  # bytes
-    place: LogPosition  # of the record that has it, or refers to it
 
 
 class Accepted(Message, frozen=True):

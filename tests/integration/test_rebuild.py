@@ -65,7 +65,7 @@ async def state(store: Store, generation: Generation) -> dict[str, Any]:
             payload = json.loads(json.dumps(point.payload))
             for field in ("rev", "writer", "earlier"):
                 payload.pop(field, None)
-            for field in ("at", "replaced"):  # the log doesn't tell what an update took the place of
+            for field in ("at", "replaced", "changed", "extractedAt", "chunkedAt"):  # the log forgets these
                 payload.get("last", {}).pop(field, None)
             dense = None if point.dense is None else vector_hash(point.dense)
             found[f"{name.partition('.')[0]}/{point.id}"] = payload, dense, point.sparse

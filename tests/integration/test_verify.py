@@ -86,7 +86,8 @@ class Rig:
             for point in page.points:
                 payload = json.loads(json.dumps(point.payload))
                 payload.pop("rev", None), payload.pop("writer", None), payload.pop("earlier", None)
-                payload.get("last", {}).pop("at", None)
+                for field in ("at", "extractedAt", "chunkedAt"):
+                    payload.get("last", {}).pop(field, None)
                 dense = None if point.dense is None else vector_hash(point.dense)
                 found[f"{name}/{point.id}"] = {"payload": payload, "dense": dense, "sparse": point.sparse}
         return found

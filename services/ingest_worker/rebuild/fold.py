@@ -223,6 +223,7 @@ def entry_of(
             validators=newest.validators,
             reading=newest.reading,
             given=newest.given or _given(newest, submitted),
+            body=newest.body,
             text=None if newest.deleted else BlobRef(sha256=newest.text_sha256 or "", size=newest.text_size),
         ),
         last=_end(newest, document.failure, head),

@@ -245,7 +245,7 @@ def _judge_entry(
             wanted = msgspec.structs.replace(
                 wanted, validators=accepted.validators, text=text, extractor=accepted.extractor
             )
-        # A record of an earlier release doesn't say them; none says where the body is.
+        # A record of an earlier release doesn't say them; what changed nothing may have brought the body once more.
         wanted = msgspec.structs.replace(
             wanted,
             given=wanted.given or accepted.given,
@@ -375,6 +375,7 @@ def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
         text=None if document.deleted else BlobRef(sha256=document.text_sha256 or "", size=document.text_size),
         reading=document.reading,
         given=document.given,
+        body=document.body,
     )
 
 
