@@ -24,7 +24,13 @@ class Server:
 
     def __init__(self, data: Path, **settings: str) -> None:
         self.data = data
-        self._settings = {"SAMPLES": "off", "LOG_LEVEL": "warning", "PORT": "0", **settings}
+        self._settings = {
+            "SAMPLES": "off",
+            "LOG_LEVEL": "warning",
+            "PORT": "0",
+            "METRICS_ALLOW": "127.0.0.0/8",  # without a key, where tests set keys
+            **settings,
+        }
         self._module: tuple[str, ...] = ("services.operator_cli", "serve")  # and its arguments
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
