@@ -29,6 +29,7 @@ AT_START = (
     "create heads",
     "create chunks",
     "upsert generations",
+    "delete generations",
 )
 ON_THE_WAY = (
     "upsert pairing",
@@ -90,7 +91,11 @@ def _committed(offsets: Mapping[Any, Any]) -> str:
 
 # The methods that write, by the port that has them.
 WRITES: dict[str, dict[str, Name]] = {
-    "Log": {"ensure_topics": _just("ensure topics")},
+    "Log": {
+        "ensure_topics": _just("ensure topics"),
+        "drop_topic": _just("drop topic"),
+        "reset_offsets": _just("reset offsets"),
+    },
     "ErasableLog": {"overwrite": _just("overwrite records"), "forget": _just("forget records")},
     "Producer": {"send": _sent},
     "Consumer": {"commit": _committed},

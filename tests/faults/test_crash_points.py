@@ -48,7 +48,7 @@ QUIET_S = 30.0
 READS = {
     "Log": {
         "start", "stop", "broker", "consumer", "inspect_topics", "retention_ms", "committed", "end_offsets",
-        "offsets_since",
+        "offsets_since", "groups", "members",
     },
     "Producer": {"start", "stop", "flush", "partitions_for"},
     "Consumer": {
@@ -63,12 +63,15 @@ READS = {
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
     "Aging", "Announce", "Asked", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "Gate",
-    "HasLogPosition",
+    "HasLogPosition", "Lookups",
     "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
     "TokenCounter", "Uploads", "VerifyProgress", "Weighed",
 }  # fmt: skip
-# A server calls them nowhere so far, or once a day.
-UNUSED = {"Store.drop_collection", "Store.set_payload", "Blobs.delete", "BlobInventory.remove"}
+# A server calls them nowhere so far, once a day, or for a generation that is dropped.
+UNUSED = {
+    "Store.drop_collection", "Store.set_payload", "Blobs.delete", "BlobInventory.remove", "Log.drop_topic",
+    "Log.reset_offsets",
+}  # fmt: skip
 
 
 def _protocols() -> dict[str, type]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from services.ingest_worker import app
+from services.ingest_worker import parsers
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import BlobRef, DocumentSubmitted, encode
 from shared.log.integrity import HASH_HEADER
@@ -145,7 +145,11 @@ async def test_poison_is_set_aside_once_with_its_reason_and_delays_no_neighbour(
     program = "tests.integration.rough_parser"
     # Three tries of a third each hold the parsers for as long as one of ten seconds.
     pool = partial(ParserPool, program=program, cpu_s=10.0 / 3, wall_factor=1.0, patience_s=1.0, again_s=1.0)
-    monkeypatch.setattr(app, "ParserPool", partial(pool, memory_mb=250))
+
+    def rough(*limits: int, **options: Any) -> ParserPool:
+        return pool(*limits, **options | {"memory_mb": 250, "confined": False})  # its readers write notes
+
+    monkeypatch.setattr(parsers, "ParserPool", rough)
     makers = kinds(tmp_path)
     names = [name for _ in range(rounds(ci=2, here=1)) for name in rng.sample(list(makers), len(makers))]
     expected: dict[tuple[int, int], tuple[str, str]] = {}

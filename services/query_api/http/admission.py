@@ -86,13 +86,15 @@ class AdmissionLimits:
         self.bytes = TokenBuckets(settings.tenant_bytes)
         self._several = several
         self._share = settings.tenant_share
-        self._largest = settings.max_body
+        self.largest = settings.max_body
 
-    def take(self, lane: RequestLane, tenant: str, size: int = 1) -> None:
-        """Count `size` more of the tenant in the lane. Raises Problem as the lane does."""
-        share = lane.limit
-        if self._several():
-            share = max(lane.limit * self._share // 100, self._largest if lane is self.bodies else 1)
+    def take(self, lane: RequestLane, tenant: str, size: int = 1, *, least: int = 1) -> None:
+        """Count `size` more of the tenant in the lane. Its share is never below `least`, what one request may take.
+
+        Raises:
+            Problem: as the lane does.
+        """
+        share = max(lane.limit * self._share // 100, least) if self._several() else lane.limit
         lane.take(tenant, size, share=share)
 
     def check_rates(self, tenant: str) -> None:
@@ -186,7 +188,8 @@ class _Visit:
         self._whole = not message.get("more_body", False)
         held = self._received if self._holds is None else min(self._received, self._holds)
         self._limits.bytes.spend(self._tenant, len(message["body"]))
-        self._limits.take(self._limits.bodies, self._tenant, held - self._held)
+        least = self._limits.largest if self._holds is None else self._holds
+        self._limits.take(self._limits.bodies, self._tenant, held - self._held, least=least)
         self._held = held
         if self._whole:
             self._hurried()
