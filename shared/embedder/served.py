@@ -87,14 +87,15 @@ class _PartRefused(Exception):  # noqa: N818 - says what happened to the text
         self.halved = halved
 
 
-def _loop_time() -> float:
+def loop_time() -> float:
+    """Return the time of the running loop, in seconds."""
     return asyncio.get_running_loop().time()
 
 
 class ServedEmbedder:
     """The embedder of a model on a server."""
 
-    def __init__(self, server: EmbeddingServer, calls: int = 2, clock: Callable[[], float] = _loop_time) -> None:
+    def __init__(self, server: EmbeddingServer, calls: int = 2, clock: Callable[[], float] = loop_time) -> None:
         """Take the server, and the number of concurrent calls: two, so that one queues while the other is computed."""
         self._server = server
         self._clock = clock  # seconds

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from shared.embedder.served import EmbeddingServer, Served
+from shared.embedder.served import EmbeddingServer, Served, loop_time
 from shared.errors import Unavailable
 from shared.model_server.http import BadAnswer
 from shared.settings import ConfigurationError
@@ -33,10 +33,10 @@ class Servers:
     no server accepts it.
     """
 
-    def __init__(self, models: Sequence[EmbeddingServer], clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, models: Sequence[EmbeddingServer], clock: Callable[[], float] = loop_time) -> None:
         """Take the same model on each server; `clock` (seconds) is for tests."""
         self._servers = [_Server(model) for model in models]
-        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._clock = clock
         self._served: Served | None = None
 
     @property

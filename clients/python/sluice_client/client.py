@@ -97,7 +97,7 @@ class Sluice:
         while not outcome.ended and outcome.document_id is not None:
             if time.monotonic() > until:
                 raise TimeoutError(f"document {outcome.document_id} is still being processed after {timeout_s:g} s")
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(LOOK_AGAIN_S)  # this client blocks its caller; the server keeps no connection for it
             outcome = _stands(outcome, self._run(calls.document(outcome.document_id, outcome.submission)))
         return outcome
 
@@ -165,7 +165,7 @@ class Sluice:
                 pause_s = tries.after_reply(reply)
                 if pause_s is None:
                     return call.read(reply)
-            time.sleep(pause_s or 0.0)
+            time.sleep(pause_s or 0.0)  # as the server asked, or longer after each broken connection
 
 
 class AsyncSluice:

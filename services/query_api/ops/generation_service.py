@@ -350,7 +350,7 @@ class GenerationService:
         differing = await self._differing(serving, target, None)
         deadline = time.monotonic() + SETTLE_S
         while differing and time.monotonic() < deadline:  # some are in flight
-            await asyncio.sleep(10 * _STEP_S)
+            await asyncio.sleep(10 * _STEP_S)  # other processes apply them
             differing = await self._differing(serving, target, differing)
         if differing:
             raise Rejected(
