@@ -30,10 +30,10 @@ from shared.topics import chunks_topic, readers
 
 log = structlog.get_logger(__name__)
 
-# A crash leaves its records uncommitted, and whoever reads them again cleans up. Only a worker that was outrun, and
-# died before it noticed, leaves something to a sweep, which reads every point.
+# After a crash the records are uncommitted, and the worker that reads them again cleans up. A sweep, which reads every
+# point, is needed only after a worker that was overtaken and crashed before it noticed.
 SWEEP_EVERY_S = 7 * 24 * 3600.0
-SWEEP_AGAIN_S = 5.0  # after the store was away
+SWEEP_AGAIN_S = 5.0  # pause before the next try while the store is away
 
 
 def join(

@@ -1,4 +1,4 @@
-"""The content of a submission: its body, from the record, a blob or an address, and the text read from it."""
+"""Reads the content of a submission: its body (from the record, a blob or a URL) and the text extracted from it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Slows the filling of a generation down, so that it leaves the machine and the model's server to others."""
+"""Limits the rate at which a new generation is built, so that it doesn't slow down searches and new documents."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,7 +8,7 @@ from shared.state.generations import Registered
 
 
 class RateLimit:
-    """Lets at most `limit` records a second through, of those below `ends`; newer ones aren't held up."""
+    """Lets through at most `limit` records per second of those below `ends`; newer ones are never delayed."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class RateLimit:
         self._next = 0.0
 
     async def turn(self, record: Record) -> None:
-        """Return when it is the record's turn."""
+        """Wait until it is the record's turn."""
         if record.offset >= self._ends.get(str(record.partition), 0):
             return
         now = self._clock()
@@ -37,5 +37,5 @@ class RateLimit:
 
 
 def rate_limit_of(registered: Registered) -> RateLimit | None:
-    """Return the pace that was asked for when the generation was begun."""
+    """Return the rate limit that was set when the generation's build began; None if there is none."""
     return None if registered.limit is None else RateLimit(registered.limit, registered.ends)

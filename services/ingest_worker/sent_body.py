@@ -1,4 +1,4 @@
-"""What is remembered of a body as it was sent, and whether two doors sent the same."""
+"""What the ledger keeps of a body as it was sent, and whether two routes sent the same document."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ _HASHED_AT_ONCE: Final = 1 << 20  # bytes
 
 
 async def body_as_sent(content: Content, place: LogPosition) -> SubmittedBody | None:
-    """Return what the ledger keeps of the body; None where there is none, or it wasn't read."""
+    """Return what the ledger keeps of the body; None if there is no body, or it wasn't read."""
     if content.before is not None:
         return content.before.body
     if content.body is None:
@@ -29,9 +29,9 @@ async def body_as_sent(content: Content, place: LogPosition) -> SubmittedBody | 
 
 
 async def alike(entry: Entry, submitted: DocumentSubmitted, submission: Submission, content: Content) -> bool:
-    """Return whether the accepted version has these bytes, read and described in the same way, sent by another door.
+    """Return whether the accepted version has the same bytes and description, sent by another route.
 
-    Doors differ in what they say of a body: a text has no file name, a file has one, and a type.
+    Routes declare a body differently: a text has no file name, a file has a name and a type.
     """
     before, body = entry.accepted, content.body
     reading, given = before.reading, before.given
@@ -56,7 +56,7 @@ async def alike(entry: Entry, submitted: DocumentSubmitted, submission: Submissi
 
 
 def _hints(submitted: DocumentSubmitted) -> Hints:
-    """Return what is said of a body that isn't fetched."""
+    """Return the declarations about a body that was sent, not fetched."""
     sent_as = "text/markdown" if submitted.text is not None else None
     return Hints(filename=submitted.filename or submitted.path, media_type=submitted.media_type or sent_as)
 

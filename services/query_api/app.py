@@ -1,4 +1,4 @@
-"""Wiring: the parts a process has started become the HTTP API. Nothing here starts or stops them."""
+"""Wiring: builds the HTTP API from parts that a process has started. Nothing here starts or stops them."""
 
 import re
 from collections.abc import Callable
@@ -75,7 +75,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 @dataclass(frozen=True, kw_only=True)
 class ApiParts:
-    """What the API is made of. Whoever makes the parts starts them before and stops them after."""
+    """The parts of the API. The caller starts them before and stops them after."""
 
     settings: Settings
     version: str
@@ -99,7 +99,7 @@ class ApiParts:
 
 
 def make_api(parts: ApiParts) -> Litestar:
-    """Return the API, every route also under /api."""
+    """Return the API. Every route is also served under /api."""
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings))
     metrics = parts.metrics or Metrics(parts.registry)
@@ -273,7 +273,7 @@ def make_api(parts: ApiParts) -> Litestar:
 
 
 class _Observer:
-    """Counts and logs each answer as it leaves, and gives it the request's id; no text, key or query is logged."""
+    """Counts and logs each response, and adds the request's id to it; no text, key or query is logged."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -289,7 +289,7 @@ class _Observer:
 
 
 class _Bound:
-    """Binds the request's id to all that is logged while it is served."""
+    """Binds the request's id to everything that is logged while the request is served."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -300,7 +300,7 @@ class _Bound:
 
 
 def request_id(scope: Scope) -> str:
-    """Return the id the client gave in X-Request-Id, when it is a plain token, else a new one."""
+    """Return the id that the client sent in X-Request-Id if it is a plain token, else a new one."""
     if _REQUEST_ID not in scope["state"]:
         given = Headers.from_scope(scope).get("x-request-id", "")
         scope["state"][_REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
@@ -320,7 +320,7 @@ def _links(public_url: str) -> Callable[[ApiRequest], Links]:
 
 
 def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
-    """Return who may call from a web page; None: no other page than this server's."""
+    """Return the CORS settings: which web pages may call the API; None: only this server's own pages."""
     if not origins:
         return None
     return CORSConfig(allow_origins=list(origins), expose_headers=["Location", "Link", "Retry-After", "X-Request-Id"])
@@ -331,7 +331,7 @@ def _openapi(version: str) -> OpenAPIConfig:
     return OpenAPIConfig(
         title="Sluice",
         version=version,
-        description="Documents in, an index that is always right out.",
+        description="Ingests documents into an index, searches it, and answers questions from it.",
         use_handler_docstrings=True,
         components=Components(
             security_schemes={

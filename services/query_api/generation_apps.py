@@ -1,7 +1,7 @@
-"""The API of each generation. A request stays with the generation that served when it arrived.
+"""Runs one API per generation. A request is answered by the generation that served when the request arrived.
 
-So it uses one model and one pair of collections throughout (correctness.md, section 4), and a switch is a change of one
-name: the API of the target is made, and its model loaded, before.
+So it uses one model and one pair of collections throughout (correctness.md, section 4). The target's API is made, and
+its model loaded, before the switch, which then only changes a name.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class GenerationApps:
         await self._apps[self._serving](scope, receive, send)
 
     async def follow(self, registry: Registry) -> None:
-        """Prepare the APIs of new generations, forget those of dropped ones, and turn to the one that serves."""
+        """Prepare the APIs of new generations, drop those of dropped ones, and use the one that serves."""
         there = {each.id for each in registry.generations}
         for id_ in self._apps.keys() - there - {self._serving}:
             del self._apps[id_]
@@ -52,17 +52,17 @@ class GenerationApps:
 
     async def _prepare(self, registered: Registered) -> None:
         generations = self._parts.generations
-        assert generations is not None  # else nobody calls `follow`
+        assert generations is not None  # `follow` is only called with a registry
         try:
             embedder = await model_of(registered, generations.embedders)
             index = Index(generations.store, registered.generation, generations.gate)
             parts = replace(self._parts, index=index, embedder=embedder, bm25=bm25_of(registered.generation.bm25))
             await index.warm()
             await embedder.embed_query("warm")
-            # In a thread, because making some hundred routes takes long enough to be noticed by other requests.
+            # In a thread, because making some hundred routes would delay other requests.
             self._apps[registered.id] = await asyncio.to_thread(make_api, parts)
             log.info("api_prepared", generation=registered.id)
-        except (Unavailable, ConfigurationError) as error:  # the next look tries again
+        except (Unavailable, ConfigurationError) as error:  # tried again at the next look
             log.warning("api_not_prepared", generation=registered.id, reason=str(error))
         finally:
             del self._preparing[registered.id]

@@ -1,4 +1,4 @@
-"""The API on a foundation, and as a process of its own: `sluice query-api`."""
+"""Makes the API's parts from the process's resources, and runs the API as a process of its own: `sluice query-api`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -41,11 +41,11 @@ async def opened(
     join: Join | None = None,
     embeds: bool,
 ) -> ApiParts:
-    """Return the API's parts, once the broker and the stages beside it run; `stack` ends those. See `base.begin`."""
+    """Start the broker with the stages beside the API; return the API's parts. `stack` stops them. See `base.begin`."""
     settings = base.settings
     if "min_score" in settings.model_fields_set:
         log.warning("min_score_is_comparable", min_score=settings.min_score, see="docs/search.md, What a score means")
-    await asyncio.to_thread(weight, "vocabulary")  # reads it now, so that the first search needn't
+    await asyncio.to_thread(weight, "vocabulary")  # loads the vocabulary now instead of in the first search
     for number, key in enumerate(settings.keys, start=1):
         if len(key.key) < SHORT_KEY:
             log.warning(
@@ -108,7 +108,7 @@ async def start(
     *,
     reader: Callable[[Resources, AsyncExitStack], ReadFile] | None = None,
 ) -> RunningService:
-    """Return the API, started; `reader` makes what reads files. Raises as `open_resources` does."""
+    """Return the started API; `reader` makes the function that reads files. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True, name="query-api")
     parts = await opened(base, base.log.broker("query-api"), [], stack, embeds=False)
     if reader is not None:

@@ -1,4 +1,4 @@
-"""The ingest worker's parsers as the API's reader of files: one service may not import the other."""
+"""Gives the API a file reader made of the ingest worker's parsers, since services don't import each other."""
 
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def file_reader(parsers: "ParserPool") -> ReadFile:
-    """Return what reads a file with these parsers."""
+    """Return a function that reads a file with these parsers."""
 
     async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         extraction = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type)
@@ -31,7 +31,7 @@ def file_reader(parsers: "ParserPool") -> ReadFile:
 
 
 def api_reader(base: Resources, stack: AsyncExitStack) -> ReadFile:
-    """Return the reader of an API that is a process of its own; its parsers come with the first file."""
+    """Return the file reader of an API that runs as its own process; its parsers start with the first file."""
     made: list[ReadFile] = []
 
     async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:

@@ -1,4 +1,4 @@
-"""Loads the sample library once per data folder, through the same door as everybody."""
+"""Loads the sample library once per data folder, through the public API."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,9 +20,10 @@ TRIES = 5
 
 
 async def load_samples(settings: Settings, url: str, *, progress: Callable[[int, int, str], None]) -> int:
-    """Return how many samples are in; 0 when they were loaded before, are switched off, or aren't wanted.
+    """Return how many samples were loaded; 0 if they were loaded before, are switched off, or aren't wanted.
 
-    Whoever has set keys or brought documents does real work. A crash in between loads them again, changing nothing.
+    They aren't wanted if there are API keys or other documents. After a crash they are loaded again, which changes
+    nothing.
     """
     done = settings.data / DONE_FILE
     if settings.samples == "off" or done.exists() or settings.needs_key or not SAMPLES.is_dir():

@@ -33,27 +33,27 @@ STATE_FILE = "serve.json"  # {"pid", "url"}: where the running server is
 
 
 class Announce(Protocol):
-    """Tells whoever started the server what it does."""
+    """Reports the server's progress to the program that started it."""
 
     def ready(self, url: str) -> None:
-        """Say where it listens."""
+        """Report the address at which the server listens."""
         ...
 
     def notice(self, sentence: str) -> None:
-        """Say what the operator should know."""
+        """Report something that the operator should know."""
         ...
 
     def progress(self, done: int, of: int, name: str) -> None:
-        """Say that a sample document is in."""
+        """Report that a sample document was loaded."""
         ...
 
     def loaded(self, count: int) -> None:
-        """Say that all samples are in."""
+        """Report that all samples were loaded."""
         ...
 
 
 def serve(settings: Settings, announce: Announce) -> int:
-    """Return the exit code after a polite end: 0 after SIGINT or SIGTERM.
+    """Run the server and return its exit code: 0 after SIGINT or SIGTERM.
 
     Raises:
         ConfigurationError: the folder is in use, the port is taken, or a setting can't work.

@@ -13,7 +13,7 @@ from shared.store.open import open_store
 
 
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
-    """Return the store, started; others reach it through SLUICE_DATA.
+    """Return the started store; other processes reach it through SLUICE_DATA.
 
     Raises:
         ConfigurationError: SLUICE_STORE names a server, or the folder is in use.

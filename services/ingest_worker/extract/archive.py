@@ -1,4 +1,4 @@
-"""ZIP containers, opened only where they can't swell: what Office, OpenDocument and EPUB files are made of."""
+"""Opens ZIP containers within size limits. Office, OpenDocument and EPUB files are ZIP containers."""
 
 import io
 import zipfile

@@ -15,11 +15,11 @@ Part = Callable[[str], bytes | None]  # reads the part that an element refers to
 _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
 _LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
-_POINTS = 1_000  # of a chart; with more, it is a curve, useless as a table
+_POINTS = 1_000  # points of a chart; a chart with more is a curve, useless as a table
 
 
 def shapes(root: "_Element", part: Part, *, titles: bool = False) -> Iterator[str]:
-    """Yield the text of every shape, table, chart and diagram; of alternative contents only the first.
+    """Yield the text of every shape, table, chart and diagram. Of alternative contents, only the first is read.
 
     With `titles`, the titles of slides become headings and come first.
     """
@@ -112,7 +112,7 @@ def _value(text: str) -> str:
 
 
 def _points(*sources: "_Element | None") -> list[str]:
-    """Return the points of the first source that exists, in order of index; of several levels the innermost."""
+    """Return the points of the first source that exists, ordered by index; of several levels, the innermost."""
     source = next((each for each in sources if each is not None), None)
     cache = (
         None

@@ -1,4 +1,4 @@
-"""Which addresses belong to the public web: what IANA's registries of special addresses list doesn't.
+"""Tells which addresses belong to the public web: all that IANA's registries of special addresses don't list.
 
 https://www.iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry, as of 2026-08-22. Blocks
 within another one of the table are left out. Some of them are reachable from everywhere (AS112, ORCHIDv2), but no page
@@ -36,7 +36,7 @@ _SPECIAL: Final[dict[Network, str]] = {
         "2002::/16": "6to4",
         "2620:4f:8000::/48": "AS112",
         "3fff::/20": "documentation",
-        # From other registries, or from none: multicast, and a cloud's own services behind a public address.
+        # Not in those registries: multicast, and services of a cloud provider behind a public address.
         "224.0.0.0/4": "multicast",
         "168.63.129.16/32": "Azure's wire server",
     }.items()
@@ -49,7 +49,7 @@ NEVER_ALLOWED: Final = tuple(
 
 
 def destination(text: str) -> Address:
-    """Return where packets to the address end: for an IPv4 address within an IPv6 one, that one.
+    """Return the address that packets are delivered to: for an IPv6 address that carries an IPv4 one, the latter.
 
     Raises:
         ValueError: the text is no address.
@@ -65,9 +65,9 @@ def destination(text: str) -> Address:
 
 
 def special(address: Address) -> str | None:
-    """Return what the address is for if it isn't one of the public web, else None.
+    """Return the purpose of an address that doesn't belong to the public web; None for a public address.
 
-    Of IPv6 only global unicast is public: prefixes for tunnels and translation are still being added to the rest.
+    In IPv6, only global unicast is public, because new prefixes for tunnels and translation are added elsewhere.
     """
     if address.version == 6 and address not in _UNICAST_6:
         return "not global unicast"

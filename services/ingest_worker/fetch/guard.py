@@ -1,4 +1,4 @@
-"""Which addresses the fetcher may connect to.
+"""Decides which addresses the fetcher may connect to.
 
 The address is checked when the socket connects: a name is looked up once, each address is checked against the table,
 and the connection goes to one that passed. The spelling of a URL can't get around the check.

@@ -1,5 +1,6 @@
-"""An httpx transport on httpcore's public interface, with a network of ours. It uses no proxy: one would resolve names
-itself, unchecked.
+"""An httpx transport on httpcore's public interface, with our own network backend.
+
+It uses no proxy, because a proxy would resolve names itself, and the addresses would go unchecked.
 """
 
 import ssl
@@ -15,7 +16,7 @@ class Transport(httpx.AsyncBaseTransport):
     """Sends requests through a network backend, over at most so many connections."""
 
     def __init__(self, network: httpcore.AsyncNetworkBackend, connections: int) -> None:
-        """Take the network."""
+        """Take the network backend."""
         self._network = network
         self._connections = connections
 

@@ -1,4 +1,4 @@
-"""Folds the log's records, one by one, into a ledger entry for each document. No I/O.
+"""Folds the log's records, one by one, into a ledger entry per document. No I/O.
 
 `documents.extracted` tells the versions, the dead letters tell what failed, and `documents.submitted`, as far back as
 it reaches, tells which submissions had ended without a version of their own.
@@ -249,9 +249,9 @@ def entry_of(
 
 
 def _given(newest: DocumentVersion, submitted: EndedSubmission | None) -> Given | None:
-    """Return the version's description, for a record of an earlier release, which lacks it.
+    """Return the version's description, reconstructed for a record of an earlier release, which lacks it.
 
-    None where the log doesn't tell that any more.
+    None if the log no longer has it.
     """
     if newest.deleted or submitted is None or submitted.metadata_hash != newest.metadata_hash:
         return None

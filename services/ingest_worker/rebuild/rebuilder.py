@@ -53,7 +53,7 @@ class _TakenOver(Exception):  # noqa: N818 - reads as what happened
 
 
 class _About(NamedTuple):
-    """The log's information about documents besides their versions, and the partitions of those."""
+    """What the log knows about documents besides their versions, and the partitions of the versions."""
 
     letters: FoldedLetters
     submissions: FoldedSubmissions
@@ -90,7 +90,7 @@ class Rebuilder:
         self._failure: str | None = None
 
     async def watch(self) -> None:
-        """Look for a loss or an unfinished rebuild, for ever."""
+        """Look for a loss or an unfinished rebuild, until cancelled."""
         while True:
             try:
                 await self.step()

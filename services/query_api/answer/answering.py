@@ -1,4 +1,4 @@
-"""The one way from a question to an answer. Every surface (AgentX, OpenAI, Ollama, MCP) calls this and translates."""
+"""Answers questions. All protocols (AgentX, OpenAI, Ollama, MCP) call this module and only translate."""
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,29 +36,29 @@ from shared.store import Filter, Match
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
 GENERAL: Final = "This answer comes from general knowledge, not from the documents: "
-MOST_COMPARED_DOCUMENTS: Final = 8  # the rest of a longer list is not compared
-LEAST_OF_EACH: Final = 3  # passages of a compared document
+MOST_COMPARED_DOCUMENTS: Final = 8  # further documents of the list are not compared
+LEAST_OF_EACH: Final = 3  # passages of each compared document
 DEEPER: Final = 12  # passages that extractive answers read
-TRIES: Final = 2  # a model that failed before its first word is asked once more
+TRIES: Final = 2  # per model, if it fails before its first word
 
 log = structlog.get_logger(__name__)
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the passages of an answer are searched, and how many."""
+    """How the passages for an answer are searched."""
 
     top_k: int = 5
     where: Filter = Filter()
     min_score: float | None = None  # None: as the settings say
     gate: GateMode | None = None  # None: as the settings say
-    compared: tuple[str, ...] = ()  # documents to tell apart: each is searched alone
+    compared: tuple[str, ...] = ()  # documents to compare: each is searched separately
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A question with its options. Without `retrieval`, the model answers without documents."""
 
     tenant: str
-    turns: tuple[Turn, ...]  # the last one of the user is the question
+    turns: tuple[Turn, ...]  # the user's last turn is the question
     retrieval: Retrieval | None = None
     model: str | None = None  # a configured name; None: the default, and the others when it fails
     target: str | None = None  # a server's kind or a configured name, as AgentX sends it
@@ -70,28 +70,28 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """A request with its passages and the models to ask. All that the caller did wrong is known by now."""
+    """A valid request with its passages and the models to ask."""
 
     conversation: Conversation
     models: tuple[ChatModel, ...]  # to try, in this order
-    refusal: str | None = None  # the whole answer, when no model is to be asked
+    refusal: str | None = None  # the whole answer if no model is to be asked
     warnings: tuple[str, ...] = ()
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """The passages that the answer may cite. It comes before the first word; the `Answer` has the same."""
+    """The passages that the answer may cite. They come before the first word; `Answer` has them as well."""
 
     model: str
     passages: tuple[Passage, ...]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer."""
+    """A complete answer."""
 
     text: str
     model: str  # the configured name of the model that answered
-    passages: tuple[Passage, ...]  # that the model read, or that were quoted
-    citations: tuple[Citation, ...]  # by first mention
+    passages: tuple[Passage, ...]  # passages that the model read, or that were quoted
+    citations: tuple[Citation, ...]  # in the order of their first mention
     finish_reason: FinishReason = "stop"
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()  # `total_ns` is always known
@@ -123,7 +123,7 @@ class Answering:
         """Take the parts.
 
         `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
-        `inert_links`: links and images in answers from documents are made text.
+        `inert_links`: links and images in answers from documents are replaced by text.
         `without_store`: while the search is unavailable, a model answers without passages.
         """
         self._retriever = retriever
@@ -140,11 +140,11 @@ class Answering:
         return self._models
 
     async def answer(self, request: AnswerRequest) -> Answer:
-        """Return the whole answer. Raises as `prepare` and `stream` do."""
+        """Return the complete answer. Raises as `prepare` and `stream` do."""
         return await self.finish(await self.prepare(request))
 
     async def finish(self, prepared: Prepared) -> Answer:
-        """Return the whole answer to a prepared request. Raises as `stream` does."""
+        """Return the complete answer to a prepared request. Raises as `stream` does."""
         async with aclosing(self.stream(prepared)) as progress:
             async for step in progress:
                 if isinstance(step, Answer):
@@ -156,7 +156,7 @@ class Answering:
 
         Raises:
             Problem: 400, the model or target isn't configured; 503, no model can chat without passages.
-            Unavailable: the search is away, and no setting lets a model answer without it.
+            Unavailable: the search is unavailable, and no setting allows answers without it.
         """
         models = self._chosen(request)
         passages: tuple[Passage, ...] = ()
@@ -181,7 +181,7 @@ class Answering:
         return msgspec.structs.replace(self._prepared(request, models), refusal=NOTHING_FOUND)
 
     async def stream(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
-        """Yield `Sources`, the text's pieces, and the `Answer`; closing the generator stops the model.
+        """Yield `Sources`, the pieces of the text, then the `Answer`; closing the generator stops the model.
 
         Raises:
             Unavailable: every model failed twice before its first word, or one failed after it.
@@ -232,7 +232,7 @@ class Answering:
     async def _passages(self, request: AnswerRequest, retrieval: Retrieval, *, quotes: bool) -> tuple[Passage, ...]:
         """Return the passages that may be used for an answer, best first: those that pass the relevance gate.
 
-        What only quotes reads more of them than it may quote: it costs no tokens.
+        A model that only quotes reads more passages than it quotes, because reading costs no tokens.
         """
         question = spelled_out(request.turns)
         if retrieval.compared:
@@ -246,7 +246,7 @@ class Answering:
         return passages
 
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
-        """Return passages of every compared document, those of one together, numbered through."""
+        """Return passages of every compared document, grouped by document and numbered consecutively."""
         documents = retrieval.compared[:MOST_COMPARED_DOCUMENTS]
         share = max(LEAST_OF_EACH, retrieval.top_k // len(documents))
         found: list[Passage] = []
@@ -301,7 +301,7 @@ class Answering:
 async def _answered(
     model: ChatModel, prepared: Prepared, *, inert_links: bool = False
 ) -> AsyncGenerator[Progress, None]:
-    """Yield what one attempt of one model gives."""
+    """Yield the result of one attempt with one model."""
     began = time.perf_counter_ns()
     conversation = prepared.conversation
     pieces: list[str] = []
@@ -343,7 +343,7 @@ async def _answered(
 
 
 async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
-    """Yield the events, links and images of the text made inert."""
+    """Yield the events, with links and images in the text replaced by text."""
     links = InertLinks()
     async with aclosing(events):  # type: ignore[type-var]  # adapters are generators
         async for event in events:

@@ -121,7 +121,7 @@ def _reply(answer: Answer, id_: str) -> dict[str, Any]:
 
 
 def _ollama_object(answer: Answer) -> dict[str, Any]:
-    """Return the answer as Ollama's /api/chat gives it; durations in nanoseconds, as far as they are known."""
+    """Return the answer in the form of Ollama's /api/chat; durations are in nanoseconds, absent if unknown."""
     created = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "model": answer.model,

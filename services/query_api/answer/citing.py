@@ -1,4 +1,4 @@
-"""The citations of an answer: which passages it names, where in the text, and how a reader finds them."""
+"""Finds the citations in an answer: the passages cited, where in the text, and how a reader finds them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -15,9 +15,9 @@ EXCERPT = 300  # characters of a passage
 class Citation(msgspec.Struct, frozen=True, kw_only=True):
     """A passage that the answer cites."""
 
-    number: int  # the n of [n]
+    number: int  # n of the mark [n]
     passage: Passage
-    spans: tuple[tuple[int, int], ...]  # of its marks in the answer: start and end, in characters
+    spans: tuple[tuple[int, int], ...]  # start and end of its marks in the answer, in characters
 
     @property
     def document_id(self) -> str:
@@ -35,7 +35,7 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
         return page_label(pages_of(self.passage))
 
     def view(self) -> dict[str, Any]:
-        """Return the citation as JSON replies show it. `start` and `end` are the passage's place in its document."""
+        """Return the citation as JSON replies show it. `start` and `end` locate the passage in its document's text."""
         metadata = self.passage.metadata
         return {
             "number": self.number,
@@ -56,7 +56,7 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def citations(answer: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
-    """Return what the answer cites of `passages`, each once, by first mention."""
+    """Return the passages that the answer cites, each once, in the order of their first mention."""
     known = {passage.number: passage for passage in passages}
     spans: dict[int, list[tuple[int, int]]] = {}
     for start, end, numbers in marks(answer):
@@ -67,7 +67,7 @@ def citations(answer: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
 
 
 def references(cited: Iterable[Citation]) -> list[str]:
-    """Return a line for each cited document, by first mention: its title and its pages, as in `Notes, p.2, 12-14`."""
+    """Return a line per cited document, in order of first mention: its title and pages, such as `Notes, p.2, 12-14`."""
     pages: dict[str, set[int]] = {}
     titles: dict[str, str] = {}
     for citation in cited:
@@ -80,7 +80,7 @@ def references(cited: Iterable[Citation]) -> list[str]:
 
 
 def page_label(pages: Sequence[int]) -> str | None:
-    """Return ascending pages as `p.2, 12-14`, or None where there are none."""
+    """Return ascending page numbers as `p.2, 12-14`; None if there are none."""
     if not pages:
         return None
     breaks = [0, *(at for at, (page, after) in enumerate(pairwise(pages), start=1) if after != page + 1), len(pages)]
@@ -89,14 +89,14 @@ def page_label(pages: Sequence[int]) -> str | None:
 
 
 def pages_of(passage: Passage) -> list[int]:
-    """Return the pages on which the passage stands, ascending; none where its document has no pages."""
+    """Return the pages that the passage is on, ascending; empty if its document has no pages."""
     first = passage.metadata.get("pageNumber")
     last = passage.metadata.get("pageEnd", first)
     return list(range(first, last + 1)) if isinstance(first, int) and isinstance(last, int) else []
 
 
 def excerpt(text: str) -> str:
-    """Return the beginning of a passage, cut at a word."""
+    """Return the beginning of a passage, truncated after a word."""
     if len(text) <= EXCERPT:
         return text
     head = text[:EXCERPT]

@@ -1,4 +1,4 @@
-"""`POST /rag/context`: the passages for a question, in the form of an answer's prompt."""
+"""`POST /rag/context`: the passages for a question, formatted as for a model's prompt."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ContextDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A passage of the context."""
 
-    number: int  # the n of [n] in the context
+    number: int  # n of the mark [n] in the context
     text: str
     title: str
     score: float
@@ -67,7 +67,7 @@ async def rag_context(
 
 
 def _context(question: str, passages: tuple[Passage, ...]) -> str:
-    """Return the part of the packaged prompt between the marks, marks included; no passage can forge them."""
+    """Return the part of the prompt from the opening to the closing mark, which no passage can forge."""
     conversation = Conversation(turns=(Turn(role="user", content=question),), passages=passages)
     prompt = messages(conversation, history=0)[-1].content
     return prompt[prompt.index(CONTEXT_START) : prompt.index(CONTEXT_END) + len(CONTEXT_END)]

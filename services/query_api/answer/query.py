@@ -28,7 +28,7 @@ from shared.answers import Passage, Preferences, Turn
 from shared.errors import PipelineError
 from shared.store import Filter, Match
 
-MOST_DOCUMENTS = 1000  # of one query
+MOST_DOCUMENTS = 1000  # per query
 _COMPARES = re.compile(
     r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*)\b",
     re.IGNORECASE,
@@ -46,7 +46,7 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     model: str | None = None
     target: str | None = None
     preferences: Wishes | None = None
-    compare: bool | None = None  # None: where the question asks for it
+    compare: bool | None = None  # None: if the question asks for a comparison
     stream: bool = False
 
 
@@ -118,7 +118,7 @@ def _ids(data: QueryBody) -> Sequence[str]:
 
 
 async def _require_ready(library: DocumentViews, tenant: str, ids: Sequence[str]) -> None:
-    """Raise the 404 of an unknown document, or the 409 of one that no version answers for yet."""
+    """Raise a 404 for an unknown document, or a 409 for one that has no searchable version yet."""
     for document in await asyncio.gather(*map(partial(library.view, tenant), ids)):
         if document.status == "accepted" and not document.chunk_count:
             raise Problem(

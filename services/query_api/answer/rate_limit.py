@@ -1,4 +1,4 @@
-"""How many answers a key may ask for in a minute."""
+"""Limits the answers per minute of each API key."""
 
 import math
 import time
@@ -11,21 +11,21 @@ from litestar.handlers import BaseRouteHandler
 from services.query_api.http.problems import Problem
 from services.query_api.http.token_buckets import TokenBuckets
 
-STATE: Final = "answer_rate"  # of the app, where the guard finds its `AnswerRate`
+STATE: Final = "answer_rate"  # the key in the application's state under which the guard finds `AnswerRate`
 
 
 class AnswerRate:
-    """A token bucket for each key: `per_minute` at once, then one every 60 / `per_minute` seconds."""
+    """A token bucket per key: `per_minute` answers at once, then one every 60 / `per_minute` seconds."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the rate; 0 is no limit."""
+        """Take the rate; 0 means no limit."""
         self._buckets = TokenBuckets(per_minute, clock)
 
     def take(self, key: str) -> None:
         """Count one answer.
 
         Raises:
-            Problem: 429, the key has no answer left; Retry-After says when it has.
+            Problem: 429, the key has used up its answers; Retry-After says when to ask again.
         """
         if not (left_s := self._buckets.wait_s(key)):
             self._buckets.spend(key)
@@ -41,6 +41,6 @@ class AnswerRate:
 
 
 def within_rate(connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-    """Guard a route that answers: it counts for the caller's key."""
+    """Guard a route whose replies are answers: each request counts for the caller's key."""
     rate: AnswerRate = connection.app.state[STATE]
     rate.take(connection.user.key)

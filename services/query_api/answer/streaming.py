@@ -1,4 +1,4 @@
-"""An answer as server-sent events: `sources`, `token`s, and `done` with the whole reply, or `error`."""
+"""Streams an answer as server-sent events: `sources`, `token`s, then `done` with the whole reply, or `error`."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
@@ -24,9 +24,9 @@ async def events(
     done: Callable[[Answer], Mapping[str, Any]],
     problem: Callable[[PipelineError], Problem] = of_pipeline,
 ) -> AsyncIterator[ServerSentEventMessage]:
-    """Yield the events; `sources` and `done` make their data, `instance` is the path that an error names.
+    """Yield the events. `sources` and `done` build the events' data; `instance` is the path in an error.
 
-    A client that goes away closes this generator, and with it the model's stream.
+    When the client disconnects, this generator is closed, which stops the model.
     """
     try:
         async with aclosing(answering.stream(prepared)) as progress:

@@ -1,4 +1,4 @@
-"""A conversation as clients send it, read into turns. Unknown fields are ignored."""
+"""Reads a conversation as clients send it into turns. Unknown fields are ignored."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -19,7 +19,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the user wants to be answered; `aiStyle` and `customTwist` are the Sessions contract's names."""
+    """The user's wishes for the answer's style; `aiStyle` and `customTwist` are names of the Sessions contract."""
 
     persona: str | None = None
     style: str | None = None
@@ -30,7 +30,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def preferences(self) -> Preferences:
-        """Return them as the prompt takes them."""
+        """Return the wishes in the form that the prompt takes."""
         return Preferences(
             persona=self.persona,
             style="; ".join(filter(None, (self.style, self.ai_style, self.custom_twist))) or None,
@@ -40,7 +40,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def turns_of(messages: Sequence[ChatMessage] | None, field: str) -> list[Turn]:
-    """Return the messages as turns. Raise the 400 of a part that is no text."""
+    """Return the messages as turns. Raises a 400 for a part that is not text."""
     return [
         Turn(role=message.role, content=text_of(message.content, f"{field}[{position}].content"))
         for position, message in enumerate(messages or ())
@@ -48,10 +48,10 @@ def turns_of(messages: Sequence[ChatMessage] | None, field: str) -> list[Turn]:
 
 
 def text_of(content: Content | None, field: str) -> str:
-    """Return the content's text, parts joined by line breaks.
+    """Return the text of the content, its parts joined by line breaks.
 
     Raises:
-        Problem: 400, a part is an image or something else that is no text.
+        Problem: 400, a part is not text, for example an image.
     """
     if not isinstance(content, list):
         return content or ""

@@ -1,5 +1,5 @@
-"""Other programs' protocols over the same answers and searches: OpenAI, Ollama, MCP, Dify, Open WebUI.
+"""Serves the protocols of other programs: OpenAI, Ollama, MCP, Dify, Open WebUI.
 
-Each module translates one protocol and decides nothing: `asking` answers, `models` names what can be asked for, `links`
-says where a source can be read.
+Each module translates one protocol and decides nothing. `asking` asks the answering service, `models` lists the model
+names, and `links` makes the URLs of sources.
 """

@@ -1,4 +1,4 @@
-"""The tools for agents: find passages, read a document, ask a question. All are read-only."""
+"""The tools for agents: search, read a document, ask a question. All are read-only."""
 
 from typing import Annotated, Any, Final
 
@@ -28,7 +28,7 @@ Tags = Annotated[list[str] | None, msgspec.Meta(description="Only documents with
 
 
 class SearchArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What `search` takes."""
+    """The arguments of `search`."""
 
     query: Query
     top_k: TopK = 10
@@ -37,7 +37,7 @@ class SearchArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What `fetch` takes."""
+    """The arguments of `fetch`."""
 
     id: Annotated[str, msgspec.Meta(description="A document's id, as search gives it.")]
     offset: Annotated[
@@ -46,7 +46,7 @@ class FetchArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ask` takes."""
+    """The arguments of `ask`."""
 
     question: Annotated[str, msgspec.Meta(description="A complete question that makes sense without other messages.")]
     top_k: TopK = 5
@@ -55,7 +55,7 @@ class AskArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that bears on a query, and its best passage."""
+    """A document that matches a query, with its best passage."""
 
     id: str
     title: str
@@ -71,7 +71,7 @@ class AgentResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document's text, or a part of it."""
+    """The text of a document, or a part of it."""
 
     id: str
     title: str
@@ -91,7 +91,7 @@ class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer; its `[n]` are the numbers of the sources."""
+    """An answer. A mark `[n]` in it refers to the source of that number."""
 
     answer: str
     sources: list[AgentSource]
@@ -99,12 +99,12 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentTools:
-    """The tools. Each raises Problem where the caller is at fault, and Unavailable where a part is away."""
+    """The tools. Each raises Problem if the caller is at fault, and Unavailable if a part is away."""
 
     def __init__(
         self, retriever: Retriever, answering: Answering, views: DocumentViews, rate: AnswerRate, public_url: str
     ) -> None:
-        """Take the parts; `public_url` begins links where it isn't empty."""
+        """Take the parts; `public_url`, if not empty, is the base of links."""
         self._rate = rate
         self._retriever = retriever
         self._answering = answering
@@ -112,11 +112,11 @@ class AgentTools:
         self._public_url = public_url
 
     def links(self, base_url: str) -> Links:
-        """Return what makes links for a caller who reached this server at `base_url`."""
+        """Return the maker of links for a caller who reached this server at `base_url`."""
         return Links(self._public_url or base_url)
 
     async def search(self, caller: Caller, links: Links, asked: SearchArguments) -> AgentResults:
-        """Return the documents of the best passages, each once."""
+        """Return the documents of the best passages, each document once."""
         found = await self._retriever.search(
             caller.tenant, question_of(asked.query, "query"), top_k=asked.top_k, where=_where(asked.source, asked.tags)
         )
@@ -134,7 +134,7 @@ class AgentTools:
         return AgentResults(results=list(results.values()))
 
     async def fetch(self, caller: Caller, links: Links, asked: FetchArguments) -> AgentDocument:
-        """Return a document's text from `offset` on."""
+        """Return a document's text, starting at `offset`."""
         view = await self._views.view(caller.tenant, asked.id)
         text, text_format = await self._views.text(caller.tenant, asked.id)
         end = asked.offset + LONGEST_TEXT
@@ -177,12 +177,12 @@ class AgentTools:
         return AgentAnswer(answer=answer.text, sources=sources, model=answer.model)
 
     async def documents(self, tenant: str, cursor: ListCursor | None) -> DocumentPage:
-        """Return a page of the tenant's documents, last changed first."""
+        """Return a page of the tenant's documents, the last changed first."""
         where = Filter(must=(Match("tenant", (tenant,)),), must_not=(Match("last.status", ("deleted",)),))
         return await self._views.page(Listing(where=where), limit=100, cursor=cursor)
 
     async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
-        """Return a document's text, and how it is written."""
+        """Return a document's text and its format."""
         return await self._views.text(tenant, document_id)
 
 

@@ -1,4 +1,4 @@
-"""A question that came by another protocol, put to the one answering service."""
+"""Passes questions that came by another protocol to the answering service."""
 
 import asyncio
 import math
@@ -16,15 +16,15 @@ from shared.answers import Conversation, Sampling, Turn
 from shared.errors import PipelineError
 
 KEEP_ALIVE_S: Final = 15.0
-_HOUSEKEEPING: Final = "### Task:"  # Open WebUI asks so for titles, tags and follow-ups
-_BYTES_OF_A_TOKEN: Final = 4  # in any script, as prompt.py reckons
+_HOUSEKEEPING: Final = "### Task:"  # how Open WebUI's requests for titles, tags and follow-ups begin
+_BYTES_OF_A_TOKEN: Final = 4  # estimate for any script, the same as in prompt.py
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer cost: the model's own figures, else tokens estimated from bytes, and 0 ns."""
+    """The cost of an answer: the model's own figures, or else tokens estimated from bytes, and 0 ns."""
 
     prompt_tokens: int
     answer_tokens: int
@@ -35,7 +35,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asking:
-    """Asks the answering service what clients of other protocols ask."""
+    """Asks the answering service for clients of other protocols."""
 
     def __init__(self, answering: Answering) -> None:
         self.answering = answering
@@ -52,16 +52,16 @@ class Asking:
         tool_choice: str | dict[str, object] | None = None,
         field: str = "messages",
     ) -> Prepared:
-        """Return the request, its passages found, ready to be streamed.
+        """Return the request with its passages, ready to be streamed.
 
         Raises:
-            Problem: 400, nobody asks anything; 503, plain chat needs a model. Unavailable: the store is away.
+            Problem: 400, no message has the role user; 503, plain chat needs a model. Unavailable: the store is away.
         """
         asked = [turn for turn in turns if turn.role == "user"]
         if not asked:
             raise invalid(field, "must have a message with the role user")
         question = question_of(asked[-1].content, field)
-        # A client's own chores: nothing in the documents bears on them, and quotations would be no answer.
+        # The client asks for itself: documents don't help, and quotations are no answer.
         chore = question.lstrip().startswith(_HOUSEKEEPING)
         if chore and choice.only_quotes:
             models = self.answering.models.chosen(choice.model)
@@ -80,7 +80,7 @@ class Asking:
 
 
 def figures(prepared: Prepared, answer: Answer) -> Figures:
-    """Return what the answer cost."""
+    """Return the cost of the answer."""
     usage = answer.usage
     asked = [turn.content for turn in prepared.conversation.turns]
     asked += [passage.text for passage in answer.passages]
@@ -95,14 +95,14 @@ def figures(prepared: Prepared, answer: Answer) -> Figures:
 
 
 def tokens(text: str) -> int:
-    """Return about how many tokens a text has."""
+    """Return an estimate of the text's number of tokens."""
     return math.ceil(len(text.encode(errors="replace")) / _BYTES_OF_A_TOKEN)
 
 
 def sampling(
     temperature: float | None, top_p: float | None, max_tokens: int | None, stop: Any, seed: int | None
 ) -> Sampling:
-    """Return how the model is to pick words; -1 and other nonsense that clients send for 'no limit' is none.
+    """Return the sampling options; -1 and other invalid values, which clients send for "no limit", are ignored.
 
     Raises:
         Problem: 400, `stop` isn't a string or a list of strings.
@@ -120,7 +120,7 @@ def sampling(
 
 
 def objects(value: Any, field: str) -> list[dict[str, Any]]:
-    """Return a list of objects, empty for null; raise the 400 of anything else."""
+    """Return the list of objects, empty for null. Raises a 400 for anything else."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
@@ -129,7 +129,7 @@ def objects(value: Any, field: str) -> list[dict[str, Any]]:
 
 
 async def with_pauses(progress: AsyncGenerator[T, None], every_s: float) -> AsyncGenerator[T | None, None]:
-    """Yield what comes, and None whenever nothing has come for `every_s`; closing the generator closes `progress`."""
+    """Yield the events of `progress`, and None after each `every_s` seconds without one. Closing closes `progress`."""
     waiting: asyncio.Task[T | None] | None = None
     try:
         while True:
@@ -148,7 +148,7 @@ async def with_pauses(progress: AsyncGenerator[T, None], every_s: float) -> Asyn
 
 
 def broken(error: Exception) -> Problem:
-    """Return the problem of an answer that broke off after its first byte."""
+    """Return the problem to report when an answer breaks off after its first byte."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, PipelineError):

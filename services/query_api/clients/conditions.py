@@ -1,4 +1,4 @@
-"""Comparisons as other protocols write them, collected into the filters of a search. Pure."""
+"""Collects the comparisons of other protocols into the filters of a search. Pure."""
 
 from typing import Any, Final
 
@@ -8,10 +8,10 @@ OPERATORS: Final = frozenset({"eq", "in", "ne", "nin", "gt", "gte", "lt", "lte",
 
 
 class FilterConditions:
-    """Conditions that all hold."""
+    """Conditions joined by "and"."""
 
     def __init__(self, field: str) -> None:
-        """Take the name of the request's field, for errors."""
+        """Take the name of the request's field, for error messages."""
         self._field = field
         self._equal: dict[str, Any] = {}
         self._bounds: dict[str, dict[str, Any]] = {}
@@ -21,7 +21,7 @@ class FilterConditions:
         """Add a condition; `operator` is one of OPERATORS.
 
         Raises:
-            Problem: 400, the value doesn't go with the operator, or the field is restricted twice.
+            Problem: 400, the value doesn't fit the operator, or the field is restricted twice.
         """
         if isinstance(value, list) != (operator in ("in", "nin")):
             raise invalid(self._field, f"{operator} takes {'a list' if operator in ('in', 'nin') else 'one value'}")

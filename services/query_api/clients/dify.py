@@ -35,7 +35,7 @@ _OPERATORS: Final = {
 
 
 class RetrievalSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is wanted, and how good."""
+    """How many results are wanted, and their least score."""
 
     top_k: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     score_threshold: float | None = None
@@ -50,14 +50,14 @@ class MetadataComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetadataCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions that all hold."""
+    """Conditions joined by "and"."""
 
     logical_operator: Literal["and", "or"] | None = None
     conditions: list[MetadataComparison] | None = None
 
 
 class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What Dify asks for."""
+    """Dify's request."""
 
     query: str
     knowledge_id: str = EVERYTHING
@@ -91,7 +91,7 @@ async def retrieval(
                 "content": hit.text,
                 "score": hit.score,
                 "title": hit.metadata.get("title") or hit.metadata["path"],
-                # Dify refuses a null in here.
+                # Dify rejects null values here.
                 "metadata": {name: value for name, value in hit.metadata.items() if value is not None},
             }
             for hit in found.hits
@@ -104,7 +104,7 @@ def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[s
     """Return the filters of a search.
 
     Raises:
-        Problem: 422, a comparison isn't possible here; 400, two conditions exclude each other.
+        Problem: 422, a comparison isn't supported; 400, two conditions contradict each other.
     """
     found = FilterConditions("metadata_condition")
     if knowledge_id not in ("", EVERYTHING):

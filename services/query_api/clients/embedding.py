@@ -1,4 +1,4 @@
-"""Texts that a client sends to be embedded with the model of the index."""
+"""Embeds texts that a client sends, with the model of the index."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from services.query_api.http.problems import Problem, invalid
 from shared.embedder import Embedder, Vector
 from shared.errors import Rejected
 
-MOST_TEXTS: Final = 2048  # of one request, as OpenAI has it
+MOST_TEXTS: Final = 2048  # per request, as with OpenAI
 _IDS_SENT: Final = (
     "holds token ids, which another model's tokenizer made; send the texts themselves "
     "(LangChain's OpenAIEmbeddings: check_embedding_ctx_length=False)"
@@ -25,7 +25,7 @@ class Embedding:
         """Return the texts of a string or of a list of strings.
 
         Raises:
-            Problem: 400, it is something else, such as token ids, or there are none, or too many.
+            Problem: 400, the value is something else, such as token ids; or there are no texts or too many.
         """
         if isinstance(value, str):
             value = [value]
@@ -41,16 +41,16 @@ class Embedding:
         return value
 
     def check_dimension(self, wanted: int | None) -> None:
-        """Raise the 400 of another dimension than the model's."""
+        """Raise a 400 if the requested dimension is not the model's."""
         there = self._embedder.model.dimension
         if wanted is not None and wanted != there:
             raise invalid("dimensions", f"is {wanted}; {self._embedder.model.name} makes vectors of {there}")
 
     async def vectors(self, texts: Sequence[str], *, as_queries: bool = False) -> list[Vector]:
-        """Return a unit vector a text.
+        """Return one unit vector per text.
 
         Raises:
-            Problem: 400, a text is longer than the model takes. Unavailable: the model is away.
+            Problem: 400, a text is too long for the model. Unavailable: the model is away.
         """
         if as_queries:
             return [await self._embedder.embed_query(text) for text in texts]
@@ -60,7 +60,7 @@ class Embedding:
             raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
 
     async def count(self, texts: Sequence[str]) -> int:
-        """Return how many tokens the texts have, an estimate where the model's server has no counter."""
+        """Return the number of tokens of the texts, estimated if the model's server can't count them."""
         return sum(await asyncio.to_thread(self._embedder.tokens.count, texts))
 
 

@@ -1,4 +1,4 @@
-"""Where a reader finds what an answer cites."""
+"""Makes the URLs at which readers find cited passages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,41 +9,41 @@ import msgspec
 from services.query_api.answer.answering import Answer
 from shared.answers import Passage
 
-_WORDS: Final = 6  # of a passage's beginning, by which a browser finds it in a page
+_WORDS: Final = 6  # words of a passage's beginning, by which a browser finds it on a page
 _WEB: Final = ("http://", "https://")
-_NO_TEXT: Final = frozenset("#|`>*-_=~[]<")  # a line that begins so reads otherwise in a page
+_NO_TEXT: Final = frozenset("#|`>*-_=~[]<")  # a line that begins with one of these looks different on the rendered page
 
 
 class SourceLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage as a source that a reader can open; start == end where the answer doesn't mention it."""
+    """A passage as a source that a reader can open; `start == end` if the answer doesn't cite it."""
 
-    number: int  # the n of [n]
+    number: int  # n of the mark [n]
     url: str
     title: str
-    start: int  # characters of the answer, where its first [n] stands
+    start: int  # offset of its first mark in the answer, in characters
     end: int
 
 
 class Links:
-    """Makes the addresses of sources."""
+    """Makes the URLs of sources."""
 
     def __init__(self, base: str) -> None:
-        """Take the address at which readers reach this server."""
+        """Take the URL at which readers reach this server."""
         self._base = base.rstrip("/")
 
     def document(self, document_id: str) -> str:
-        """Return where the text of a document is."""
+        """Return the URL of a document's text."""
         return f"{self._base}/rag/documents/{document_id}/text"
 
     def page(self, metadata: Mapping[str, Any]) -> str:
-        """Return where the document is: its own address, else its text here."""
+        """Return the document's own URL, or else the URL of its text on this server."""
         url = str(metadata.get("url") or "")
         return url if url.startswith(_WEB) else self.document(metadata["documentId"])
 
     def passage(self, metadata: Mapping[str, Any], text: str) -> str:
-        """Return where the passage is: the document's own address, else its text here.
+        """Return the passage's URL, based on the document's own URL, or else on its text on this server.
 
-        No two passages share one, because clients count those of one address as one source, and `[n]` is the n-th.
+        Each passage has a URL of its own: clients merge sources with equal URLs, which would shift the numbers `[n]`.
         """
         url = str(metadata.get("url") or "")
         order = metadata.get("chunkOrder", 0)
@@ -71,7 +71,7 @@ class Links:
 
 
 def source_list(links: Sequence[SourceLink]) -> str:
-    """Return the cited sources as Markdown for the end of an answer, empty where it cites none."""
+    """Return the cited sources as Markdown for the end of an answer; '' if it cites none."""
     lines = [
         f"{each.number}. [{each.title.translate(_BRACKETS)}]({each.url})" for each in links if each.start < each.end
     ]
@@ -88,7 +88,7 @@ def _beginning(text: str) -> str:
 
 
 def rag_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
-    """Return passages as `/chat` shows them."""
+    """Return the passages in the form of `/chat`'s reply."""
     return [
         {
             "documentId": passage.metadata["documentId"],

@@ -1,6 +1,6 @@
 """The Model Context Protocol at `/mcp`, for agents: `search`, `fetch`, `ask`, and the documents as resources.
 
-The protocol's library is the extra `mcp`. It takes a second to import, so the first request does that, in a thread.
+The protocol's library comes with the extra `mcp`. Its import takes a second, so the first request does it in a thread.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ MISSING: Final = (
 
 
 class McpEndpoint:
-    """The endpoint: every request stands alone, so any instance of the API can answer it."""
+    """The endpoint. It keeps no sessions, so any instance of the API can answer any request."""
 
     def __init__(self, tools: AgentTools, version: str) -> None:
         self._tools = tools
@@ -35,7 +35,7 @@ class McpEndpoint:
         """Answer a request.
 
         Raises:
-            Problem: 405, it is no POST; 501, the extra isn't installed.
+            Problem: 405, the method is not POST; 501, the extra isn't installed.
         """
         if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here
             raise Problem(405, "send MCP requests by POST; this server keeps no sessions", headers={"Allow": "POST"})

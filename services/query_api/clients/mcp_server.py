@@ -1,4 +1,4 @@
-"""The tools and resources in the protocol's own types, by its library. Both eras of it: see `handle`."""
+"""Offers the tools and resources through the protocol's library, in both generations of the protocol: see `handle`."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, cast
@@ -57,7 +57,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class AgentTool(NamedTuple):
-    """A tool: how it is described, what it takes and gives, and what does it."""
+    """A tool: its description, the types of its arguments and result, and its function."""
 
     title: str
     description: str
@@ -67,7 +67,7 @@ class AgentTool(NamedTuple):
 
 
 class McpServer:
-    """The server. A request brings its caller, so one server speaks for every tenant."""
+    """The server. Each request carries its caller, so one server serves all tenants."""
 
     def __init__(self, tools: AgentTools, version: str) -> None:
         self._tools = tools
@@ -86,11 +86,11 @@ class McpServer:
         self._security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `BrowserGuard` does it
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, of the stateless protocol (2026-07-28) or of those with a handshake, as JSON."""
+        """Answer one request as JSON: of the stateless protocol (2026-07-28), or of an older one with a handshake."""
         manager = StreamableHTTPSessionManager(
             self._server, json_response=True, stateless=True, security_settings=self._security
         )
-        # A manager for one request has nothing to start and stop with the application.
+        # A manager per request, so that nothing must be started and stopped with the application.
         async with manager.run():
             await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
 
@@ -187,7 +187,7 @@ def _table(tools: AgentTools) -> dict[str, AgentTool]:
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a struct: an object at the root, as the protocol wants it."""
+    """Return the JSON schema of a struct, with an object at the root, as the protocol requires."""
     _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     root: dict[str, Any] = components.pop(kind.__name__)
     return {**root, **({"$defs": components} if components else {})}

@@ -1,4 +1,4 @@
-"""Messages as OpenAI's clients send them, turned into the turns of a conversation. Pure."""
+"""Turns messages in OpenAI's form into the turns of a conversation. Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,30 +12,30 @@ from shared.answers import Role, ToolCall, Turn
 
 _ROLES: Final[dict[str, Role]] = {
     "system": "system",
-    "developer": "system",  # OpenAI's newer word for it
+    "developer": "system",  # OpenAI's newer name of the role
     "user": "user",
     "assistant": "assistant",
     "tool": "tool",
-    "function": "tool",  # its older word
+    "function": "tool",  # OpenAI's older name of the role
 }
 
 
 class ClientMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One message; the content is a string or a list of parts, null where an assistant only called tools."""
+    """One message. Its content is a string or a list of parts, or null if an assistant only called tools."""
 
     role: str
     content: Any = None
     tool_calls: Any = None
     tool_call_id: str | None = None
     name: str | None = None
-    tool_name: str | None = None  # Ollama's word for a tool's name
+    tool_name: str | None = None  # Ollama's field for a tool's name
 
 
 def turns_of(messages: Sequence[ClientMessage], field: str = "messages") -> list[Turn]:
     """Return the turns that say something or call a tool.
 
     Raises:
-        Problem: 400, a message has an unknown role, or content that is no text.
+        Problem: 400, a message has an unknown role, or content that isn't text.
     """
     turns = []
     for number, message in enumerate(messages):
@@ -79,7 +79,7 @@ def _calls(given: Any, field: str) -> tuple[ToolCall, ...]:
 
 
 def text_of(content: Any, field: str) -> str:
-    """Return the text of a string or of a list of parts; what isn't text (an image) is left out.
+    """Return the text of a string or of a list of parts; parts that aren't text, such as images, are left out.
 
     Raises:
         Problem: 400, it is neither.

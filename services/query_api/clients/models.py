@@ -1,7 +1,7 @@
 """The model names that clients of other protocols see and send.
 
-`rag/<model>` answers from the documents, `<model>` alone chats without them, and `:inline` after either puts the
-sources at the end of the text, for clients that show no citations.
+`rag/<model>` answers from the documents, `<model>` alone chats without them. With `:inline` after either, the answer's
+text ends with its sources, for clients that show no citations.
 """
 
 from typing import Final
@@ -14,20 +14,20 @@ from shared.embedder import Embedder
 
 RAG: Final = "rag/"
 INLINE: Final = ":inline"
-_LATEST: Final = ":latest"  # what Ollama adds to a name without a tag
+_LATEST: Final = ":latest"  # added by Ollama to a name without a tag
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model name asks for."""
+    """The meaning of a model name."""
 
     model: str  # a configured name
     rag: bool
-    only_quotes: bool  # it answers nothing that no document says
+    only_quotes: bool  # it only quotes documents, so it can't chat without them
     inline: bool = False
 
 
 class Models:
-    """The names that this server answers to."""
+    """The model names of this server."""
 
     def __init__(self, models: ChatModels, embedder: Embedder) -> None:
         self._models = models
@@ -39,7 +39,7 @@ class Models:
         return self._embedder.model.name
 
     def chatting(self) -> list[str]:
-        """Return the names that can be asked, the best choice first; a model that only quotes can't chat alone."""
+        """Return the names for chat, the best choice first. A model that only quotes is only listed with `rag/`."""
         names: dict[str, None] = {}
         for model in self._models.all:
             names |= dict.fromkeys((RAG + model.name, RAG + model.name + INLINE))
@@ -52,10 +52,10 @@ class Models:
         return [*self.chatting(), self.embedding]
 
     def choice(self, name: str) -> Choice:
-        """Return what the name asks for.
+        """Return the meaning of the name.
 
         Raises:
-            Problem: 404, nothing here has that name; the sentence lists what has.
+            Problem: 404, the name is unknown; the sentence lists the known ones.
         """
         inline = name.removesuffix(_LATEST).endswith(INLINE)
         plain = name.removesuffix(_LATEST).removesuffix(INLINE) if inline else name
@@ -67,7 +67,7 @@ class Models:
         return Choice(model=model.name, rag=rag, inline=inline, only_quotes=model.answers.needs_passages)
 
     def check_embedding(self, name: str) -> None:
-        """Raise the 404 of a name that isn't the embedding model's."""
+        """Raise a 404 if the name isn't the embedding model's."""
         if not self.embeds(name):
             raise unknown(name, [self.embedding])
 
@@ -76,13 +76,13 @@ class Models:
         return _same(name, self.embedding)
 
     def check(self, name: str) -> None:
-        """Raise the 404 of a name that nothing here has."""
+        """Raise a 404 if the name is unknown."""
         if not self.embeds(name):
             self.choice(name)
 
 
 def unknown(name: str, there: list[str]) -> Problem:
-    """Return the 404 of a model name."""
+    """Return the 404 for an unknown model name."""
     return Problem(
         404,
         f"model {name!r} not found; this server has {', '.join(there)}",

@@ -1,7 +1,7 @@
-"""Ollama's API, as far as its clients need it; served under /api alone, where they look for it.
+"""Ollama's API, as far as its clients need it. It is served only under /api, where they look for it.
 
-`/api/chat` is also AgentX's: a body with any of AgentX's own fields is AgentX's, one with a model and only Ollama's
-fields is Ollama's (`speaks_ollama`).
+`/api/chat` is also a route of AgentX. A body with any field of AgentX's own is AgentX's; a body with a model and only
+fields of Ollama is Ollama's (`speaks_ollama`).
 """
 
 import hashlib
@@ -31,9 +31,9 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of
 from shared.answers import Sampling, Turn
 
-API_VERSION: Final = "0.17.4"  # of Ollama, whose API this is; clients ask for it to know what they may send
+API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
 NDJSON: Final = "application/x-ndjson"
-_WINDOW: Final = 8192  # tokens, as the answers' adapters ask for
+_WINDOW: Final = 8192  # tokens; the adapters for answers request the same
 _AGENTX: Final = frozenset({"message", "useRag", "target", "system", "conversationId", "conversationHistory"})
 
 
@@ -49,7 +49,7 @@ def _now() -> str:
     return datetime.fromtimestamp(time.time(), UTC).isoformat().replace("+00:00", "Z")
 
 
-_STARTED: Final = _now()  # no model here has a date of its own
+_STARTED: Final = _now()  # shown as the models' date, because they have none
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
 @get("/ps", operation_id="ollama_ps", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
 async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the loaded models. All models are always reported as loaded."""
-    loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # as Ollama says never
+    loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # Ollama's "never"
     return {"models": [{**_listed(name), **loaded} for name in models.listed()]}
 
 
@@ -248,13 +248,13 @@ def _sampling(options: Options | None) -> Sampling:
 
 
 def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
-    """Return what a request without a question gets: the CLI asks so to load a model, and with 0 to unload it."""
+    """Return the reply to a request without a question: Ollama's CLI sends one to load a model, or unload it (0)."""
     reason = "unload" if body.get("keep_alive") in (0, "0") else "load"
     return Response({"model": model, "created_at": _now(), **empty, "done": True, "done_reason": reason})
 
 
 class _ChatReply:
-    """One answer as /api/chat gives it."""
+    """An answer in the form of /api/chat: whole, or as the lines of a stream."""
 
     def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
         self._model = model
@@ -316,7 +316,7 @@ class _ChatReply:
 
 
 class _GenerateReply(_ChatReply):
-    """One answer as /api/generate gives it."""
+    """An answer in the form of /api/generate."""
 
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""

@@ -1,4 +1,4 @@
-"""Open WebUI's other ways in: its web search, its document loader, and its tools."""
+"""Routes for Open WebUI: its external web search, its external document loader, and its tools."""
 
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote
@@ -21,21 +21,21 @@ _SNIPPET: Final = 1000  # characters
 
 
 class FileText(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says."""
+    """The text of a file."""
 
     text: str
     metadata: dict[str, Any]
 
 
-@runtime_checkable  # the framework asks
+@runtime_checkable  # the framework checks it
 class ReadFile(Protocol):
-    """Reads a file of any format that documents may have."""
+    """Reads a file of any supported format."""
 
     async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         """Return the text.
 
         Raises:
-            Rejected: it can't be read. Unavailable: nobody can read it now.
+            Rejected: the file can't be read. Unavailable: no parser is available now.
         """
         ...
 
@@ -96,13 +96,13 @@ async def no_reader(
     name: str | None,  # noqa: ARG001
     media_type: str | None,  # noqa: ARG001
 ) -> FileText:
-    """Refuse with the 501 of an API without parsers."""
+    """Raise the 501 of an API without parsers."""
     raise Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
 
 
 @get("/tools/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
 async def tools(request: ApiRequest) -> dict[str, Any]:
-    """Return the OpenAPI description of the read-only routes, which an assistant may use as tools."""
+    """Return the OpenAPI description of the read-only routes, which an assistant can use as tools."""
     schema = request.app.openapi_schema.to_schema()
     paths = {
         path: {method: operation for method, operation in item.items() if operation.get("operationId") in TOOLS}

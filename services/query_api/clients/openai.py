@@ -1,6 +1,6 @@
 """OpenAI's API, as far as its clients need it: models, chat completions, embeddings, vector-store search.
 
-Fields that nothing here can act on (temperature, user, penalties …) are ignored, as every compatible server does.
+Fields that have no meaning here (temperature, user, penalties …) are ignored, as other compatible servers do.
 """
 
 import base64
@@ -43,7 +43,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat completion's request; the fields in camel case are ours, sent by `extra_body`."""
+    """The request of a chat completion. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
 
     model: str
     messages: list[ClientMessage]
@@ -64,7 +64,7 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts to embed. `input_type` is what other servers of this protocol take: queries and documents may differ."""
+    """Texts to embed. `input_type`, known from other servers of this protocol, tells queries from documents."""
 
     model: str
     input: Any
@@ -145,7 +145,7 @@ async def chat_completions(
 
 
 class _Completion:
-    """One completion as it goes out."""
+    """A completion in the forms of a reply: whole, or as the events of a stream."""
 
     def __init__(self, model: str, prepared: Prepared, links: Links, *, inline: bool) -> None:
         self._id = f"chatcmpl-{uuid4().hex}"
@@ -175,7 +175,7 @@ class _Completion:
         }
 
     async def events(self, answering: Answering, *, with_usage: bool) -> AsyncIterator[bytes]:
-        """Yield the chunks; annotations come with the finish reason, where both Open WebUI and LobeChat read them."""
+        """Yield the stream's chunks. Annotations come with the finish reason, where clients look for them."""
         unused = {"usage": None} if with_usage else {}
         yield self._chunk({"role": "assistant", "content": ""}, **unused)
         try:
@@ -234,7 +234,7 @@ def _tool_calls(answer: Answer) -> list[dict[str, Any]]:
 
 
 def annotations(sources: Sequence[SourceLink]) -> list[dict[str, Any]]:
-    """Return the sources as OpenAI's annotations, in the order of their numbers: `[n]` is the n-th."""
+    """Return the sources as OpenAI's annotations in the order of their numbers, so that `[n]` is the n-th."""
     return [
         {
             "type": "url_citation",

@@ -1,4 +1,4 @@
-"""OpenAI's newer API, `/v1/responses`, as far as one stateless answer goes: some clients use no other by default."""
+"""OpenAI's newer API, `/v1/responses`, without stored state. Some clients use it by default."""
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -31,7 +31,7 @@ _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 
 class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a response; the fields in camel case are ours, sent by `extra_body`."""
+    """The request of a response. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
 
     model: str
     input: Any
@@ -91,7 +91,7 @@ async def responses(
 
 
 def messages_of(given: Any) -> list[ClientMessage]:
-    """Return the input's items as messages: a text, messages, calls of functions and what these gave."""
+    """Return the input as messages: a text, or a list of messages, function calls and their results."""
     if isinstance(given, str):
         return [ClientMessage(role="user", content=given)]
     messages = []
@@ -109,13 +109,13 @@ def messages_of(given: Any) -> list[ClientMessage]:
                 said = item.get("output")
                 text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
                 messages.append(ClientMessage(role="tool", content=text, tool_call_id=item.get("call_id")))
-            case _:  # what a model thought, references to what is kept: nothing that is said
+            case _:  # reasoning and references to stored items, which contain no message
                 continue
     return messages
 
 
 def tools_of(given: Any) -> list[dict[str, Any]]:
-    """Return the functions as chat completions describe them; OpenAI's own tools don't exist here."""
+    """Return the functions in the form of chat completions; OpenAI's built-in tools are left out."""
     functions = [tool for tool in objects(given, "tools") if tool.get("type") == "function"]
     return [
         {
@@ -127,7 +127,7 @@ def tools_of(given: Any) -> list[dict[str, Any]]:
 
 
 class _Made:
-    """One response as it goes out."""
+    """A response in the forms of a reply: whole, or as the events of a stream."""
 
     def __init__(self, data: ResponsesBody, prepared: Prepared, links: Links, *, inline: bool) -> None:
         self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
@@ -161,7 +161,7 @@ class _Made:
         }
 
     async def events(self, answering: Answering) -> AsyncIterator[bytes]:
-        """Yield the events; an error is one too, because the status is sent."""
+        """Yield the stream's events. An error is an event, too, because the status is already sent."""
         started = {**self._head("in_progress"), "output": [], "usage": None}
         yield self._event("response.created", response=started)
         yield self._event("response.in_progress", response=started)

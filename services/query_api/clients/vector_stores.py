@@ -1,4 +1,4 @@
-"""OpenAI's vector-store search: the documents that the key may see are one store, `documents`."""
+"""OpenAI's vector-store search. All documents of the caller's tenant are one store, named `documents`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -42,7 +42,7 @@ class VectorStoreSearchBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorStore:
-    """The one store, as OpenAI's clients see it."""
+    """The store in the form of OpenAI's API."""
 
     def __init__(self, retriever: Retriever, ledger: Ledger) -> None:
         self._retriever = retriever
@@ -68,7 +68,7 @@ class VectorStore:
         }
 
     async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
-        """Return the hits of all the queries, best first, each chunk once."""
+        """Return the hits of all queries, best first, each chunk once."""
         queries = [data.query] if isinstance(data.query, str) else data.query
         if not queries:
             raise invalid("query", "must not be empty")
@@ -89,7 +89,7 @@ def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, An
     """Return OpenAI's filter (a comparison, or `and` of several) as the filters of a search.
 
     Raises:
-        Problem: 422 names a comparison that isn't possible here; 400, it is no filter.
+        Problem: 422, a comparison isn't supported; 400, the value is not a filter.
     """
     conditions = FilterConditions(field)
     _collect(given, field, conditions)
@@ -132,7 +132,7 @@ def _check(id_: str) -> None:
     include_in_schema=False,
 )
 async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
-    """List the one store."""
+    """List the store."""
     card = await vector_store.card(request.user.tenant)
     return {"object": "list", "data": [card], "first_id": ID, "last_id": ID, "has_more": False}
 

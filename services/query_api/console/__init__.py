@@ -1,1 +1,1 @@
-"""The console: the pages a person uses, at `/`. They talk to the same API as every other client."""
+"""The console: web pages for people, at `/`. They use the same API as every other client."""

@@ -1,4 +1,4 @@
-"""The console's files: templates that escape, and scripts and styles named by their content."""
+"""Loads the console's files: templates with escaping, and scripts and styles whose URLs change with their content."""
 
 import hashlib
 import mimetypes
@@ -12,7 +12,7 @@ _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/sv
 
 
 class Asset(NamedTuple):
-    """A file as it is sent."""
+    """A file in the form in which it is sent."""
 
     body: bytes
     media_type: str
@@ -31,7 +31,7 @@ def media_type(name: str) -> str:
 
 
 def fingerprint(assets: dict[str, Asset]) -> str:
-    """Return 12 hex digits that change with any of the files: browsers may keep them for ever."""
+    """Return 12 hex digits that change with any of the files, so that browsers may cache the files for ever."""
     digest = hashlib.sha256()
     for name, asset in sorted(assets.items()):
         digest.update(f"{name} {len(asset.body)}\n".encode())
@@ -40,7 +40,7 @@ def fingerprint(assets: dict[str, Asset]) -> str:
 
 
 def templates() -> Environment:
-    """Return the templates; whatever is put into an HTML page is escaped."""
+    """Return the templates; all values in HTML pages are escaped."""
     sources = {
         file.name: file.read_text("utf-8") for file in _PACKAGE.joinpath("templates").iterdir() if file.is_file()
     }

@@ -1,4 +1,4 @@
-"""The console's routes: one page for every view, its files, and the session of a browser."""
+"""The console's routes: one page for all views, its files, and the browser's session."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -21,13 +21,13 @@ from shared.settings import LOOPBACK, ROLES
 
 
 class View(NamedTuple):
-    """A view as the navigation shows it."""
+    """A view's entry in the navigation."""
 
     path: str
     name: str
-    short: str  # on a phone
-    role: str  # who may see it
-    icon: str  # the path of a picture of 24 by 24
+    short: str  # the label on a phone
+    role: str  # the role that may see it
+    icon: str  # SVG path in a box of 24 by 24
 
 
 VIEWS: Final = (
@@ -39,13 +39,13 @@ VIEWS: Final = (
     View("/dead-letters", "Dead letters", "Failed", "admin", "M3 6h18v12H3zM3 7l9 7 9-7"),
 )
 ASSETS: Final = "/console/assets"
-# Nothing from elsewhere, nothing inline; with trusted types no string of a document can become markup.
+# No content from other sites, no inline scripts. With trusted types, no string of a document can become markup.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_GUARDED: Final = {  # beside what `BrowserGuard` sends with every reply
+_GUARDED: Final = {  # added to the headers that `BrowserGuard` sends with every reply
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -53,7 +53,7 @@ _MONTHS_S: Final = 365 * 24 * 3600
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who is signed in, and what they may do. `keys`: whether signing in is needed at all."""
+    """The signed-in user's roles. `keys` says whether signing in is needed at all."""
 
     keys: bool
     signed_in: bool
@@ -62,7 +62,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """What a person signs in with."""
+    """The API key that a person signs in with."""
 
     key: str
 
@@ -79,7 +79,7 @@ class Console:
         self._templates = templates()
 
     def page(self, request: AnyRequest) -> Response[str]:
-        """Return the page; its script shows the view that the address names."""
+        """Return the page. Its script shows the view that the URL names."""
         html = self._templates.render_template(
             "page.html",
             assets=f"{ASSETS}/{self._stamp}",
@@ -103,7 +103,7 @@ class Console:
         return Response(told, headers={"Vary": "Accept"})
 
     def asset(self, stamp: str, name: str) -> Response[bytes]:
-        """Return a file, or raise the 404."""
+        """Return a file. Raises a 404 if there is none of that name."""
         asset = self._assets.get(name)
         if asset is None or stamp != self._stamp:
             raise Problem(404, "the console has no such file")
@@ -111,7 +111,7 @@ class Console:
         return Response(asset.body, media_type=asset.media_type, headers=headers)
 
     def session(self, request: AnyRequest) -> Session:
-        """Return what the browser may do."""
+        """Return the session: the roles that the browser has."""
         if not self._keyring.needed:
             return _session(ANYBODY, keys=False)
         cookie = request.cookies.get(SESSION_COOKIE)
@@ -121,7 +121,7 @@ class Console:
         """Return the session of the key, with its cookie.
 
         Raises:
-            Problem: 401, the key is unknown; 403, another site asks; 409, there are no keys.
+            Problem: 401, the key is unknown; 403, another site sent the request; 409, there are no keys.
         """
         if sending_site(request.headers) != "own":
             raise Problem(403, "sign in on this server's own page")
@@ -138,7 +138,7 @@ def _session(caller: Caller | None, *, keys: bool) -> Session:
 
 
 def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
-    """Return the session cookie; `Secure` unless this machine itself is asked, where there is no TLS."""
+    """Return the session cookie; it is `Secure` except on loopback addresses, where there is no TLS."""
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     return Cookie(
         key=SESSION_COOKIE,
@@ -182,7 +182,7 @@ async def console_asset(
 
 @get("/console/session", include_in_schema=False, opt={OPEN: True})
 async def console_session(request: AnyRequest, console: NamedDependency[Console]) -> Response[Session]:
-    """Return who is signed in."""
+    """Return the browser's session."""
     return Response(console.session(request), headers={"Cache-Control": "no-store"})
 
 

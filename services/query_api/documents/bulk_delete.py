@@ -1,4 +1,4 @@
-"""Deletes many documents by filter: the first request counts them, the next ones confirm that count."""
+"""Deletes many documents by filter. The first request counts them; later requests confirm that count."""
 
 import asyncio
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class DeleteSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     cursor: str | None = None
 
     def chosen(self, tenant: str) -> Selection:
-        """Return the documents.
+        """Return the selected documents.
 
         Raises:
-            Problem: 400 or 422, nothing is chosen, or a filter can't be.
+            Problem: 400 or 422, nothing is selected, or a filter is invalid.
         """
         if self.all == bool(self.filters):
             raise invalid("all", "must be true when no filters are given, and left out otherwise")
@@ -63,7 +63,7 @@ class DeletedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass
 class BulkDeleteOperation(Operation):
-    """Describes the filters, which may be in the query or in a body."""
+    """Describes the filters for OpenAPI; they may be in the query or in a body."""
 
     def __post_init__(self) -> None:
         """Fill in both."""
@@ -178,7 +178,7 @@ async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> Del
 
 
 def confirmed(confirm: int, matched: int) -> None:
-    """Raise the 409 where the caller confirmed another number than there is."""
+    """Raise a 409 if the caller confirmed another number than the current one."""
     if confirm != matched:
         raise Problem(
             409,
@@ -189,15 +189,15 @@ def confirmed(confirm: int, matched: int) -> None:
 
 
 class _ConfirmedCursor(msgspec.Struct, frozen=True):
-    """Where a confirmed run goes on."""
+    """The position at which a confirmed run continues."""
 
     after: str
     matched: int
-    run: str  # what is done, and to which documents
+    run: str  # the operation and its selection
 
 
 class BoundCursors:
-    """Cursors of a run that was confirmed: they hold for what it does, its selection and its count, and no other."""
+    """Cursors of a confirmed run. Each is valid only for the same operation, selection and count."""
 
     def __init__(self, signer: Signer, does: str, chosen: Selection) -> None:
         self._signer = signer
@@ -205,16 +205,16 @@ class BoundCursors:
         self._run = text_hash(repr((does, chosen)))
 
     def next(self, after: str | None, matched: int) -> str | None:
-        """Return the cursor of the page that begins after `after`; None: there is none."""
+        """Return the cursor of the page that begins after `after`; None if `after` is None."""
         if after is None:
             return None
         return self._signer.sign(_ConfirmedCursor(after, matched, self._run), tenant=self._tenant)
 
     def opened(self, cursor: str | None, matched: int) -> str | None:
-        """Return where the page begins.
+        """Return the position at which the page begins.
 
         Raises:
-            Problem: 400, the cursor is of another run, or not one of ours.
+            Problem: 400, the cursor belongs to another run, or this API didn't issue it.
         """
         if cursor is None:
             return None

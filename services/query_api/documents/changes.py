@@ -1,4 +1,4 @@
-"""The feed of changes: every end of a submission of the caller's tenant, so that others can mirror the index.
+"""The feed of changes: every end of a submission of the caller's tenant, so that other systems can mirror the index.
 
 The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089).
 """
@@ -27,8 +27,8 @@ from shared.log.headers import position_header
 from shared.log.read import reading
 from shared.topics import STATUS
 
-MOST: Final = 1000  # changes of one page
-READ: Final = 10_000  # notices of all tenants that are read for one page
+MOST: Final = 1000  # changes per page
+READ: Final = 10_000  # notices, of all tenants, read per page
 LONGEST_S: Final = 60
 _FEED: Final = TopicPartition(STATUS, 0)
 
@@ -42,11 +42,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     document_id: str
     status: Status
     version: int
-    submission: str  # which one, as the reply of the submission has it
+    submission: str  # the submission's token, as in the reply to it
 
 
 class ChangesPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Changes in order, and the cursor that follows them."""
+    """Changes in order, and the cursor after them."""
 
     items: list[Change]
     cursor: str
@@ -62,7 +62,7 @@ class ChangeFeed:
         notices.watchers.append(lambda tenant: notices.wake(_name(tenant)))
 
     async def end(self) -> int:
-        """Return the cursor after all changes so far."""
+        """Return the cursor after the newest change."""
         ends = await self._log.end_offsets(STATUS)
         return ends[_FEED]
 
@@ -70,7 +70,7 @@ class ChangeFeed:
         """Check that no change after the cursor has been deleted.
 
         Raises:
-            Problem: 410, and how to begin anew.
+            Problem: 410, which says how to start over.
         """
         start = (await self._log.offsets_since(STATUS, 0))[_FEED]
         if not start <= cursor <= await self.end():
@@ -96,7 +96,7 @@ class ChangeFeed:
         return ChangesPage(items=items, cursor=str(max(cursor, end)))
 
     async def next_page(self, tenant: str, cursor: int, *, limit: int, wait_s: float) -> ChangesPage:
-        """Return the first page after the cursor that isn't empty, or an empty one when the time is up."""
+        """Return the first non-empty page after the cursor, or an empty one when the time is up."""
         page = await self.page(tenant, cursor, limit)
 
         async def more() -> ChangesPage | None:
@@ -110,7 +110,7 @@ class ChangeFeed:
         return page
 
     async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[ServerSentEventMessage, None]:
-        """Yield an event for each change, whose id is the cursor after it, and comments meanwhile."""
+        """Yield an event per change, whose id is the cursor after it; comments in between keep the connection open."""
         while not self._notices.closed:
             page = await self.next_page(tenant, cursor, limit=1, wait_s=self._keep_alive_s)
             cursor = int(page.cursor)
@@ -121,14 +121,14 @@ class ChangeFeed:
 
 
 def _name(tenant: str) -> str:
-    """Return what those wait for who follow the tenant's changes; no document has this id."""
+    """Return the key under which followers of the tenant's changes wait; no document has this id."""
     return f"changes of {tenant}"
 
 
 def _change(value: bytes | None, tenant: str) -> Change | None:
     try:
         notice = decode(value, StatusNotice)
-    except Rejected:  # of a foreign producer
+    except Rejected:  # written by a foreign producer
         return None
     if notice.tenant != tenant or notice.status not in TERMINAL:
         return None
@@ -157,7 +157,7 @@ async def rag_changes(
     """Return the changes after `cursor`: each end of a submission of one of your documents, at least once.
 
     Without a cursor there are no items, only the newest cursor. `wait` waits for the first change. With `Accept:
-    text/event-stream` the changes come as server-sent events, whose ids are cursors. 410: begin anew.
+    text/event-stream` the changes come as server-sent events, whose ids are cursors. After a 410, start over.
     """
     tenant, given = request.user.tenant, request.headers.get("last-event-id") or cursor
     if given is None:

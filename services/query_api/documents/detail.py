@@ -1,4 +1,4 @@
-"""`GET /rag/documents/{id}`: one document with all that is known of it."""
+"""`GET /rag/documents/{id}`: one document with all its details."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,12 +19,12 @@ from shared.state.index import Index
 from shared.state.ledger import Entry, Last
 from shared.times import iso
 
-READ_PERCENT: Final = 10  # of the progress: the text is extracted; embedding takes the rest
-_LAST_STAGE: Final = {"created": "searchable", "updated": "searchable"}  # by status; else the status itself
+READ_PERCENT: Final = 10  # the progress once the text is extracted; embedding is the rest
+_LAST_STAGE: Final = {"created": "searchable", "updated": "searchable"}  # by status
 
 
 class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When the document passed a stage, and how long after the one before."""
+    """When the document passed a stage, and how long after the previous one."""
 
     stage: str  # received, extracted, chunked, then searchable, unchanged, deleted or failed
     at: str
@@ -32,22 +32,22 @@ class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A document with what lists leave out. The fields of the file are those of the accepted version."""
+    """A document with the fields that lists leave out. Fields about the file describe the accepted version."""
 
-    progress: int  # percent of the newest submission
-    chunks_embedded: int | None = None  # while it is embedded
+    progress: int  # percent, of the newest submission
+    chunks_embedded: int | None = None  # set while the document is embedded
     stages: tuple[StageTime, ...] = ()
     description: str | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)  # as it was sent
-    hash: str | None = None  # as it was sent; it decides nothing
-    sha256: str | None = None  # of the body as it was received
-    bytes: int | None = None  # of that body
+    hash: str | None = None  # as it was sent; it has no effect
+    sha256: str | None = None  # SHA-256 of the body as received
+    bytes: int | None = None  # size of that body
     filename: str | None = None
     media_type: str | None = None  # as it was sent
     document_type: str | None = None
     language: str | None = None
     page_count: int | None = None
-    chunk_size: int | None = None  # as it was sent; without it, the index's own
+    chunk_size: int | None = None  # as it was sent; None: the index's own size
     chunk_overlap: int | None = None
 
 
@@ -84,7 +84,7 @@ class DocumentDetails:
 
 
 async def embedding_of(index: Index, document_id: str, version: int) -> tuple[int, int] | None:
-    """Return how many chunks of the version are embedded, and how many it has; None before the first one is."""
+    """Return how many chunks of the version are embedded and how many it has; None before the first one."""
     # A chunk says how many there are; before the first one is there, only the first stage has done its part.
     first = await index.chunks_page(document_id, version, start=0, limit=1)
     if not first:
@@ -114,7 +114,7 @@ def _of_body(entry: Entry) -> dict[str, Any]:
 
 
 def _stages(last: Last) -> Iterator[StageTime]:
-    """Yield when the submission passed each stage, as far as it came; the log's times, but for the last."""
+    """Yield the time of each stage that the submission has passed. Times are the log's, except for the last stage."""
     if last.place.time < 0:
         return
     passed = [("received", last.place.time), ("extracted", last.extracted_at), ("chunked", last.chunked_at)]

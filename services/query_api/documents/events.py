@@ -1,4 +1,4 @@
-"""Progress of a document as server-sent events, from `received` to `searchable` (correctness.md, section 5)."""
+"""Streams the progress of a document as server-sent events, `received` to `searchable` (correctness.md, section 5)."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal
@@ -22,7 +22,7 @@ from shared.log.headers import position_from, position_header
 from shared.state.index import Index
 from shared.state.ledger import NOWHERE, Entry
 
-KEEP_ALIVE_S: Final = 15.0  # proxies close what is silent for longer
+KEEP_ALIVE_S: Final = 15.0  # proxies close connections that are silent for longer
 
 Step = Literal["received", "extracted", "embedding", "searchable", "deleted", "failed", "superseded"]
 LAST: Final[frozenset[Step]] = frozenset({"searchable", "deleted", "failed", "superseded"})
@@ -30,7 +30,7 @@ _STEPS: Final[dict[Status, Step]] = {"deleted": "deleted", "failed": "failed", "
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How far a submission is."""
+    """The progress of a submission."""
 
     document_id: str
     step: Step
@@ -43,12 +43,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
 
     @property
     def mark(self) -> str:
-        """Return what tells this state from the one before."""
+        """Return a string that differs from state to state."""
         return f"{self.step}-{self.version}-{self.chunks_embedded or 0}"
 
 
 class ProgressTracker:
-    """Reads how far documents are."""
+    """Reads the progress of documents."""
 
     def __init__(
         self, library: DocumentViews, index: Index, notices: StatusWaiters, keep_alive_s: float = KEEP_ALIVE_S
@@ -59,7 +59,7 @@ class ProgressTracker:
         self._keep_alive_s = keep_alive_s
 
     async def progress(self, tenant: str, document_id: str, place: LogPosition) -> Progress:
-        """Return how far the document's submission at `place` is; at `NOWHERE`, its newest one.
+        """Return the progress of the document's submission at `place`, or of its newest one if `place` is `NOWHERE`.
 
         Raises:
             Problem: 404. Unavailable: the store is away.
@@ -99,13 +99,13 @@ class ProgressTracker:
     async def watch(
         self, tenant: str, document_id: str, place: LogPosition, seen: str
     ) -> AsyncGenerator[ServerSentEventMessage, None]:
-        """Yield an event for each state after the one marked `seen`, and comments meanwhile; end after the last one."""
+        """Yield an event per state after the one marked `seen`, with comments in between; end after the last state."""
 
         async def changed() -> Progress | None:
             try:
                 now = await self.progress(tenant, document_id, place)
             except Unavailable:
-                return None  # the log has the record; the store will be asked again
+                return None  # the log has the record; the next look asks the store again
             return now if now.mark != seen else None
 
         while not self._notices.closed:

@@ -21,7 +21,7 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.request import ApiRequest
 from services.query_api.ingest.upload import KnowledgeReply, Processing
 
-_STANDING = {"accepted": "pending", "failed": "failed"}  # by status; all others are completed
+_STANDING = {"accepted": "pending", "failed": "failed"}  # by status; all other statuses are "completed"
 
 
 class KnowledgePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""Which documents a list shows, and in what order. Pure."""
+"""Decides which documents a list shows, and in what order. Pure."""
 
 import heapq
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ import msgspec
 from shared.state.ledger import Entry
 from shared.store import Filter
 
-State = Literal["accepted", "ready", "failed", "deleted"]  # what answers for a document
+State = Literal["accepted", "ready", "failed", "deleted"]  # `ready`: a version is searchable
 STATES: Final[tuple[str, ...]] = get_args(State)
 Sort = Literal["-updatedAt", "updatedAt", "-createdAt", "createdAt", "path", "-path", "title", "-title"]
 SORTS: Final[tuple[str, ...]] = get_args(Sort)
@@ -23,26 +23,26 @@ _KEYS: Final[dict[str, Callable[[Entry], int | str]]] = {
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for. `where` is for the store; the rest is looked at here, because no index holds it."""
+    """A requested list. The store evaluates `where`; the other conditions are evaluated here, because it can't."""
 
     where: Filter
     path_prefix: str = ""
-    words: tuple[str, ...] = ()  # casefolded; each must stand in the title, the path or the description
+    words: tuple[str, ...] = ()  # casefolded; each must occur in the title, the path or the description
     state: str | None = None
     sort: str = "-updatedAt"
 
     @property
     def by_update(self) -> bool:
-        """Return whether the store's own order serves."""
+        """Return whether the list has the store's own order."""
         return self.sort in ("-updatedAt", "updatedAt")
 
     @property
     def looks(self) -> bool:
-        """Return whether entries have to be looked at one by one."""
+        """Return whether entries have to be checked one by one."""
         return bool(self.path_prefix or self.words or self.state)
 
     def fits(self, entry: Entry) -> bool:
-        """Return whether the entry's names fit; its `state` is the index's to say."""
+        """Return whether the entry matches the words; its `state` is checked with the index."""
         if not entry.path.startswith(self.path_prefix):
             return False
         if not self.words:
@@ -53,7 +53,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SortCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list in another order than by update goes on: behind this key, and this document of the same key."""
+    """Where a list that isn't ordered by update continues: after this key, and after this document of equal key."""
 
     sort: str
     key: int | str
@@ -61,12 +61,12 @@ class SortCursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return what every result of a search for `text` must hold."""
+    """Return the casefolded words of `text`."""
     return tuple(text.casefold().split())
 
 
 def first(entries: Iterable[Entry], listing: Listing, limit: int, cursor: SortCursor | None) -> list[Entry]:
-    """Return the `limit` first of the entries in the listing's order, behind the cursor; ties go by id."""
+    """Return the first `limit` entries after the cursor, in the list's order; ties are ordered by id."""
     key = _KEYS[listing.sort.removeprefix("-")]
     behind = ((key(entry), entry.document_id, entry) for entry in entries)
     if listing.sort.startswith("-"):
@@ -77,5 +77,5 @@ def first(entries: Iterable[Entry], listing: Listing, limit: int, cursor: SortCu
 
 
 def after(listing: Listing, entry: Entry) -> SortCursor:
-    """Return the cursor of what follows the entry."""
+    """Return the cursor after the entry."""
     return SortCursor(listing.sort, _KEYS[listing.sort.removeprefix("-")](entry), entry.document_id)

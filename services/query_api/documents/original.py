@@ -1,4 +1,4 @@
-"""`GET /rag/documents/{id}/original`: the document as it was sent, for as long as the log or a blob has it."""
+"""`GET /rag/documents/{id}/original`: the document as it was sent, while the log or a blob still has it."""
 
 import re
 from pathlib import PurePosixPath
@@ -40,7 +40,7 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class Originals:
-    """Reads what was sent from the log. Raises Unavailable when the log or the blob store is away."""
+    """Reads submitted bodies from the log. Raises Unavailable when the log or the blob store is away."""
 
     def __init__(self, library: DocumentViews, log: Log, blobs: Blobs) -> None:
         self._library = library
@@ -51,12 +51,12 @@ class Originals:
         """Return the body of the accepted version.
 
         Raises:
-            Problem: 404; its code is NOT_KEPT where the document is there and its body isn't.
+            Problem: 404; its code is NOT_KEPT if the document exists but its body is no longer kept.
         """
         entry = await self._library.entry(tenant, document_id)
         submitted = await self._submitted(entry)
         body = None if submitted is None else await self._body(entry, submitted)
-        # The hash decides that this is the accepted version's body, whatever else stands in its place.
+        # Only the hash proves that the record at that place still holds the accepted version's body.
         if body is None or submitted is None or bytes_hash(body) != entry.accepted.raw_hash:
             raise Problem(404, await self._why_not(entry), code="NOT_KEPT")
         return Original(
@@ -70,7 +70,7 @@ class Originals:
         record = await self._record(entry)
         try:
             return None if record is None else submission_of(record)
-        except Rejected:  # another log's record, after a change of SLUICE_LOG
+        except Rejected:  # a record of another log, after SLUICE_LOG was changed
             return None
 
     async def _record(self, entry: Entry) -> Record | None:
@@ -121,7 +121,7 @@ async def rag_document_original(
         media_type=original.media_type,
         headers={
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(original.name, safe='')}",
-            "Content-Security-Policy": "sandbox",  # should a browser show it all the same, nothing in it runs
+            "Content-Security-Policy": "sandbox",  # if a browser shows it all the same, no script in it runs
             "Cache-Control": "private, no-cache",
             "ETag": original.etag,
         },

@@ -1,4 +1,4 @@
-"""Markdown without its syntax. Pure."""
+"""Removes the syntax from Markdown. Pure."""
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -7,9 +7,9 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def plain(markdown: str) -> str:
-    """Return the text of the Markdown: a blank line between blocks, a tab between table cells, no marks.
+    """Return the text of the Markdown, with a blank line between blocks and a tab between table cells.
 
-    A list's numbers are text.
+    The numbers of a list are kept as text.
     """
     blocks: list[str] = []
     number = ""
@@ -44,6 +44,6 @@ def _words(inline: Token) -> str:
     for token in inline.children or ():
         if token.type in ("softbreak", "hardbreak"):
             words.append("\n")
-        else:  # an image's content is its description; marks have none
+        else:  # an image's content is its description; other syntax has no content
             words.append(token.content)
     return "".join(words)

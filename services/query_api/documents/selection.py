@@ -9,20 +9,20 @@ from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 from shared.store import Condition, Filter, Ids, Match
 
-PAGE = 256  # documents of one request, and of one page while they are counted
+PAGE = 256  # documents per request, and per page while they are counted
 _IN_LEDGER = frozenset({"source", "tags", "tagsAll", "documentIds"})
 
 
 class Selection(NamedTuple):
-    """Some documents of one tenant."""
+    """A set of documents of one tenant."""
 
     tenant: str
     where: Filter
-    by_chunks: bool  # the ledger knows nothing of metadata; the chunks that answer do
+    by_chunks: bool  # whether chunks are searched: the ledger has no metadata
 
 
 def selection(tenant: str, filters: Mapping[str, Any], *, gone: bool = False) -> Selection:
-    """Return the tenant's documents that fit; with `gone`, deleted ones too.
+    """Return the tenant's documents that match; with `gone`, deleted ones, too.
 
     Raises:
         Problem: 400 or 422, as `filter_of`.
@@ -36,7 +36,7 @@ def selection(tenant: str, filters: Mapping[str, Any], *, gone: bool = False) ->
 
 
 def _of_entry(condition: Condition) -> Condition:
-    """Return a condition on chunks as one on ledger entries."""
+    """Return a condition on chunks as a condition on ledger entries."""
     assert isinstance(condition, Match)
     field = condition.field.removeprefix("metadata.")
     if field != "documentId":
@@ -47,7 +47,7 @@ def _of_entry(condition: Condition) -> Condition:
 
 
 class DocumentSelector:
-    """Counts and lists what is selected, a page at a time, whatever its number."""
+    """Counts and lists the selected documents page by page."""
 
     def __init__(self, ledger: Ledger, index: Index) -> None:
         self._ledger = ledger
@@ -65,7 +65,7 @@ class DocumentSelector:
                 return count
 
     async def page(self, chosen: Selection, after: str | None) -> tuple[list[Entry], str | None]:
-        """Return at most PAGE of the documents, and from where to ask for the next ones."""
+        """Return at most PAGE of the documents, and the position of the next page."""
         if not chosen.by_chunks:
             return await self._ledger.scan(chosen.where, after=after, limit=PAGE)
         names, following = await self._names(chosen, after)

@@ -26,24 +26,24 @@ from shared.topics import readers
 
 BUCKETS = 12
 BUCKET_S = 300
-LAG_S = 2.0  # what is asked of the log is kept for so long
-PAST_S = 60.0  # counts of the past: a bucket that is over only loses documents, those that were sent again
-MOST_TENANTS = 256  # whose counts of the past are kept
+LAG_S = 2.0  # time for which figures of the log are kept
+PAST_S = 60.0  # time for which counts of past buckets are kept: they only shrink, when documents are sent again
+MOST_TENANTS = 256  # tenants whose counts of past buckets are kept
 DISK_S = 60.0
-STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in their order
+STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in the same order
 
 T = TypeVar("T")
 
 
 class SourceCount(msgspec.Struct, frozen=True):
-    """How many documents a source has, deleted ones not counted."""
+    """The number of documents of a source, without deleted ones."""
 
     source: str
     documents: int
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """How many documents were last submitted in the time from `since` on, and how many of them failed."""
+    """How many documents were last submitted in the period that begins at `since`, and how many of them failed."""
 
     since: str
     documents: int
@@ -51,7 +51,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class GenerationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the index was built with."""
+    """The settings that the index was built with."""
 
     id: str
     model: str
@@ -63,7 +63,7 @@ class GenerationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StageLag(msgspec.Struct, frozen=True):
-    """How many records a stage has yet to read, of all tenants; None where the log gave no answer."""
+    """How many records, of all tenants, a stage has yet to read; None if the log gave no answer."""
 
     stage: str
     topic: str
@@ -71,7 +71,7 @@ class StageLag(msgspec.Struct, frozen=True):
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """Bytes of the data folder, and of the disk it stands on."""
+    """The size of the data folder and of its disk, in bytes."""
 
     folder: int
     free: int
@@ -86,9 +86,9 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The caller's documents in numbers."""
+    """Statistics of the caller's documents."""
 
-    documents: dict[str, int]  # by the status of their newest submission; `total` leaves deleted ones out
+    documents: dict[str, int]  # by the status of their newest submission; `total` excludes deleted ones
     chunks: int
     sources: list[SourceCount]
     bucket_seconds: int
@@ -98,7 +98,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Census:
-    """Counts. Raises Unavailable when the store is away."""
+    """Computes statistics. Raises Unavailable when the store is away."""
 
     def __init__(
         self, log: Log, ledger: Ledger, index: Index, data: Path | None, *, now: Callable[[], float] = time.time
@@ -113,7 +113,7 @@ class Census:
         self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
 
     async def of(self, tenant: str, *, pipeline: bool) -> Stats:
-        """Return the tenant's numbers; with `pipeline`, the installation's too."""
+        """Return the tenant's statistics; with `pipeline`, those of the installation, too."""
         counts, chunks, sources, recent = await asyncio.gather(
             self._ledger.statuses(_of(tenant)),
             self._index.tenant_points(tenant),
@@ -133,7 +133,7 @@ class Census:
         )
 
     async def _recent(self, tenant: str) -> list[Bucket]:
-        """Return the buckets, the newest one counted now, the others at most `PAST_S` ago."""
+        """Return the buckets. The newest one is counted now, the others at most `PAST_S` seconds ago."""
         current = int(self._now()) // BUCKET_S * BUCKET_S
         past = self._past.get((tenant, current))
         if past is None:
@@ -173,7 +173,7 @@ class Census:
 
 
 class _Kept(Generic[T]):
-    """A value that is read again only when it is old; concurrent callers share one reading."""
+    """A value that is read again only when it is too old; concurrent callers share one read."""
 
     def __init__(self, read: Callable[[], Awaitable[T]], seconds: float) -> None:
         self._read = read
@@ -213,8 +213,8 @@ def _disk(folder: Path) -> Disk:
     for root, _, names in os.walk(folder):
         for name in names:
             try:
-                size += (Path(root) / name).stat().st_blocks * 512  # files of the store have holes
-            except OSError:  # gone meanwhile
+                size += (Path(root) / name).stat().st_blocks * 512  # blocks in use: the store's files are sparse
+            except OSError:  # deleted meanwhile
                 continue
     usage = shutil.disk_usage(folder)
     return Disk(size, usage.free, usage.total)

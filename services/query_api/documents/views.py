@@ -32,8 +32,8 @@ from shared.store import Condition, Filter, Ids, Match, Payload
 from shared.submission import deletion
 from shared.times import iso
 
-STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of a document's newest submission
-LOOKED_AT = 1000  # entries read at a time where each has to be looked at
+STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
+LOOKED_AT = 1000  # entries read at a time if each has to be checked
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
 Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the previous page.")]
 
@@ -56,21 +56,21 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     url: str | None = None
     error: str | None = None
     code: str | None = None
-    etag: str | None = None  # names the accepted version; `If-Match` of a PATCH takes it
-    submitted_at: str | None = None  # when the log took its newest submission
-    ended_at: str | None = None  # when that ended
-    moved_to: str | None = None  # the id under which the submission was taken, by `onConflict=new`
+    etag: str | None = None  # names the accepted version; a PATCH takes it as `If-Match`
+    submitted_at: str | None = None  # when its newest submission was appended to the log
+    ended_at: str | None = None  # when that submission ended
+    moved_to: str | None = None  # the document's new id, after `onConflict=new`
 
 
 class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Documents in the order asked for."""
+    """Documents in the requested order."""
 
     items: list[DocumentView]
     next_cursor: str | None
 
 
 class QualityView(msgspec.Struct, frozen=True):
-    """How much a passage says by itself: docs/chunks.md."""
+    """Measures of how well a passage can be understood alone: docs/chunks.md."""
 
     diversity: float
     density: float
@@ -100,7 +100,7 @@ class ListCursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChunkCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where the chunks of one version, in one generation, go on."""
+    """The position in the chunks of one version in one generation."""
 
     generation: str
     version: int
@@ -111,7 +111,7 @@ K = TypeVar("K", ListCursor, SortCursor, ChunkCursor)
 
 
 class DocumentViews:
-    """Reads documents of one tenant. Those of other tenants are reported as unknown."""
+    """Reads documents of one tenant. Documents of other tenants are reported as unknown."""
 
     def __init__(self, ledger: Ledger, index: Index, blobs: Blobs) -> None:
         self._ledger = ledger
@@ -119,7 +119,7 @@ class DocumentViews:
         self._blobs = blobs
 
     async def entry(self, tenant: str, document_id: str) -> Entry:
-        """Return the tenant's document, or raise the 404."""
+        """Return the tenant's document. Raises a 404 if there is none."""
         try:
             known = str(UUID(document_id)) == document_id
         except ValueError:
@@ -130,7 +130,7 @@ class DocumentViews:
         return entry
 
     async def head(self, document_id: str) -> Head | None:
-        """Return the version that answers; a deleted one, too."""
+        """Return the head, also of a deleted document; None if there is none."""
         return await self._index.head(document_id)
 
     async def view(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentView:
@@ -145,7 +145,7 @@ class DocumentViews:
     async def page(
         self, listing: Listing, *, limit: int, cursor: ListCursor | SortCursor | None = None
     ) -> DocumentPage:
-        """Return a page of the list's documents."""
+        """Return a page of the list."""
         entries, after = (
             await self._sorted(listing, limit, cursor)
             if isinstance(cursor, SortCursor) or not listing.by_update
@@ -160,7 +160,7 @@ class DocumentViews:
     async def _by_update(
         self, listing: Listing, limit: int, cursor: ListCursor | None
     ) -> tuple[list[Entry], ListCursor | None]:
-        """Return the page and the cursor of the next, in the store's own order, which ends the search early."""
+        """Return the page and the next cursor, in the store's own order: reading stops when the page is full."""
         asked = max(limit, LOOKED_AT) if listing.looks else limit
         found: list[Entry] = []
         while True:
@@ -181,7 +181,7 @@ class DocumentViews:
     async def _sorted(
         self, listing: Listing, limit: int, cursor: ListCursor | SortCursor | None
     ) -> tuple[list[Entry], SortCursor | None]:
-        """Return the page and the cursor of the next, after a look at every entry; only the best are kept."""
+        """Return the page and the next cursor after checking every entry; only the page is kept in memory."""
         behind = cursor if isinstance(cursor, SortCursor) else None
         best: list[Entry] = []
         place: str | None = None
@@ -193,7 +193,7 @@ class DocumentViews:
                 return page, sorted_after(listing, page[-1]) if len(best) > limit else None
 
     async def _fitting(self, listing: Listing, entries: Sequence[Entry]) -> list[Entry]:
-        """Return those entries that the list shows."""
+        """Return the entries that the list shows."""
         fitting = [entry for entry in entries if listing.fits(entry)]
         if listing.state is None or not fitting:
             return fitting
@@ -201,7 +201,7 @@ class DocumentViews:
         return [entry for entry in fitting if state_of(entry, heads.get(entry.document_id))[0] == listing.state]
 
     async def of_path(self, tenant: str, path: str) -> Ids:
-        """Return the condition that a document has the path, whatever its source."""
+        """Return the condition that a document has the path, in any source."""
         sources = await self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),)))
         return Ids(tuple(id_of(tenant, source, path) for source in sources))
 
@@ -225,7 +225,7 @@ class DocumentViews:
         )
 
     async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
-        """Return the extracted text of the answering version, and how it is written.
+        """Return the extracted text of the answering version, and its format.
 
         Raises:
             Problem: 404, also when no version answers.
@@ -241,7 +241,7 @@ class DocumentViews:
     async def _answering(
         self, tenant: str, document_id: str, *, start: int, limit: int
     ) -> tuple[Head | None, list[Payload]]:
-        """Return the head that answers, if any does, and a piece of its version's points."""
+        """Return the answering head, None if there is none, and a page of its version's points."""
         await self.entry(tenant, document_id)
         head = await self._index.head(document_id)
         while head is not None and not head.deleted:
@@ -249,7 +249,7 @@ class DocumentViews:
             if len(payloads) >= min(limit, head.chunk_count - start):
                 return head, payloads
             read, head = head, await self._index.head(document_id)
-            if head == read:  # no newer version has taken them away: they are lost
+            if head == read:  # no newer version has deleted the points, so they are lost
                 await self._index.whole()
                 return read, payloads
         if head is None:
@@ -364,7 +364,7 @@ async def rag_document_patch(
 
 
 def version_of(if_match: str | None) -> int | None:
-    """Return the version that an `If-Match` names, None where any will do, or raise the 400."""
+    """Return the version that `If-Match` names; None if any version is accepted. Raises a 400 for an invalid ETag."""
     tag = (if_match or "*").strip()
     if tag == "*":
         return None
@@ -467,7 +467,7 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
 
 def _of_submission(shown: DocumentView, entry: Entry, place: LogPosition) -> DocumentView:
     own = entry.end_of(place) or entry.submitted(place)
-    if own is None:  # the first stage hasn't come to it
+    if own is None:  # the first stage hasn't read it yet
         return msgspec.structs.replace(shown, status="accepted", version=0, error=None, code=None)
     return msgspec.structs.replace(
         shown,
@@ -480,7 +480,7 @@ def _of_submission(shown: DocumentView, entry: Entry, place: LogPosition) -> Doc
 
 
 def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
-    """Return what answers for the document, and since which version; where nothing does, why."""
+    """Return the document's state and the version that it belongs to."""
     if head is not None:
         return ("deleted" if head.deleted else "ready"), head.version
     waiting = [each.version for each in (*entry.earlier, entry.last) if each.status not in TERMINAL]
@@ -500,7 +500,7 @@ def of_tenant(tenant: str) -> Filter:
 def _where(
     tenant: str, in_state: str | None, statuses: Sequence[str], tags: Sequence[str], named: tuple[Condition, ...]
 ) -> Filter:
-    """Return the filter of a list; deleted documents are only in it when a state or status asks for them."""
+    """Return the filter of a list. It includes deleted documents only if `state` or `status` names them."""
     must: list[Condition] = [Match("tenant", (tenant,)), *named]
     if statuses:
         must.append(Match("last.status", tuple(statuses)))

@@ -1,4 +1,4 @@
-"""Limits on requests in flight, on bodies in memory, and on the time that a body may take to arrive.
+"""Limits requests in flight, bodies in memory, and the time that a body may take to arrive.
 
 A slow sender doesn't slow down others. A request counts as in flight once its body is complete. Of the bodies that are
 still arriving, only a limited number may take longer than `MOMENT_S`.
@@ -20,10 +20,10 @@ from services.query_api.http.token_buckets import TokenBuckets
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
-HOLDS: Final = "holds"  # a route's opt: how many bytes of a body it has in memory at most; without it, all of them
+HOLDS: Final = "holds"  # a route's opt: most bytes of a body that it holds in memory; without it, the whole body
 MOMENT_S: Final = 5.0  # a body that takes longer counts as slow
-SLOWEST: Final = 10_000  # bytes a second, the least rate after `SLUICE_BODY_TIMEOUT`
-BODIES: Final = 8  # of the largest size that may be in memory at once
+SLOWEST: Final = 10_000  # bytes per second, the least rate after `SLUICE_BODY_TIMEOUT`
+BODIES: Final = 8  # number of bodies of the largest size that may be in memory at once
 COME_AGAIN_S: Final = 2
 
 
@@ -33,7 +33,7 @@ def _refused(sentence: str) -> Problem:
 
 
 class RequestLane:
-    """A counter with a limit, for requests or bytes, and with a share of it for each tenant."""
+    """A counter of requests or bytes with a limit, of which each tenant may use a share."""
 
     def __init__(self, limit: int, what: str, setting: str) -> None:
         self.limit = limit
@@ -43,11 +43,11 @@ class RequestLane:
 
     @property
     def taken(self) -> int:
-        """Return how much is counted, of all tenants."""
+        """Return the current count of all tenants."""
         return self._of_tenant.total()
 
     def take(self, tenant: str, size: int = 1, *, share: int) -> None:
-        """Count `size` more.
+        """Add `size` to the count.
 
         Raises:
             Problem: 429, the limit or the tenant's `share` would be exceeded; nothing was counted.
@@ -62,7 +62,7 @@ class RequestLane:
         self._of_tenant[tenant] += size
 
     def give(self, tenant: str, size: int = 1) -> None:
-        """Count `size` less."""
+        """Subtract `size` from the count."""
         self._of_tenant[tenant] -= size
         if not self._of_tenant[tenant]:
             del self._of_tenant[tenant]
@@ -89,7 +89,7 @@ class AdmissionLimits:
         self.largest = settings.max_body
 
     def take(self, lane: RequestLane, tenant: str, size: int = 1, *, least: int = 1) -> None:
-        """Count `size` more of the tenant in the lane. Its share is never below `least`, what one request may take.
+        """Add `size` to the tenant's count in the lane. Its share is at least `least`, the size of one large request.
 
         Raises:
             Problem: as the lane does.
@@ -98,7 +98,7 @@ class AdmissionLimits:
         lane.take(tenant, size, share=share)
 
     def check_rates(self, tenant: str) -> None:
-        """Return if the tenant may send more.
+        """Check that the tenant may send more.
 
         Raises:
             Problem: 429, it has sent too many documents or bytes; Retry-After says when it may send again.
@@ -130,7 +130,7 @@ class Admission:
         """Serve the request.
 
         Raises:
-            Problem: 429, there is too much at once.
+            Problem: 429, a limit is exceeded.
         """
         if scope["route_handler"].opt.get(OPEN):
             await self._app(scope, receive, send)
@@ -144,7 +144,7 @@ class Admission:
 
 
 class _Visit:
-    """One request and what it counts against the limits."""
+    """One request, and what it has taken of the limits."""
 
     def __init__(self, scope: HTTPScope, receive: Receive, limits: AdmissionLimits) -> None:
         self._receive, self._limits = receive, limits
@@ -159,7 +159,7 @@ class _Visit:
         self._waited_s = 0.0
 
     def enter(self) -> None:
-        """Admit the request. One with a body counts in its lane only when the body is complete.
+        """Admit the request. A request with a body counts in its lane only when the body is complete.
 
         Raises:
             Problem: 429, its lane is full; the body isn't read.
@@ -176,7 +176,7 @@ class _Visit:
         """Return the next piece of the body.
 
         Raises:
-            Problem: 408, it comes too slowly; 429, there is too much at once.
+            Problem: 408, the body arrives too slowly; 429, a limit is exceeded.
         """
         if self._whole:
             return await self._message()
@@ -198,7 +198,7 @@ class _Visit:
         return message
 
     def leave(self) -> None:
-        """Release everything that this request counts against the limits."""
+        """Give back everything that this request has taken of the limits."""
         self._hurried()
         self._limits.bodies.give(self._tenant, self._held)
         self._held = 0
@@ -212,7 +212,7 @@ class _Visit:
             self._limits.slow.give(self._tenant)
 
     async def _next(self) -> HTTPReceiveMessage:
-        """Return the next message; only the time that the sender lets us wait counts."""
+        """Return the next message. Only time spent waiting for the sender counts."""
         if not self._slow:
             with suppress(TimeoutError):
                 return await self._within(MOMENT_S)
@@ -234,7 +234,7 @@ class _Visit:
             with suppress(TimeoutError):
                 async with asyncio.timeout(in_all_s - self._waited_s):
                     return await self._message()
-            async with asyncio.timeout(0):  # a message that is there now was in time: the event loop was late
+            async with asyncio.timeout(0):  # a message that is available now arrived in time
                 return await self._message()
         finally:
             self._waited_s += loop.time() - began

@@ -25,7 +25,7 @@ from shared.runtime.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
 
 SESSION_COOKIE: Final = "sluice_session"
-SESSION_S: Final = 7 * 24 * 3600  # then a browser has to sign in again
+SESSION_S: Final = 7 * 24 * 3600  # after that, a browser has to sign in again
 WRONG_KEY_S: Final = 0.5
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 T = TypeVar("T")
@@ -34,9 +34,9 @@ _OF_ADMIN: Final = frozenset({"ingest", "query"})
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The tenant whose documents a request may use, and the roles that it has.
+    """The tenant whose documents a request may use, and the request's roles.
 
-    `admin` includes `ingest` and `query`. `operator` is for what concerns all tenants and includes no other role.
+    `admin` includes `ingest` and `query`. `operator` is for routes that concern all tenants; it includes no other role.
     """
 
     tenant: str
@@ -52,16 +52,16 @@ ANYBODY = Caller(DEFAULT_TENANT, frozenset(ROLES))
 
 
 class UnknownKey(Problem):
-    """The 401 of a key that nobody has. `slowed` delays it."""
+    """The 401 for an unknown key. `slowed` delays it."""
 
     def __init__(self) -> None:
         super().__init__(401, "the API key is unknown", headers=_CHALLENGE)
 
 
 class Keyring:
-    """The configured keys and those of the key file, kept as digests; without any, everybody is `ANYBODY`.
+    """The keys of the settings and of the key file, kept as digests. Without any, every caller is `ANYBODY`.
 
-    If all keys belong to one tenant, its admins are operators, too: they are the only ones whom it concerns.
+    If all keys belong to one tenant, its admins are operators, too, because no other tenant is affected.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Keyring:
         return self._several
 
     def caller(self, headers: Headers) -> Caller:
-        """Return who presents `Authorization: Bearer` or `X-API-Key`.
+        """Return the caller whose key is in `Authorization: Bearer` or `X-API-Key`.
 
         Raises:
             Problem: 401, there is no key or an unknown one.
@@ -97,10 +97,10 @@ class Keyring:
         return self._caller(digest_of(presented.encode("latin-1", "replace")))  # as header bytes are decoded
 
     def caller_of(self, connection: ASGIConnection) -> Caller:  # type: ignore[type-arg]  # the framework's own signature
-        """Return who calls, by a key in a header, else by the session cookie.
+        """Return the caller, by the key in a header, or else by the session cookie.
 
         Raises:
-            Problem: 401, there is neither, or it is not valid; 403, a write by cookie comes from another site.
+            Problem: 401, there is neither, or it is invalid; 403, a write by cookie comes from another site.
         """
         session = connection.cookies.get(SESSION_COOKIE)
         if session is None or not self.needed or _presented(connection.headers):
@@ -115,7 +115,7 @@ class Keyring:
     def session(self, key: str) -> str:
         """Return the cookie value of a session with the key: `<seconds since 1970>.<64 hex digits>`.
 
-        It holds no key, needs no memory in the server, and ends with its key or after `SESSION_S`.
+        It contains no key and needs no memory in the server. It ends after `SESSION_S`, or when its key is removed.
 
         Raises:
             UnknownKey: there is no such key.
@@ -126,7 +126,7 @@ class Keyring:
         return f"{issued}.{_signature(digest, issued)}"
 
     def signed_in(self, session: str) -> Caller | None:
-        """Return whose session it is; None where it has ended, or its key is gone."""
+        """Return the session's caller; None if the session has ended or its key was removed."""
         issued, _, signature = session.partition(".")
         if not (issued.isascii() and issued.isdigit() and len(issued) < 20 and signature.isascii()):
             return None
@@ -138,7 +138,7 @@ class Keyring:
 
     @property
     def _callers(self) -> Mapping[bytes, Caller]:
-        """Return everybody by the digest of the key, as the file is now."""
+        """Return the callers by the digest of their key, with the key file's present content."""
         read = None if self._file is None else self._file.keys()
         if read is not self._read:
             self._read = read
@@ -156,7 +156,7 @@ class Keyring:
         }
 
     def _caller(self, digest: bytes) -> Caller:
-        # How long a look-up takes tells of the digest, and nobody can choose a key by its digest.
+        # The time of a look-up depends only on the digest, and nobody can construct a key for a digest.
         caller = self._callers.get(digest)
         if caller is None:
             raise UnknownKey
@@ -181,9 +181,9 @@ def _unauthenticated(sentence: str) -> Problem:
 
 
 async def slowed(look: Callable[[], T]) -> T:
-    """Return what `look` returns. An unknown key gets its 401 only after `WRONG_KEY_S`, so that guessing takes long.
+    """Return the result of `look`. An unknown key gets its 401 only after `WRONG_KEY_S`, which slows down guessing.
 
-    Only this request waits; right keys from the same address are answered at once.
+    Only this request waits; valid keys from the same address are answered at once.
     """
     try:
         return look()
@@ -193,7 +193,7 @@ async def slowed(look: Callable[[], T]) -> T:
 
 
 class Authenticate(AbstractAuthenticationMiddleware):
-    """Sets the connection's user to its `Caller`."""
+    """Middleware that sets the connection's user to its `Caller`."""
 
     def __init__(self, app: ASGIApp, keyring: Keyring) -> None:
         super().__init__(app, exclude_from_auth_key=OPEN)
@@ -205,13 +205,13 @@ class Authenticate(AbstractAuthenticationMiddleware):
 
 
 class RoleGuard:
-    """A guard of routes that lets callers with `role` pass; with None, everybody who has a key."""
+    """A guard of routes that admits callers with `role`, or, if it is None, every caller with a key."""
 
     def __init__(self, role: Role | None) -> None:
         self.role = role
 
     def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise the 403 if the caller lacks the role."""
+        """Raise a 403 if the caller lacks the role."""
         if self.role is not None and not connection.user.may(self.role):
             raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
 

@@ -1,9 +1,9 @@
 """Refuses requests from web pages of other sites, unless a setting lists their origin.
 
-A browser sends requests wherever a page tells it to. Without API keys that would let any page write, erase and, by
-DNS rebinding, read. Headers that a page can't forge tell such requests apart: `Host` is the name that the page believes
-in, and `Origin` and `Sec-Fetch-Site` (W3C Fetch Metadata) say where the page came from. curl, n8n and client libraries
-send neither `Origin` nor `Sec-Fetch-Site`, and pass.
+A browser sends requests wherever a page tells it to. Without API keys, that would let any page write, erase and, by DNS
+rebinding, read. Headers that a page can't forge tell such requests apart: `Host` is the name by which the page reached
+this server, and `Origin` and `Sec-Fetch-Site` (W3C Fetch Metadata) say where the page came from. Requests of curl, n8n
+and client libraries have neither `Origin` nor `Sec-Fetch-Site`, and pass.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +18,10 @@ from services.query_api.http.lanes import JSON_ONLY
 from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import Problem, answer
 
-PAGE: Final = "page"  # a route's opt: a person may come to it by a link on another site; nothing is changed by it
-LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is n8n's in Docker
+PAGE: Final = "page"  # a route's opt: links on other sites may lead to it, because it changes nothing
+LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
 _SAFE_HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",  # what a document says is never run as a script
+    "X-Content-Type-Options": "nosniff",  # never run a document as a script
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -29,10 +29,10 @@ _SAFE_HEADERS: Final = {
 
 
 class BrowserGuard:
-    """Middleware that refuses requests of other sites' pages with 403, and sends the headers that browsers heed.
+    """Middleware that refuses requests of other sites' pages with 403, and adds security headers to replies.
 
-    `hosts` are the names under which this API is known, besides loopback addresses. They count only while `keyless`
-    says that nobody has to present a key. `origins` are those that may call from a browser; `*` is any.
+    `hosts` are this API's names besides loopback addresses. They are checked only while `keyless` returns True, that
+    is, while callers need no key. `origins` are the origins whose pages may call; `*` allows any.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class BrowserGuard:
         self._origins = frozenset(origin.lower() for origin in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, or answer the problem that refuses it."""
+        """Serve the request, or answer with the problem that refuses it."""
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableScopeHeaders.from_message(message)
                 for name, value in _SAFE_HEADERS.items():
                     headers.setdefault(name, value)
-                if self._origins:  # a listed page may read the reply
+                if self._origins:  # a page of a listed origin may read the reply
                     headers["Cross-Origin-Resource-Policy"] = "cross-origin"
             await send(message)
 
@@ -94,7 +94,7 @@ class BrowserGuard:
 
 
 def _name_of(host: str) -> str:
-    """Return the host without its port; an IPv6 address without its brackets, a name without a last dot."""
+    """Return the host without port, brackets (IPv6) and trailing dot."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].removesuffix(".")
@@ -105,7 +105,7 @@ def _shown(host: str) -> str:
 
 
 def _visit(scope: HTTPScope, headers: Headers) -> bool:
-    """Return whether a person follows a link to a page: the other site sees nothing of the reply."""
+    """Return whether a person follows a link to a page; the other site can't see the reply."""
     return (
         scope["method"] in ("GET", "HEAD")
         and bool(scope["route_handler"].opt.get(PAGE))
@@ -115,7 +115,7 @@ def _visit(scope: HTTPScope, headers: Headers) -> bool:
 
 
 def _json_or_empty(headers: Headers) -> bool:
-    """Return whether the body is JSON, or there is none. A browser sends a form to anywhere without asking first."""
+    """Return whether the body is JSON or empty. Browsers send others, such as forms, without a preflight request."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind:
         return kind == "application/json"

@@ -13,17 +13,17 @@ from shared.state.rebuild_gate import CODE as REBUILDING
 
 log = structlog.get_logger(__name__)
 
-MOST_FAILURES: Final = 5  # in a row; then the breaker opens
+MOST_FAILURES: Final = 5  # failures in a row until the breaker opens
 
 
 class CircuitOpen(Unavailable):
-    """The service has failed too often in a row, and isn't called for now."""
+    """The service has failed too often in a row and isn't called for now."""
 
 
 class CircuitBreaker:
-    """One service's failures in a row. While it is open, one call every few seconds is let through and tries it again.
+    """Counts a service's failures in a row. While the breaker is open, one call every few seconds is let through.
 
-    An index that is being rebuilt does not count as a failure: the store answered.
+    An index that is being rebuilt isn't a failure, because the store answered.
     """
 
     def __init__(self, what: str, *, pause_s: float = RETRY_AFTER_S, now: Callable[[], float] = time.monotonic) -> None:
@@ -41,7 +41,7 @@ class CircuitBreaker:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Count how the call within ends.
+        """Count the outcome of the call in the block.
 
         Raises:
             CircuitOpen: the breaker is open; nothing is called.
@@ -55,7 +55,7 @@ class CircuitBreaker:
         self.succeeded()
 
     def admit(self) -> None:
-        """Return if a call may be made now. Raises CircuitOpen otherwise."""
+        """Check that a call may be made now. Raises CircuitOpen otherwise."""
         if not self.is_open:
             return
         now = self._now()
@@ -73,7 +73,7 @@ class CircuitBreaker:
         self._failures = 0
 
     def failed(self, error: Unavailable) -> None:
-        """Count a failure; the last one of too many opens the breaker."""
+        """Count a failure; after `MOST_FAILURES` in a row, open the breaker."""
         if isinstance(error, CircuitOpen) or error.code == REBUILDING:
             return
         self._failures += 1

@@ -1,4 +1,4 @@
-"""The API's own description, and lines of the index page for routes that are not the API's own."""
+"""The route `/openapi.json`, and the index page's lines for routes that are defined elsewhere."""
 
 from typing import Any
 

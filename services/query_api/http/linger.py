@@ -1,4 +1,4 @@
-"""Answers requests that are refused while their body is still arriving."""
+"""Lets the sender of a refused body read the reply."""
 
 import asyncio
 from contextlib import suppress
@@ -15,7 +15,7 @@ LINGER_BYTES: Final = 64 << 20
 
 
 class Linger:
-    """Middleware that answers the problems of those below it, and reads on a while if the body is still arriving.
+    """Middleware that answers problems, and then keeps reading for a while if the body is still arriving.
 
     Otherwise the sender of a refused body would see a broken connection instead of the reason.
     """
@@ -24,7 +24,7 @@ class Linger:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, or answer the problem that refuses it."""
+        """Serve the request, or answer with the problem that refuses it."""
         exchange = _Exchange(cast("HTTPScope", scope), receive, send)  # there are no sockets here
         try:
             await self._app(scope, exchange.receive, exchange.send)
@@ -34,7 +34,7 @@ class Linger:
 
 
 def has_body(scope: HTTPScope) -> bool:
-    """Return whether a body belongs to the request."""
+    """Return whether the request has a body."""
     headers = Headers.from_scope(scope)
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
@@ -53,7 +53,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass the reply on; if the body is still arriving, read on for `LINGER_S` before the connection closes."""
+        """Send the reply. If the body is still arriving, keep reading for `LINGER_S` before the connection closes."""
         if not self._arriving:
             await self._send(message)
         elif message["type"] == "http.response.start":

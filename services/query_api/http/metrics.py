@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 
 class Metrics:
-    """Counters and histograms in the given registry; two APIs need two registries."""
+    """Counters and histograms in the given registry. Each API needs a registry of its own."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry

@@ -1,4 +1,4 @@
-"""Readiness and metrics at the API's own port, where strangers may ask, too."""
+"""Readiness and metrics at the API's port, which strangers can reach, too."""
 
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
@@ -12,7 +12,7 @@ from shared.runtime.probes import METRICS_TEXT, OPEN, Probed, exposition, report
 
 
 class Monitoring:
-    """Decides who may see more than whether the API is ready."""
+    """Decides who may see details and metrics."""
 
     def __init__(self, keyring: Keyring, networks: tuple[IPv4Network | IPv6Network, ...]) -> None:
         """Take the keys, and the networks that may read the metrics without one."""
@@ -20,7 +20,7 @@ class Monitoring:
         self._networks = networks
 
     async def may_see_details(self, request: AnyRequest) -> bool:
-        """Return whether the request has a key, or none is needed."""
+        """Return whether the request has a valid key, or keys aren't needed."""
         try:
             await slowed(lambda: self._keyring.caller_of(request))
         except Problem:
@@ -28,10 +28,10 @@ class Monitoring:
         return True
 
     async def check_may_see_metrics(self, request: AnyRequest) -> None:
-        """Return if the caller is an operator or in one of the networks.
+        """Check that the caller is an operator or in one of the networks.
 
         Raises:
-            Problem: 401, it has no key; 403, it is no operator.
+            Problem: 401, the caller has no key; 403, the caller is not an operator.
         """
         if not self._in_networks(request):
             caller = await slowed(lambda: self._keyring.caller_of(request))
@@ -50,7 +50,7 @@ class Monitoring:
 async def readyz(
     request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
 ) -> Response[dict[str, Any]]:
-    """Say whether everything that Sluice needs works; with a key, what doesn't."""
+    """Say whether everything that Sluice needs works. Callers with a key also see what doesn't."""
     return await report(probed, detailed=await monitoring.may_see_details(request))
 
 

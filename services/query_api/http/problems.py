@@ -80,7 +80,7 @@ def unavailable(sentence: str, code: str = "UNAVAILABLE", **details: Any) -> Pro
 
 
 def of_pipeline(error: PipelineError) -> Problem:
-    """Return the problem for an error of the pipeline: 503 when it is unavailable, else 413 or 422."""
+    """Return the problem for an error of the pipeline: 503 for Unavailable, else 413 or 422."""
     if isinstance(error, Unavailable):
         return unavailable(error.sentence, code=error.code.upper() if error.code == REBUILDING else "UNAVAILABLE")
     status = 413 if error.code == "record_too_large" else 422
@@ -149,7 +149,7 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
 
 
 def of_contract(error: msgspec.ValidationError) -> Problem:
-    """Return the 400 that says, in a person's words, which field of a body is wrong and what it must be."""
+    """Return the 400 that says in plain words which field of a body is wrong and what it must be."""
     what, _, path = str(error).partition(" - at `$")
     return _unfit(path.rstrip("`").lstrip("."), what)
 
@@ -187,7 +187,7 @@ def _on_http_exception(request: AnyRequest, error: HTTPException) -> Response[by
     if isinstance(error, ValidationException):
         return answer(request, _of_validation(error))
     if error.detail == "client disconnected prematurely":
-        return answer(request, Problem(400, "the body ended early"))  # the client is gone, and no bug of ours
+        return answer(request, Problem(400, "the body ended early"))  # the client disconnected; not a bug
     if error.status_code >= 500:
         return _on_bug(request, error)
     if error.status_code == 413:

@@ -1,4 +1,4 @@
-"""Refuses query parameters that a route doesn't know: a misspelt filter must not widen a list."""
+"""Refuses unknown query parameters, because a misspelt filter would widen a list."""
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, cast
@@ -14,19 +14,19 @@ from services.query_api.http.problems import Problem
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
 
-_OURS: Final = ("/rag/", "/ops/")  # the routes of other products' clients ignore what they don't know
+_OURS: Final = ("/rag/", "/ops/")  # routes for other products' clients ignore unknown parameters
 
 
 class KnownQuery:
-    """The guard of all routes; what each declares is looked up once."""
+    """A guard for all routes. It looks up each route's parameters once."""
 
     def __init__(self) -> None:
         self._declared: dict[tuple[str, str], frozenset[str]] = {}  # by path template and method
 
     async def __call__(self, connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise the 400 for a parameter that the route doesn't know; it names the nearest known one.
+        """Raise a 400 for an unknown parameter; it suggests the nearest known one.
 
-        A handler with an operation class of its own reads the query itself.
+        Handlers with an operation class of their own read the query themselves, and are left out.
         """
         scope = cast("HTTPScope", connection.scope)  # there are no sockets here
         path = scope["path_template"]

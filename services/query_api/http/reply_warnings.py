@@ -1,4 +1,4 @@
-"""Warnings: what a request has that its route ignores or doubts, named as `warnings` in the reply.
+"""Adds `warnings` to replies: parts of the request that the route ignored or doubts.
 
 `Prefer: handling=strict` (RFC 7240, section 4.4) asks for a 400 instead.
 """
@@ -14,17 +14,17 @@ from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Sc
 
 from services.query_api.http.problems import Problem, prefers
 
-OURS: Final = ("/rag/", "/ops/", "/knowledge-base")  # other products' clients send much that we ignore
+OURS: Final = ("/rag/", "/ops/", "/knowledge-base")  # other products' clients send many fields that are ignored
 _KEY: Final = "warnings"
 
 
 def is_ours(path: str) -> bool:
-    """Return whether the contract of the route at `path` is our own."""
+    """Return whether the route at `path` belongs to Sluice's own contract."""
     return path.removeprefix("/api").startswith(OURS)
 
 
 def is_strict(request: Request[Any, Any, Any]) -> bool:
-    """Return whether the caller wants a doubtful request to be refused."""
+    """Return whether the caller wants doubtful requests to be refused."""
     return prefers(request, "handling=strict")
 
 
@@ -40,7 +40,7 @@ def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
 
 
 def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """Return a sentence for each of the names that isn't known; it suggests the nearest known one."""
+    """Return a sentence for each unknown name; it suggests the nearest known one."""
     known = sorted(known)
     found: dict[str, str] = {}
     for name in names:
@@ -51,20 +51,20 @@ def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]
 
 
 def warn_of_unknown(request: Request[Any, Any, Any], names: Iterable[str], known: Iterable[str]) -> None:
-    """Warn of each name that isn't known. Raises the 400 if the caller asked for strict handling."""
+    """Warn of each unknown name. Raises a 400 if the caller asked for strict handling."""
     for name, sentence in unknown_fields(names, known).items():
         warn(request, sentence, name)
 
 
 def fields_of(body: Any) -> frozenset[str] | None:
-    """Return the names of the fields that a body's type has in JSON; None if it is no struct."""
+    """Return the JSON names of the fields of a body's type; None if the type is not a struct."""
     if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
         return None
     return frozenset(field.encode_name for field in msgspec.structs.fields(body))
 
 
 class ReplyWarnings:
-    """Middleware that adds a request's warnings to its reply, where that is a JSON object."""
+    """Middleware that adds the warnings to the reply if that is a JSON object."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

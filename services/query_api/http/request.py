@@ -25,14 +25,14 @@ class ApiRequest(Request[Caller, None, State]):
     """A request whose `json` also takes form-encoded bodies, and refuses with a `Problem`."""
 
     async def json(self) -> Any:
-        """Return the body as plain values.
+        """Return the decoded body.
 
         Raises:
-            Problem: 400, it can't be read; 415, it is of another type.
+            Problem: 400, the body can't be read; 415, it has another type.
         """
         kind = content_type(self)
         data = (await self.body()).removeprefix(b"\xef\xbb\xbf")
-        # `curl -d '{…}'` calls its JSON a form.
+        # `curl -d '{…}'` declares JSON as a form.
         if kind == FORM and not data.lstrip().startswith(b"{"):
             value: Any = form_object(data)
             self._warn_of_unknown(value)
@@ -53,14 +53,14 @@ class ApiRequest(Request[Caller, None, State]):
 
 
 def given(value: Any) -> Any:
-    """Return a body without its fields that are null: null means not given, as many clients send it."""
+    """Return a body without its null fields. Many clients send null for a field that isn't given."""
     if not isinstance(value, dict):
         return value
     return {name: field for name, field in value.items() if field is not None}
 
 
 def body_of(value: Any, kind: type[S], within: str = "") -> S:
-    """Return the plain values as a body of its kind, or raise the 400 that names what is wrong, and `within` what."""
+    """Return the decoded values as the body's type. Raises a 400 that names the wrong field, after `within`."""
     try:
         return msgspec.convert(given(value), kind, strict=False)
     except msgspec.ValidationError as error:
@@ -71,7 +71,7 @@ def body_of(value: Any, kind: type[S], within: str = "") -> S:
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:
-    """Return the body's media type in lower case, empty when there is none.
+    """Return the body's media type in lower case; '' if there is none.
 
     Raises:
         Problem: 400, several were sent.
@@ -82,7 +82,7 @@ def content_type(request: Request[Any, Any, Any]) -> str:
 
 
 def parse_json(data: bytes | str, what: str = "the body") -> Any:
-    """Return the JSON value, or raise the 400 that says what is wrong with `what`."""
+    """Return the JSON value. Raises a 400 that says what is wrong with `what`."""
     try:
         return msgspec.json.decode(data)
     except RecursionError:
@@ -92,7 +92,7 @@ def parse_json(data: bytes | str, what: str = "the body") -> Any:
 
 
 def form_object(data: bytes) -> dict[str, Any]:
-    """Return a form's fields; repeated ones and `name[]` as lists, JSON objects and arrays parsed."""
+    """Return a form's fields: repeated ones and `name[]` as lists, JSON objects and arrays parsed."""
     try:
         pairs = parse_qsl(
             data.decode(), keep_blank_values=True, max_num_fields=MOST_FORM_FIELDS, encoding="utf-8", errors="strict"
@@ -109,7 +109,7 @@ def form_object(data: bytes) -> dict[str, Any]:
 
 
 def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ...]:
-    """Return trimmed, distinct tags in their order, from a list or `a,b`."""
+    """Return the trimmed, distinct tags in order, from a list or from a text such as `a,b`."""
     if isinstance(value, str):
         text = value.strip()
         parsed = parse_json(text, field) if text.startswith("[") else text.split(",")
@@ -123,7 +123,7 @@ def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ..
 
 
 def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") -> dict[str, Any]:
-    """Return the caller's own metadata, checked to be storable; a string is read as JSON."""
+    """Return the caller's metadata after checking that it can be stored; a string is parsed as JSON."""
     if isinstance(value, str):
         value = parse_json(value, field) if value.strip() else {}
     if not isinstance(value, Mapping | None):
@@ -135,7 +135,7 @@ def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") 
 
 
 def name_of(value: str, field: str, longest: int) -> str:
-    """Return the value when it can name something: not blank, at most `longest` characters."""
+    """Return the value if it is a valid name: not blank, at most `longest` characters."""
     if not value.strip():
         raise invalid(field, "must not be empty")
     if len(value) > longest:
@@ -144,10 +144,10 @@ def name_of(value: str, field: str, longest: int) -> str:
 
 
 def wait_of(request: Request[Any, Any, Any], *, otherwise: float = DEFAULT_WAIT_S) -> tuple[float, dict[str, str]]:
-    """Return the seconds to wait for the end, and the headers that say what `Prefer` changed (RFC 7240).
+    """Return the seconds to wait for the end, and the headers that report the applied preference (RFC 7240).
 
-    `otherwise` is where nothing is said.
-    `Prefer: wait=<s>` is capped at 300; `respond-async` waits not at all; nonsense is ignored, as the RFC asks.
+    `Prefer: wait=<s>` is capped at 300; `respond-async` means 0. Without a preference, the wait is `otherwise`. Invalid
+    values are ignored, as the RFC requires.
     """
     for preference in ",".join(request.headers.getall("prefer", [])).split(","):
         name, _, value = preference.partition(";")[0].partition("=")

@@ -1,4 +1,4 @@
-"""Signs what callers hand back later, such as cursors, so that they can't make or change it themselves."""
+"""Signs values that callers hand back later, such as cursors, so that callers can't make or change them."""
 
 import base64
 import hashlib
@@ -14,13 +14,13 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Signer:
-    """Signs structs with the installation's secret; whoever has the token can read them."""
+    """Signs structs with the installation's secret. The tokens aren't encrypted."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def sign(self, value: msgspec.Struct, *, tenant: str = "") -> str:
-        """Return the value as a token that `opened` takes for the same tenant."""
+        """Return the value as a token that `opened` accepts for the same tenant."""
         content = msgspec.json.encode(value)
         return base64.urlsafe_b64encode(self._signature(type(value), tenant, content) + content).decode().rstrip("=")
 
@@ -35,7 +35,7 @@ class Signer:
             signature, content = data[:_SIGNATURE], data[_SIGNATURE:]
             if hmac.compare_digest(signature, self._signature(kind, tenant, content)):
                 return msgspec.json.decode(content, type=kind)
-        except ValueError:  # no base64, or JSON of another release
+        except ValueError:  # invalid base64, or JSON of another release
             pass
         raise invalid(field, "is not one that this API issued")
 

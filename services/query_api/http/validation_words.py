@@ -1,4 +1,4 @@
-"""msgspec's validation messages in the words of a person who doesn't know Python's types. Pure."""
+"""Rewrites msgspec's validation messages for people who don't know Python's types. Pure."""
 
 import re
 from typing import Final
@@ -34,9 +34,9 @@ _CHOICE: Final = re.compile(r"Invalid (?:enum )?value (.+)", re.DOTALL)
 
 
 def in_words(message: str) -> str:
-    """Return what must be true of the value, to follow the field's name, such as `must be text, not a number`.
+    """Return the rule that the value breaks, to follow the field's name, such as `must be text, not a number`.
 
-    `message` is msgspec's, without the path at its end. An unknown message comes back with a small first letter.
+    `message` is msgspec's, without the path at its end. An unknown message is returned with a lower-case first letter.
     """
     if found := _TYPE.fullmatch(message):
         return _type(found[1], found[2])
@@ -51,7 +51,7 @@ def in_words(message: str) -> str:
 
 
 def _type(expected: str, got: str | None) -> str:
-    # A caller who sent a wrong value doesn't look for the one that means "not given".
+    # null is left out of the possible kinds: a caller who sent a wrong value doesn't want to send none.
     kinds = [kind for kind in expected.split(" | ") if kind != "null"] or ["null"]
     if got == "float" and "int" in kinds:
         return f"must be {_any_of(kinds)}, without a fraction"

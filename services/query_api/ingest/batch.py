@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from shared.inputs.prepared_chunks import SkippedChunk
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
-MOST_ITEMS: Final = 100_000  # each has its line in the reply
-WINDOW: Final = 64  # items on their way to the log at once
-WINDOW_BYTES: Final = 4 << 20  # of their bodies
+MOST_ITEMS: Final = 100_000  # because each has its entry in the reply
+WINDOW: Final = 64  # items that are appended to the log at once
+WINDOW_BYTES: Final = 4 << 20  # bytes of bodies that are appended at once
 _FIELDS: Final = fields_of(IngestBody) or frozenset()
 _BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """What one batch may be."""
+    """Limits for one batch."""
 
     item_bytes: int
     bytes: int
@@ -46,7 +46,7 @@ class BatchItem(IngestReply, frozen=True, kw_only=True, rename="camel", omit_def
     """The status of one item; `index` counts from 0."""
 
     index: int
-    superseded_by: int | None = None  # the index of a later item of the same document, which replaced this one
+    superseded_by: int | None = None  # index of a later item with the same document, which replaced this one
 
 
 class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -60,7 +60,7 @@ class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass
 class BatchOperation(Operation):
-    """Describes the two forms of the body."""
+    """Describes the two forms of the body for OpenAPI."""
 
     def __post_init__(self) -> None:
         """Fill in the request's content types."""
@@ -78,7 +78,7 @@ class BatchOperation(Operation):
     operation_class=BatchOperation,
     guards=[needs("ingest")],
     status_code=200,
-    request_max_body_size=None,  # counted here, against a limit of its own
+    request_max_body_size=None,  # this route counts the body against a limit of its own
     opt={**in_lane("bring", "add many documents: a JSON array or NDJSON"), HOLDS: WINDOW_BYTES},
 )
 async def rag_ingest_batch(
@@ -110,25 +110,25 @@ async def rag_ingest_batch(
 
 
 class _Batch:
-    """The items so far: what came of each, and those that are gathered to be submitted together."""
+    """The items so far: the result of each, and the window of items that are submitted together."""
 
     def __init__(self, submissions: Submissions, tenant: str, *, strict: bool) -> None:
         self._submissions = submissions
         self._tenant = tenant
         self._strict = strict
         self._results: list[SubmissionReceipt | IngestReply | None] = []  # None: not known yet
-        self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # item's number and document, by document id
+        self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
-        self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # ready-made chunks of an item that were left out
-        self._names: dict[int, tuple[str | None, str | None]] = {}  # each item's source and path, as it was sent
+        self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # prepared chunks left out
+        self._names: dict[int, tuple[str | None, str | None]] = {}  # source and path as they were sent
         self._warnings: dict[int, tuple[str, ...]] = {}
-        self._newest: dict[str, int] = {}  # by document id, the number of the last item that the log has
+        self._newest: dict[str, int] = {}  # number of the last item on the log, by document id
 
     async def add(self, item: bytes | Problem) -> None:
-        """Take the next item; what is wrong with it is its result.
+        """Take the next item. If it is invalid, the error becomes its result.
 
         Raises:
-            Problem: 413, there are too many; 503, an item could not be taken, and so won't be those that follow.
+            Problem: 413, there are too many items; 503, an item couldn't be appended, and later ones won't be.
         """
         number = len(self._results)
         if number == MOST_ITEMS:
@@ -147,7 +147,7 @@ class _Batch:
         if skipped:
             self._skipped[number] = skipped
         id_ = document.document_id
-        # Two of the same document stay in their order: the later one is the newer one.
+        # Items of the same document are appended in order, so that the later one is the newer one.
         if id_ in self._window or len(self._window) == WINDOW or self._size + len(item) > WINDOW_BYTES:
             await self.flush()
         self._results.append(None)
@@ -155,7 +155,7 @@ class _Batch:
         self._size += len(item)
 
     def _warn(self, number: int, value: Mapping[str, Any], document: DocumentSubmitted) -> None:
-        """Note what is doubtful about the item. Raises the 400 if the caller asked for strict handling."""
+        """Note the warnings about the item. Raises a 400 if the caller asked for strict handling."""
         doubts = unknown_fields(value, _FIELDS)
         if (doubt := hash_doubt(document)) is not None:
             doubts["hash"] = doubt
@@ -165,10 +165,10 @@ class _Batch:
             self._warnings[number] = (*self._warnings.get(number, ()), sentence)
 
     async def flush(self) -> None:
-        """Return when the log has what was gathered.
+        """Append the window's items to the log.
 
         Raises:
-            Problem: 503, it doesn't take all of it.
+            Problem: 503, the log didn't take all of them.
         """
         window, self._window, self._size = [*self._window.values()], {}, 0
         results = await asyncio.gather(
@@ -187,7 +187,7 @@ class _Batch:
             raise down
 
     async def cut(self, problem: Problem) -> Problem:
-        """Return the problem that ended the batch early, with what came of the items before."""
+        """Return the problem that ended the batch early, with the results of the items before it."""
         try:
             await self.flush()
         except Problem as later:
@@ -204,7 +204,7 @@ class _Batch:
         )
 
     async def replies(self, wait_s: float) -> list[BatchItem]:
-        """Return how each item stands when all are done, or when `wait_s` seconds have passed."""
+        """Return the status of each item when all are done, or after `wait_s` seconds."""
         deadline = asyncio.get_running_loop().time() + wait_s
         found: list[IngestReply] = []
         for start in range(0, len(self._results), WINDOW):
@@ -218,7 +218,7 @@ class _Batch:
         said: dict[str, Any] = {"index": index, "skipped": skipped, "warnings": self._warnings.get(index, ())}
         said |= {"source": source, "path": reply.path or path}
         later = self._newest.get(reply.document_id or "", index)
-        # Where the later one could not be processed, this one answers.
+        # If the later one failed, this one answers.
         if later > index and reply.status != "failed" and found[later].status != "failed":
             return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **said)
         return BatchItem(**msgspec.structs.asdict(reply) | said)
@@ -234,7 +234,7 @@ class _Batch:
 
 
 def _name(item: Any, field: str) -> str | None:
-    """Return the field of an item that may be anything, if it is text."""
+    """Return the field of an item of any type if the field is text, else None."""
     value = item.get(field) if isinstance(item, dict) else None
     return value if isinstance(value, str) else None
 
@@ -247,7 +247,7 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[byt
     """Yield the body's items as they arrive.
 
     Raises:
-        Problem: 400, the next item can't be found; 413; 415.
+        Problem: 400, the start of the next item can't be found; 413; 415.
     """
     kind = content_type(request)
     if kind not in ("", FORM, *NDJSON, "application/json") and not kind.endswith("+json"):
@@ -271,10 +271,10 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[byt
 
 
 async def _pieces(request: ApiRequest, limit: int) -> AsyncGenerator[bytes, None]:
-    """Yield the body from its first character on.
+    """Yield the body, without leading white space.
 
     Raises:
-        Problem: 413, it is larger than `limit` bytes, or says so.
+        Problem: 413, the body is, or its Content-Length says, larger than `limit` bytes.
     """
     if (request.content_length or 0) > limit:
         raise _too_large("the batch", limit)

@@ -1,4 +1,4 @@
-"""The items of a body that is still arriving: the elements of one JSON array, or a JSON value on each line. Pure."""
+"""Splits a body that is still arriving into items: elements of a JSON array, or a JSON value per line. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -9,27 +9,27 @@ _QUOTED: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
 class Framing(Protocol):
-    """Splits a body into items without parsing them. None replaces an item that is longer than allowed."""
+    """Splits a body into items without parsing them. None replaces an item that is too long."""
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """Yield the items that end in `data`, which follows what was fed before.
+        """Yield the items that end in `data`, the next piece of the body.
 
         Raises:
-            ValueError: where the next item would begin can't be told.
+            ValueError: the start of the next item can't be found.
         """
         ...
 
     def end(self) -> Iterator[bytes | None]:
-        """Yield what was left open when nothing more came.
+        """Yield the item that was still open at the end of the body.
 
         Raises:
-            ValueError: the body has no end.
+            ValueError: the body is incomplete.
         """
         ...
 
 
 class _Item:
-    """The bytes of one item so far, none of them once they are too many."""
+    """The bytes of the current item; they are dropped once there are too many."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -51,7 +51,7 @@ class _Item:
 
 
 class Lines:
-    """NDJSON: a value on each line; blank ones are none."""
+    """Splits NDJSON, a value per line; blank lines are ignored."""
 
     def __init__(self, longest: int) -> None:
         """Take the most bytes that an item may have."""
@@ -66,13 +66,13 @@ class Lines:
         self._item.add(rest)
 
     def end(self) -> Iterator[bytes | None]:
-        """Yield the last line, which may lack its end."""
+        """Yield the last line, which may lack its line feed."""
         if (line := self._item.take()) != b"":
             yield line
 
 
 class Elements:
-    """Splits one JSON array into its elements; looks only at brackets, quotes and commas."""
+    """Splits one JSON array into its elements. It looks only at brackets, quotes and commas."""
 
     def __init__(self, longest: int) -> None:
         """Take the most bytes that an item may have."""
@@ -84,7 +84,7 @@ class Elements:
         """Yield the elements that end in `data`.
 
         Raises:
-            ValueError: something stands before or after the array.
+            ValueError: there is data before or after the array.
         """
         start = at = 0
         while at < len(data):
@@ -114,10 +114,10 @@ class Elements:
             raise ValueError(self._outside)
 
     def end(self) -> Iterator[bytes | None]:
-        """Yield nothing more.
+        """Check that the array is complete; yields nothing.
 
         Raises:
-            ValueError: the array isn't closed, or there is none.
+            ValueError: the array isn't closed, or is missing.
         """
         if self._depth or not self._begun:
             raise ValueError("the array is not closed" if self._begun else "the body is missing")
@@ -128,7 +128,7 @@ class Elements:
         return "the body has more data after its array" if self._begun else "the body is not a JSON array"
 
     def _unquoted(self, data: bytes, at: int) -> int:
-        """Return where the string goes on, or what follows it."""
+        """Return the offset at which the scan continues, within the string or after it."""
         if self._escaped:
             self._escaped, at = False, at + 1
         at = _QUOTED.match(data, at).end()  # type: ignore[union-attr]  # it matches everywhere

@@ -26,9 +26,9 @@ from shared.inputs.urls import canonical
 from shared.log.headers import position_header
 from shared.times import iso
 
-_REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404, UNPATCHABLE: 409}  # by the code; what failed is a 422
+_REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404, UNPATCHABLE: 409}  # by error code; other failures are a 422
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
-LOOK_BACK_S = 1  # when to ask again about a document that isn't done
+LOOK_BACK_S = 1  # seconds after which a client should ask again about a document in progress
 
 
 class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,7 +37,7 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     source: str
     path: str
     text: str | None = None
-    chunks: list[Any] | str | None = None  # already split, instead of `text`
+    chunks: list[Any] | str | None = None  # prepared chunks, instead of `text`
     url: str | None = None  # where the worker fetches the document, instead of `text`
     title: str | None = None
     description: str | None = None
@@ -45,12 +45,10 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] | str | None = None
     chunk_size: int | None = None  # characters, 100 to 2000
     chunk_overlap: int | None = None  # characters, up to half of the size
-    subject_id: str | int | None = None  # kept as `metadata.subjectId`, by which /rag/query filters
-    keep: list[str] | str | None = (
-        None  # title, description, tags, metadata: keep the old value where this body has none
-    )
+    subject_id: str | int | None = None  # stored as `metadata.subjectId`, by which /rag/query filters
+    keep: list[str] | str | None = None  # title, description, tags, metadata: keep the old value if this body has none
     on_conflict: str | None = None  # replace, error or new: what to do if the document exists with other content
-    hash: str | None = None  # shown; a sha256 that is not the text's is a warning
+    hash: str | None = None  # shown; a sha256 that differs from the text's causes a warning
 
 
 class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -79,21 +77,21 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     status: str
     document_id: str | None = None
-    submission: str | None = None  # of one that is `accepted`: by it /rag/documents/{id}?submission= tells its own end
+    submission: str | None = None  # with `accepted`: /rag/documents/{id}?submission= shows how this submission ended
     chunk_count: int | None = None
-    replaced: ReplacedVersion | None = None  # beside `updated`
-    changed: tuple[str, ...] = ()  # beside `updated`: fields that differ, if the body is the same
-    dropped: tuple[Kept, ...] = ()  # what the version before had, and this submission left out
-    path: str | None = None  # of an item of a batch or an upload; and where `onConflict=new` chose another one
+    replaced: ReplacedVersion | None = None  # with `updated`
+    changed: tuple[str, ...] = ()  # with `updated`: fields that differ, if the body is the same
+    dropped: tuple[Kept, ...] = ()  # fields that the previous version had and this submission left out
+    path: str | None = None  # in the items of a batch or an upload, and if `onConflict=new` chose another path
     message: str | None = None
     source_id: str | None = None
     chunks_created: int | None = None
     file: str | None = None
     error: str | None = None
     code: str | None = None
-    skipped: tuple[SkippedChunk, ...] = ()  # ready-made chunks that can't be taken
-    source: str | None = None  # of an item of a batch or an upload
-    warnings: tuple[str, ...] = ()  # what was ignored or is doubtful
+    skipped: tuple[SkippedChunk, ...] = ()  # prepared chunks that are invalid
+    source: str | None = None  # in the items of a batch or an upload
+    warnings: tuple[str, ...] = ()  # parts of the request that were ignored or are doubtful
 
 
 @post(
@@ -145,7 +143,7 @@ async def rag_ingest_text(
 
 
 def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...]]:
-    """Return the submission of a body, and the ready-made chunks that are left out of it.
+    """Return the submission made from a body, and the prepared chunks that were left out of it.
 
     Raises:
         Problem: 400, a field can't be.
@@ -169,7 +167,7 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
 
 
 def hash_doubt(document: DocumentSubmitted) -> str | None:
-    """Return a sentence if the sender's hash has the form of a sha256 and is not the body's; None if all is well."""
+    """Return a warning if the sender's hash has the form of a SHA-256 but isn't the body's, else None."""
     body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
     if body is None or document.hash is None or not _SHA256.fullmatch(document.hash.strip()):
         return None
@@ -182,7 +180,7 @@ def hash_doubt(document: DocumentSubmitted) -> str | None:
 async def taken(
     request: ApiRequest, submissions: Submissions, document: DocumentSubmitted, *, wordy: bool = False
 ) -> Response[IngestReply]:
-    """Submit the document, and return its status when it is processed or the caller's wait is over.
+    """Submit the document, and return its status when it is processed or the wait is over.
 
     Raises:
         Problem: 422, the document can't be processed; 503, it couldn't be accepted.
@@ -208,7 +206,7 @@ async def replied(
 async def end_of(
     submissions: Submissions, receipt: SubmissionReceipt, wait_s: float, headers: Mapping[str, str]
 ) -> SubmissionEnd | None:
-    """Return how the submission ended, None when it hasn't in time.
+    """Return how the submission ended; None if it didn't end in time.
 
     Raises:
         Problem: 422, the document can't be processed.
@@ -245,7 +243,7 @@ def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, st
 
 
 def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -> IngestReply:
-    """Return how a submission ended, with the `message`, `sourceId` and `chunksCreated` of older clients if `wordy`."""
+    """Return the reply for an ended submission; with `wordy`, also the fields that older clients read."""
     last, count = ended.last, ended.chunk_count
     id_ = ended.entry.document_id  # not the receipt's id if the submission got another name
     if last.status in ("deleted", "superseded"):
@@ -264,14 +262,14 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -
 
 
 def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any]:
-    """Return the submission's fields of chunk sizes, or raise the 400 of one that can't be."""
+    """Return the submission's chunk size fields. Raises a 400 for an invalid one."""
     found: dict[str, int | None] = {}
     for field, name, value in (("chunkSize", "chunk_size", size), ("chunkOverlap", "chunk_overlap", overlap)):
         if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) < 10):
             raise invalid(field, "must be a whole number")
         found[name] = None if value is None else int(value)
     try:
-        # Without a size, half of the index's own is the limit; the worker knows it.
+        # Without a size, the overlap's limit is half of the index's own size, which the worker checks.
         checked_sizes(LARGEST if found["chunk_size"] is None else found["chunk_size"], found["chunk_overlap"] or 0)
     except ValueError as error:
         field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
@@ -280,7 +278,7 @@ def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any
 
 
 def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int | None) -> dict[str, Any]:
-    """Return the checked metadata, with the subject as one of its fields if it is given beside it."""
+    """Return the checked metadata, including the subject if it was sent as a field of the body."""
     checked = metadata_of(metadata)
     return checked if subject_id is None else metadata_of({**checked, "subjectId": subject_id}, "metadata")
 
@@ -292,7 +290,7 @@ def _text_of(text: str) -> str:
 
 
 def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]]:
-    """Return the fields of the submission that hold the body, and the chunks that are left out of it."""
+    """Return the submission's fields for the body, and the prepared chunks that were left out of it."""
     given = [name for name in ("text", "chunks", "url") if getattr(data, name) is not None]
     if not given:
         raise invalid("text", "is required")
@@ -325,7 +323,7 @@ def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]
 
 
 def url_of(url: str) -> str:
-    """Return the address in one spelling, when it can be one."""
+    """Return the URL in its canonical form. Raises a 400 if it is invalid."""
     try:
         return canonical(url)
     except Rejected as error:
@@ -333,12 +331,12 @@ def url_of(url: str) -> str:
 
 
 def title_of(title: str | None) -> str | None:
-    """Return the trimmed title, None for a blank one."""
+    """Return the trimmed title; None for a blank one."""
     return name_of(title.strip(), "title", 1000) if title and title.strip() else None
 
 
 def keep_of(value: list[str] | str | None) -> tuple[Kept, ...]:
-    """Return what is kept of the version before, from a list or `a,b`, or raise the 400."""
+    """Return the fields to keep from the previous version, from a list or `a,b`. Raises a 400 for an unknown one."""
     known: tuple[Kept, ...] = get_args(Kept)
     named = tags_of(value, "keep")
     if unknown := [name for name in named if name not in known]:
@@ -347,7 +345,7 @@ def keep_of(value: list[str] | str | None) -> tuple[Kept, ...]:
 
 
 def on_conflict_of(value: str | None) -> OnConflict | None:
-    """Return what becomes of a submission whose document is there with other content, or raise the 400."""
+    """Return the choice for a document that exists with other content. Raises a 400 for an unknown one."""
     match (value or "").strip():
         case "" | "replace":
             return None
@@ -360,10 +358,10 @@ def on_conflict_of(value: str | None) -> OnConflict | None:
 
 
 def content_name(content: bytes) -> str:
-    """Return the path of what has no name: the same content again is the same document."""
+    """Return the path for a body without a name, made from its content, so that equal content is the same document."""
     return hashlib.sha256(content).hexdigest()
 
 
 def now_ms() -> int:
-    """Return the time that a submission shows."""
+    """Return the time of a submission, ms since 1970."""
     return time.time_ns() // 1_000_000

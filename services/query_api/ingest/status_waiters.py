@@ -1,7 +1,7 @@
 """Wakes requests that wait until a document is processed. correctness.md, section 5.
 
-A notice only wakes: the state is the ledger point, which the waiter reads. Should a notice be missed,
-the waiter looks again on its own.
+A notice only wakes. The waiter reads the state from the ledger. If a notice is missed, the waiter looks again by
+itself.
 """
 
 import asyncio
@@ -22,23 +22,23 @@ LOOK_AGAIN_S = 2.0
 
 
 class StatusWaiters:
-    """Requests by the document they wait for."""
+    """The waiting requests, by document."""
 
     def __init__(self, look_again_s: float = LOOK_AGAIN_S) -> None:
         self._look_again_s = look_again_s
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self.closed = False
-        self.watchers: list[Callable[[str], None]] = []  # called with the tenant of each notice
-        self.consumer: Callable[[], Any] = lambda: None  # what hears them, once `listen` has said
+        self.watchers: list[Callable[[str], None]] = []  # functions called with the tenant of each notice
+        self.consumer: Callable[[], Any] = lambda: None  # returns the consumer of the notices; set by `listen`
 
     async def ready(self) -> None:
-        """Return when no notice written from now on can be missed. Call it once the broker is started."""
+        """Wait until no later notice can be missed. Call it after the broker has started."""
         consumer = self.consumer()
         for partition in consumer.assignment():
             await consumer.position(partition)
 
     def heard(self, notice: StatusNotice) -> None:
-        """Tell those who watch the tenant's documents, then wake all requests that wait for this one."""
+        """Call the tenant's watchers, then wake all requests that wait for the document."""
         for changed in self.watchers:
             changed(notice.tenant)
         self.wake(notice.document_id)
@@ -49,13 +49,16 @@ class StatusWaiters:
             event.set()
 
     def close(self) -> None:
-        """End all waiting, now and from now on: the server is about to stop."""
+        """End all waiting, now and later, because the server is about to stop."""
         self.closed = True
         for document_id in self._waiting:
             self.wake(document_id)
 
     async def until(self, document_id: str, look: Callable[[], Awaitable[T | None]], seconds: float) -> T | None:
-        """Return the first non-None that `look` gives, at a notice or every few seconds; None when time is up."""
+        """Return the first result of `look` that isn't None, or None after `seconds`.
+
+        `look` is called now, at each notice, and every few seconds.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         with self._listening(document_id) as woken:
@@ -82,7 +85,7 @@ class StatusWaiters:
 
 
 def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:
-    """Let every notice from now on wake its waiters; call it before `broker.start()`."""
+    """Let every later notice wake its waiters. Call it before `broker.start()`."""
 
     def seen(record: Record) -> None:
         notices.heard(decode(record.value, StatusNotice))

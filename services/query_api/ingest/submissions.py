@@ -1,6 +1,6 @@
 """Submits documents: appends them to the log, enters them in the ledger, and waits for their end.
 
-No stage is called from here. Success is reported only after the log has the record on disk.
+Nothing here calls a stage. Success is reported only after the log has the record on disk.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from shared.topics import SUBMITTED
 log = structlog.get_logger(__name__)
 
 
-MOVED_S: Final = 0.1  # seconds, at least, to look how a submission stands that was taken under another name
-UNKNOWN: Final = "log_timeout"  # the code of an outage in which a record may have got onto the log
+MOVED_S: Final = 0.1  # seconds: least wait for a submission that was moved to another name
+UNKNOWN: Final = "log_timeout"  # code of an outage after which the record may be on the log
 
 
 class SubmissionReceipt(msgspec.Struct, frozen=True):
@@ -42,9 +42,9 @@ class SubmissionEnd(msgspec.Struct, frozen=True):
     """How a submission ended."""
 
     entry: Entry
-    last: Last  # its own end, whatever became of those after it
-    chunk_count: int  # of its version; where that isn't known any more, of the one that answers now
-    seen: float  # seconds of the loop's clock, when the ledger was asked for it
+    last: Last  # the end of this submission, not of later ones
+    chunk_count: int  # of its version, or if that is no longer known, of the answering one
+    seen: float  # when the ledger was read, in seconds of the loop's clock
 
 
 class Submissions:
@@ -63,9 +63,9 @@ class Submissions:
         at_once: int = 64,
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the parts, how many documents may be appended to the log at once, and what counts them by tenant."""
+        """Take the parts, how many documents may be appended to the log at once, and the tenants' limits."""
         self._count = count
-        self.room = MemoryBudget()  # for the bodies that are in memory on their way
+        self.room = MemoryBudget()  # for bodies in memory
         self._publish = publish
         self._ledger = ledger
         self._index = index
@@ -79,8 +79,8 @@ class Submissions:
         """Return the receipt once the log has the submission.
 
         Raises:
-            Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did; or what the log has
-                already is so old, and unread, that it may be lost.
+            Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did; or unread records
+                on the log are so old that retention may delete them.
             Rejected: the record is too large even without its body.
         """
         if self._backlog.trouble is not None:
@@ -104,7 +104,7 @@ class Submissions:
         return SubmissionReceipt(id_, place)
 
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
-        """Return how the submission ended, or None when it hasn't within `wait_s` seconds."""
+        """Return how the submission ended; None if it didn't within `wait_s` seconds."""
 
         async def look() -> SubmissionEnd | None:
             seen = asyncio.get_running_loop().time()
@@ -117,7 +117,7 @@ class Submissions:
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
-        if self._ledger.rebuilding:  # nothing ends before the ledger is whole
+        if self._ledger.rebuilding:  # no submission ends before the ledger is rebuilt
             wait_s = 0.0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
@@ -129,7 +129,7 @@ class Submissions:
         return ended
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: LogPosition) -> None:
-        """Make the document known before the first stage has seen it, so that its status can be asked."""
+        """Enter the document in the ledger before the first stage has read it, so that its status can be shown."""
 
         def first(entry: Entry | None) -> Entry | None:
             if entry is not None:

@@ -1,7 +1,8 @@
-"""`POST /rag/ingest/check`: which documents a loader needn't send again, by the hash of each body.
+"""`POST /rag/ingest/check`: tells a loader which documents it needn't send again, by the hash of each body.
 
-A document is unchanged if the index holds exactly this content and no unread record could change it. So everything
-that was on the log when the request came is read before the reply, which is what a submission would have ended with.
+A document is unchanged if the index holds exactly this content and no unread record could change it. The reply
+therefore waits until every record that was on the log when the request came has been read. Then it says what a
+submission would have ended with.
 """
 
 import asyncio
@@ -28,9 +29,9 @@ from shared.submission import description_hash
 from shared.topics import SUBMITTED, readers
 
 MOST_ITEMS = 1000
-PATIENCE_S = 5.0  # for what is on its way to be read; after that, a document counts as changed
+PATIENCE_S = 5.0  # wait for unread records; after that, a document counts as changed
 _SHA256_DIGITS = 64
-_LOOK_AGAIN_S = 0.02  # commits are grouped for longer than this
+_LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
 
 
 Xxh3 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z", description="xxh3_128 of the body, in hex.")]
@@ -38,7 +39,7 @@ Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z", description="S
 
 
 class HeldDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A document that the caller has and could send. Exactly one of `hash`, `sha256` and `text` tells its body."""
+    """A document that the caller could send. Exactly one of `hash`, `sha256` and `text` identifies its body."""
 
     source: str
     path: str
@@ -76,7 +77,7 @@ class CheckReply(msgspec.Struct, frozen=True):
 
 
 class UnchangedChecker:
-    """Compares what callers have with what the index holds. Raises Unavailable when a part is away."""
+    """Compares callers' documents with the index. Raises Unavailable when a part is away."""
 
     def __init__(self, log: Log, ledger: Ledger, index: Index, patience_s: float = PATIENCE_S) -> None:
         self._log = log
@@ -120,7 +121,7 @@ class UnchangedChecker:
         return [verdict(id_, document, hash_) for id_, (document, hash_) in zip(ids, documents, strict=True)]
 
     async def _unread(self, ends: Mapping[TopicPartition, int]) -> set[int]:
-        """Return the partitions with records below `ends` that the first stage hasn't done with, for all patience."""
+        """Return the partitions in which the first stage hasn't committed all records below `ends` after the wait."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
         while True:
@@ -150,7 +151,7 @@ async def rag_ingest_check(
 
 
 def _hash(held: HeldDocument, number: int) -> str:
-    """Return the hash of the document's body, or raise the 400 where it isn't told, or twice."""
+    """Return the hash of the document's body. Raises a 400 unless exactly one field identifies it."""
     given = [each for each in (held.hash, held.sha256) if each is not None]
     if held.text is not None:
         given.append(bytes_hash(held.text.encode("utf-8", "surrogatepass")))
@@ -160,9 +161,9 @@ def _hash(held: HeldDocument, number: int) -> str:
 
 
 def _has_body(accepted: Accepted, hash_: str) -> bool:
-    """Return whether the version's body has the hash, which is a SHA-256 if it has 64 digits."""
+    """Return whether the version's body has the hash; a hash of 64 digits is a SHA-256."""
     if len(hash_) == _SHA256_DIGITS:
-        return accepted.body is not None and accepted.body.sha256 == hash_  # an earlier release stored none
+        return accepted.body is not None and accepted.body.sha256 == hash_  # None if an earlier release accepted it
     return accepted.raw_hash == hash_
 
 
@@ -183,7 +184,7 @@ def _document(tenant: str, held: HeldDocument) -> DocumentSubmitted:
 
 
 def _ended_well(entry: Entry) -> bool:
-    """Return whether the accepted version ended well, and no newer submission failed: one of these should be mended."""
+    """Return whether the accepted version ended well and no newer submission failed; else it should be sent again."""
     if entry.last.status == "failed":
         return False
     stands = entry.standing(entry.accepted.version)

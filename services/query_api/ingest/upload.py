@@ -45,12 +45,12 @@ from shared.contracts import DocumentSubmitted, Kept
 from shared.errors import PipelineError
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
-MOST_FILES: Final = 100  # of one request
-MOST_SKIPPED: Final = 1000  # chunks of a file that a reply names
+MOST_FILES: Final = 100  # per request
+MOST_SKIPPED: Final = 1000  # skipped chunks of a file that a reply lists
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
-IN_MEMORY: Final = 1 << 20  # bytes of a file that don't go to the disk; as the framework does with multipart
+IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk, as the framework does with multipart
 
 
 class UploadReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -90,21 +90,21 @@ class File:
     media_type: str | None
     body: IO[bytes]
     size: int
-    path: str | None = None  # under which it is kept, where that isn't its name
+    path: str | None = None  # the document's path, if it isn't the file's name
 
 
 @dataclass(frozen=True)
 class Upload:
-    """Files, and the fields beside them."""
+    """The files and the other fields of a request."""
 
     files: Sequence[File]
     fields: Mapping[str, list[str]]
 
     def named(self) -> "Upload":
-        """Return the upload with a path of its own for each file: its `path` field, in their order, else its name.
+        """Return the upload with a path for each file: from the `path` fields in order, or else the file's name.
 
         Raises:
-            Problem: 400, there are other than none or as many `path` fields as files, or two files are one document.
+            Problem: 400, there are `path` fields, but not one per file; or two files would be the same document.
         """
         paths, files = self.fields.get("path", []), list(self.files)
         if paths and len(paths) != len(files):
@@ -133,7 +133,7 @@ class Upload:
 
 @dataclass
 class UploadOperation(Operation):
-    """Describes the request body for OpenAPI; no type annotation can express it."""
+    """Describes the request body for OpenAPI, because no type annotation can express it."""
 
     def __post_init__(self) -> None:
         """Fill in the request's content types."""
@@ -223,17 +223,17 @@ async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submi
 
 
 class _Sent(NamedTuple):
-    """A file that was submitted."""
+    """A submitted file."""
 
     receipt: SubmissionReceipt
     document: DocumentSubmitted  # without its body
-    skipped: tuple[SkippedChunk, ...]  # of a file of ready-made chunks
+    skipped: tuple[SkippedChunk, ...]  # of a file of prepared chunks
 
 
 async def _submitted(
     request: ApiRequest, submissions: Submissions, file: File, fields: Mapping[str, list[str]]
 ) -> _Sent:
-    """Submit a file; only meanwhile it is in memory."""
+    """Submit a file. It is in memory only during this call."""
     async with submissions.room.taken(file.size):
         content = await asyncio.to_thread(file.body.read)
         document = _document(request.user.tenant, file, content, fields)
@@ -246,13 +246,13 @@ async def _submitted(
 
 
 def _skipped(content: bytes) -> tuple[SkippedChunk, ...]:
-    """Return what the worker will leave out of a file of ready-made chunks; nothing of any other file."""
+    """Return the chunks that the worker will leave out of a file of prepared chunks; empty for any other file."""
     listed = chunk_file(content)
     return () if listed is None else prepared_chunks(listed).skipped
 
 
 async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Upload) -> Response[UploadReply]:
-    """Submit every file. A file that is refused or fails has the error in its item and doesn't stop the others."""
+    """Submit every file. If a file is refused or fails, its item has the error, and the others go on."""
     wait_s, headers = wait_of(request)
 
     async def one(file: File) -> IngestReply:
@@ -329,7 +329,7 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
 
 async def _multipart(request: ApiRequest) -> Upload:
     try:
-        form = await request.form()  # the framework closes its files after the answer
+        form = await request.form()  # the framework closes its files after the reply
     except ClientException as error:
         if error.status_code == 413:
             raise
@@ -338,7 +338,7 @@ async def _multipart(request: ApiRequest) -> Upload:
         raise Problem(400, "the multipart body can't be read: a field is not text in its charset") from None
     files: list[File] = []
     fields: dict[str, list[str]] = {}
-    for name, value in form.items():  # in their order, unlike `multi_items`
+    for name, value in form.items():  # in the order of the request, unlike `multi_items`
         if isinstance(value, UploadFile):
             # The framework reports text/plain for a part without a type; the part's headers have the truth.
             declared = {key.lower(): each for key, each in value.headers.items()}.get("content-type")
@@ -355,7 +355,7 @@ async def _multipart(request: ApiRequest) -> Upload:
 
 
 def _rewound(body: IO[bytes]) -> int:
-    """Return how many bytes the body has, and go back to its start."""
+    """Return the body's size in bytes, with its position reset to the start."""
     size = body.seek(0, 2)
     body.seek(0)
     return size

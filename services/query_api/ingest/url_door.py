@@ -1,4 +1,4 @@
-"""`POST /rag/ingest/url`: submits the address of a page, which the ingest worker fetches."""
+"""`POST /rag/ingest/url`: submits the URL of a page, which the ingest worker fetches."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     subject_id: str | int | None = None
-    depth: int = 0  # how many links away from the page to go
+    depth: int = 0  # most links between the page and a page to fetch
     sitemap: bool = False  # whether to fetch the pages of the site's sitemap
 
 

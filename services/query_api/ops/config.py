@@ -1,4 +1,4 @@
-"""The route that shows the settings that this server runs with."""
+"""The route that shows the settings in force on this server."""
 
 from litestar import get
 from litestar.di import NamedDependency

@@ -18,13 +18,13 @@ from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import LetterFilter, OpenLetter
 from shared.times import iso, parse_iso
 
-MOST = 100  # letters of one request: each may be 256 kB
+MOST = 100  # letters per request: each may be 256 kB
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many items, 1 to {MOST}.")]
 Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
 
 
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A record that a stage could not process, and why."""
+    """A record that a stage could not process, with the reason."""
 
     id: str
     stage: str
@@ -43,11 +43,11 @@ class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     path: str | None = None
     version: int | None = None
     traceback_digest: str | None = None
-    generation: str | None = None  # whose stage it was
+    generation: str | None = None  # the generation that the stage belongs to
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Dead letters, the newest first, and how many match the filters."""
+    """Dead letters, the newest first, and the number that match the filters."""
 
     items: list[DeadLetterView]
     total: int
@@ -55,14 +55,14 @@ class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RecordBytes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Bytes as JSON can hold them: as text where they are UTF-8."""
+    """Bytes in JSON: as text if they are UTF-8, else as base64."""
 
     text: str | None = None
     base64: str | None = None
 
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record as it was on its topic; a large value is a blob, and `/record` gives it."""
+    """The record as it was on its topic. A large value is left out; `/record` downloads it."""
 
     time: str
     headers: list[tuple[str, RecordBytes]]
@@ -78,7 +78,7 @@ class DeadLetterWhole(DeadLetterView, frozen=True, kw_only=True, rename="camel",
 
 
 class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which letters to settle: those named by id, or those that match the filters; `all` when neither is given."""
+    """Which letters to settle: those with the ids, or those that match the filters, or `all` if neither is given."""
 
     ids: Ids | None = None
     stage: str | None = None
@@ -92,10 +92,10 @@ class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     cursor: str | None = None
 
     def wanted(self, tenant: str) -> LetterFilter:
-        """Return the letters as the log knows them.
+        """Return the selection in the form in which the log's letters are searched.
 
         Raises:
-            Problem: 400, nothing is chosen, or a time can't be read.
+            Problem: 400, nothing is selected, or a time is invalid.
         """
         filters = (self.ids, self.stage, self.code, self.source, self.document_id, self.since, self.until)
         if self.all != (filters == (None,) * len(filters)):
@@ -181,7 +181,7 @@ async def ops_dead_letter_record(
     """Download the value of the dead letter's record, unchanged."""
     each = await _one(service, request.user.tenant, letter_id)
     value = await service.body(each.letter) or b""
-    # The value may be anything; a browser must not run it.
+    # The value may contain anything; a browser must not run it.
     headers = {"Content-Disposition": f'attachment; filename="{each.id}"', "X-Content-Type-Options": "nosniff"}
     return Response(value, media_type="application/octet-stream", headers=headers)
 

@@ -1,4 +1,4 @@
-"""Routes with which admins erase documents of their own tenant, and operators rewrite the files."""
+"""Routes by which admins erase documents of their own tenant, and operators rewrite the data files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from shared.log import Log
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 
-MOST = 100  # ids of one request
+MOST = 100  # ids per request
 MOST_PROOFS = 1000
 Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
 Proofs = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_PROOFS)]
@@ -30,21 +30,21 @@ Proofs = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_PROOFS)]
 
 @dataclass(frozen=True)
 class DataLocation:
-    """Where the process keeps what it keeps."""
+    """Where the process keeps its data."""
 
     log: Log
     index: Index
     ledger: Ledger
-    data: Path | None  # None: nothing of it
+    data: Path | None  # None: the process has no data folder
 
 
 class Erase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which documents to erase: by id, or all of a source including deleted ones."""
+    """Which documents to erase: by id, or all of a source, including deleted ones."""
 
     document_ids: Ids | None = None
     source: str | None = None
     confirm: int | None = None  # with `source`: the count that the caller saw
-    dry_run: bool = False  # only count, and choose canaries
+    dry_run: bool = False  # only count the documents and choose canaries
     cursor: str | None = None
 
 
@@ -67,7 +67,7 @@ class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Canaries(msgspec.Struct, frozen=True):
-    """Words of documents that are to be erased, as a dry run chose them."""
+    """Words of documents to erase, chosen by a dry run."""
 
     words: tuple[str, ...]
 
@@ -75,7 +75,7 @@ class Canaries(msgspec.Struct, frozen=True):
 class Forget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The proofs of an erasure's dry run, whose words are searched for. With `dryRun`, no file is rewritten first.
 
-    Words that a caller chooses are not taken: whoever searches all files for them reads every tenant's text.
+    Callers can't choose the words: a search for any word in all files would reveal other tenants' text.
     """
 
     proofs: Proofs = ()
@@ -83,10 +83,10 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What was rewritten, and in how many files of which part the words still are."""
+    """What was rewritten, and how many files of each part still contain the words."""
 
     parts: list[KeptPart]
-    files: int  # that were searched
+    files: int  # number of files searched
     found: list[PartMatch]
 
 
@@ -106,7 +106,7 @@ async def ops_erase(
     eraser: NamedDependency[Eraser],
     signer: NamedDependency[Signer],
 ) -> ErasedPage:
-    """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page a request.
+    """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page per request.
 
     With `source` but without `confirm`, the documents are only counted. The reply is 409 when the count has changed.
     """

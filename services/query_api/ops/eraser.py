@@ -1,7 +1,7 @@
-"""Documents erased: out of the index, the blobs, the dead letters and the log. docs/erasure.md.
+"""Erases documents from the index, the blobs, the dead letters and the log. docs/erasure.md.
 
-First a version that says so, through the log like any other: whatever is in flight is fenced by it. When it answers,
-all that is older goes. What the files then still hold goes when they are made anew: `forget`.
+An erasure is first submitted as a version through the log, which fences older versions in flight. When it answers,
+everything older is deleted. What then remains in the data files goes when they are rewritten (`ops/purge`).
 """
 
 import asyncio
@@ -39,20 +39,23 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, is_c
 
 log = structlog.get_logger(__name__)
 
-_LETTERS = 100  # of one read: each may be 256 kB
+_LETTERS = 100  # letters per read: each may be 256 kB
 
 
 class DocumentMention(NamedTuple):
-    """What a record says of a document."""
+    """A record's reference to a document."""
 
     document_id: str
-    place: LogPosition  # of the submission that it was made of
-    blobs: frozenset[str]  # sha256 of what it refers to
-    erases: bool  # it holds nothing but the id
+    place: LogPosition  # place of the submission that the record comes from
+    blobs: frozenset[str]  # SHA-256 of the blobs that the record refers to
+    erases: bool  # the record is an erasure, which contains only the id
 
 
 def mention(record: Record) -> DocumentMention | None:
-    """Return what the record of documents.submitted, documents.extracted or a chunk topic is about; None: unknown."""
+    """Return the document that a record of documents.submitted, documents.extracted or a chunk topic is about.
+
+    None if the record can't be decoded.
+    """
     try:
         if record.topic == SUBMITTED:
             submitted = submission_of(record)
@@ -79,7 +82,7 @@ def _sha256(*refs: BlobRef | None) -> frozenset[str]:
 
 
 def goes(found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> bool:
-    """Return whether the record has to go: its document was erased at a later place. An erasure itself stays."""
+    """Return whether the record must be deleted: its document was erased at a later place. An erasure itself stays."""
     return (
         found is not None
         and not found.erases
@@ -89,19 +92,19 @@ def goes(found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> bo
 
 
 class _Fence(NamedTuple):
-    """An erasure that answers."""
+    """An erasure that took effect."""
 
     tenant: str
     version: int
-    place: LogPosition  # what is older goes
-    at: float  # seconds of the loop's clock: it answered before
+    place: LogPosition  # older records and blobs are deleted
+    at: float  # a time at which the erasure had taken effect, in seconds of the loop's clock
 
 
 Siblings = Callable[[], Awaitable[Sequence[Index]]]
 
 
 async def no_siblings() -> Sequence[Index]:
-    """Return no index: there is one generation."""
+    """Return no index, because there is only one generation."""
     return ()
 
 
@@ -125,11 +128,10 @@ class Eraser:
         self._log = log
         self._publish = publish
         self._letters = OpenLetters(log)
-        self._index = index
         self._siblings = siblings
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
-        """Return by document id None where it is erased, or why not, or not yet, or why it stands all the same."""
+        """Erase the documents; return by document id None if it is erased, else the reason why not."""
         outcomes = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
         fences: dict[str, _Fence] = {}
         outcome: dict[str, str | None] = {}
@@ -154,11 +156,11 @@ class Eraser:
             return f"the erasure is on the log, but no worker has processed it within {wait_s:g} s: erase it again"
         if ended.last.status == "failed":
             return ended.last.error or "it failed"
-        # Sent again meanwhile, or before by a foreign producer to a partition whose clock is ahead. Nothing is cleaned
-        # then: what stands may be a version that came earlier and was only asked for again.
+        # The document was sent again meanwhile, or earlier by a foreign producer to a partition whose clock is ahead.
+        # Nothing is deleted then, because the answering version may be an earlier one that was only confirmed again.
         if not ended.entry.erased:
             return "a later submission was accepted: erase it again"
-        # What was sent again is entered in the ledger before a worker puts a blob of it.
+        # A new submission is entered in the ledger before a worker stores a blob of it.
         accepted = ended.entry.accepted
         return _Fence(entry.tenant, accepted.version, accepted.place, ended.seen)
 
@@ -175,8 +177,8 @@ class Eraser:
         await self._settle_letters({*tenants.values()}, erased)
         if isinstance(self._log, ErasableLog):
             await self._log.overwrite(lambda record: self._instead(record, tenants, erased))
-        # What the user has sent again since has blobs, too. They may be there before the records that name them, but
-        # whatever of it a worker puts, it puts after the fence.
+        # Submissions since the erasure have blobs, too, possibly stored before the records that name them. Workers
+        # store such blobs only after the fence, so the blobs' age tells them from older ones.
         since = min(place.time for place in erased.values()) - SKEW_MS
         for topic in (SUBMITTED, EXTRACTED, *chunk_topics):
             async for record in self._records(topic, erased, since=since):
@@ -195,12 +197,12 @@ class Eraser:
         name = found.document_id
         if record.topic != SUBMITTED:
             return Replacement(record.key, None)
-        # Not a null: read again, that would delete, or be refused. This is as old as what it replaces.
+        # Not a null record: read again, it would delete the document or be refused. This one keeps the old place.
         value = encode(erasure(tenants[name], name))
         return Replacement(name.encode(), value, sealed(value, {PLACE_HEADER: position_header(found.place)}))
 
     async def _records(self, topic: str, names: Collection[str], since: int | None = None) -> AsyncIterator[Record]:
-        """Yield all records, from `since` (ms) on, of the partitions in which these documents' records belong."""
+        """Yield all records since `since` (ms) of the partitions that these documents' records belong to."""
         ends = await self._log.end_offsets(topic)
         starts = {} if since is None else await self._log.offsets_since(topic, since)
         for partition in sorted({partition_of(name.encode(), len(ends)) for name in names}):
@@ -224,7 +226,7 @@ class Eraser:
 
 
 async def _erase_in(index: Index, name: str, fence: _Fence) -> None:
-    """Do what the generation's stages will do when they come to the erasure, which may take hours while it is built."""
+    """Erase the document from a generation's index now: while it is built, its stages may take hours to get there."""
     await index.switch(
         Head(document_id=name, version=fence.version, tenant=fence.tenant, source="", path="", deleted=True)
     )

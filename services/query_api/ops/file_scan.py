@@ -1,7 +1,7 @@
-"""A program: from stdin a folder and words, to stdout how many files were read and in which ones words are. JSON.
+"""A program that searches a folder for words: folder and words on stdin, the matching files on stdout, as JSON.
 
-A process of its own, because closing a file drops every lock that the process holds on it (POSIX), SQLite's too: a
-server that reads its own log's files this way may lose what it writes next. Nothing is imported that isn't Python's.
+It is a process of its own, because closing a file drops all POSIX locks of the process on it, including SQLite's.
+A server that read its own log's files like this could lose later writes. Only Python's standard library is imported.
 """
 
 import json
@@ -14,18 +14,18 @@ _BLOCK = 1 << 20
 
 
 def search(folder: Path, words: Sequence[bytes]) -> tuple[int, list[tuple[str, int]]]:
-    """Return how many files were read, and for each that has some of the words its name and how many."""
+    """Return the number of files read, and the name and number of words of each file that contains any."""
     count, found = 0, []
     for path in sorted(folder.rglob("*")):
         try:
             if path.is_symlink() or not path.is_file():
                 continue
             there = _words_in(path, words)
-        except FileNotFoundError:  # its owner is at work
+        except FileNotFoundError:  # its owner deleted it meanwhile
             continue
         count += 1
         if there:
-            name = os.fsencode(path.relative_to(folder)).decode(errors="replace")  # JSON can't hold every name
+            name = os.fsencode(path.relative_to(folder)).decode(errors="replace")  # a name may be invalid UTF-8
             found.append((name, there))
     return count, found
 

@@ -1,4 +1,4 @@
-"""What building another generation will cost: texts to embed, time and disk."""
+"""Estimates what building another generation costs: texts to embed, time and disk."""
 
 import shutil
 import time
@@ -18,26 +18,26 @@ from shared.store import Measured, Store
 from shared.store.bm25 import Bm25
 from shared.topics import chunks_topic
 
-COPIED_A_SECOND: Final = 500.0  # chunks whose vectors are copied, measured on two cores
-TRIED: Final = 8  # texts that are embedded to measure the model's speed
-SPARE_BYTES: Final = 200_000_000  # that must stay free
+COPIED_A_SECOND: Final = 500.0  # chunks copied per second, measured on two cores
+TRIED: Final = 8  # texts embedded to measure the model's speed
+SPARE_BYTES: Final = 200_000_000  # bytes of disk that must stay free
 
 
 class BuildRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What the new generation should have; what isn't given is as the settings say, else as the serving one has it."""
+    """Settings of the new generation. Missing ones come from the server's settings, or the serving generation."""
 
     embedder: str | None = None
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     chunk_unit: Literal["characters", "tokens"] | None = None
-    limit_rate: float | None = None  # documents a second until it is built
+    limit_rate: float | None = None  # documents per second until it is built
     dry_run: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a build will do and need; figures are estimates."""
+    """The work and resources of a build; the figures are estimates."""
 
-    id: str  # of the generation that is begun
+    id: str  # id of the new generation
     embedder: str
     model: str
     chunk_size: int
@@ -45,11 +45,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     chunk_unit: str
     documents: int
     chunks: int
-    embed: int  # texts that the model has to embed, at most
+    embed: int  # most texts that the model has to embed
     seconds: int
     disk_bytes: int
-    free_bytes: int | None  # None: the index is on a server, whose disk can't be seen
-    notes: list[str]  # what holds until the old generation is dropped
+    free_bytes: int | None  # None: the index is on a server, whose disk is unknown
+    notes: list[str]  # consequences until the old generation is dropped
 
 
 def address_of(wanted: BuildRequest, settings: Settings, serving: Registered) -> str:
@@ -62,10 +62,10 @@ def address_of(wanted: BuildRequest, settings: Settings, serving: Registered) ->
 def generation_of(
     wanted: BuildRequest, settings: Settings, serving: Generation, *, chunker: str, embedder: Embedder
 ) -> Generation:
-    """Return the generation that is to be built.
+    """Return the generation to build.
 
     Raises:
-        Rejected: its chunks can't have such a size.
+        Rejected: the requested chunk size is impossible.
     """
 
     def chosen(name: str) -> object:
@@ -101,7 +101,7 @@ def generation_of(
 
 
 def same_chunks(one: Generation, other: Generation) -> bool:
-    """Return whether both generations split a text alike."""
+    """Return whether both generations split texts in the same way."""
     return (one.chunker, one.chunk_size, one.chunk_overlap, one.chunk_unit, one.model.max_tokens) == (
         other.chunker,
         other.chunk_size,
@@ -122,7 +122,7 @@ async def planned(
     log: Log,
     store: Store,
 ) -> Plan:
-    """Return what it takes to build the generation. Raises Unavailable when a part is away."""
+    """Return the plan for building the generation. Raises Unavailable when a part is away."""
     old = registry.current.generation
     had = await store.count(old.chunks)
     alike = same_chunks(generation, old)
@@ -156,10 +156,10 @@ async def planned(
 
 
 def refuse_full_disk(plan: Plan) -> None:
-    """Refuse a build for which the disk has no room.
+    """Check that the disk has room for the build.
 
     Raises:
-        Rejected: it would fill the disk.
+        Rejected: the build would fill the disk.
     """
     if plan.free_bytes is not None and plan.disk_bytes + SPARE_BYTES > plan.free_bytes:
         raise Rejected(
@@ -187,7 +187,7 @@ async def _topic_bytes(log: Log, generation: Generation) -> int:
 
 
 async def _seconds_a_text(store: Store, generation: Generation, embedder: Embedder) -> float:
-    """Return how long the model takes for a text, by some texts of the index."""
+    """Return the model's seconds per text, measured with some texts of the index."""
     page = await store.scroll(generation.chunks, limit=TRIED, fields=("text",))
     texts = [point.payload["text"] for point in page.points if point.payload.get("text")]
     if not texts:
@@ -195,6 +195,6 @@ async def _seconds_a_text(store: Store, generation: Generation, embedder: Embedd
     began = time.perf_counter()
     try:
         await embedder.embed_documents(texts)
-    except Rejected:  # one is too long for this model; the chunker will cut shorter ones
+    except Rejected:  # a text is too long for this model; its own chunks will be shorter
         return 0.0
     return (time.perf_counter() - began) / len(texts)

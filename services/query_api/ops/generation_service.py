@@ -1,7 +1,7 @@
 """Builds, compares, switches and drops generations. correctness.md, section 6; ADR 0084.
 
-Every step is a conditional write of the registry, and every API carries a switch on: one that was interrupted goes on
-where it was, whoever had begun it.
+Every step is a conditional write to the registry, and every API drives a switch. An interrupted switch therefore
+continues where it stopped, whichever API began it.
 """
 
 import asyncio
@@ -53,16 +53,16 @@ from shared.topics import EXTRACTED, chunks_topic, readers
 log_ = structlog.get_logger(__name__)
 
 State = Literal["building", "ready", "serving", "retired"]
-RATE_S: Final = 30.0  # time over which a rate is measured
-SETTLE_S: Final = 20.0  # how long documents in flight may differ before a switch is refused
-STOPPED_S: Final = 30.0  # how long a drop waits for the stages to end
+RATE_S: Final = 30.0  # period over which a rate is measured
+SETTLE_S: Final = 20.0  # longest time that documents in flight may differ before a switch is refused
+STOPPED_S: Final = 30.0  # longest wait for the stages to end before a drop
 _STEP_S: Final = 0.05
-_SHOWN: Final = 3  # documents that a refusal names
+_SHOWN: Final = 3  # documents named in a refusal
 _PAGE: Final = 256
 
 
 class GenerationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A generation, and how far it is."""
+    """A generation and its progress."""
 
     id: str
     state: State
@@ -73,19 +73,19 @@ class GenerationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     chunk_overlap: int
     chunk_unit: str
     chunker: str
-    documents: int  # whose newest version it has; deleted ones don't count
-    of_documents: int  # how many the serving generation has
+    documents: int  # documents whose newest version it has, without deleted ones
+    of_documents: int  # documents of the serving generation
     chunks: int
     unread: int  # records that its stages have yet to read
     failed: int  # open dead letters of its stages
-    embedded: int  # texts embedded by the processes that run now
-    copied: int  # vectors copied by them
-    rate: float | None = None  # documents a second, while it is built
+    embedded: int  # texts embedded by the processes running now
+    copied: int  # vectors copied by the same processes
+    rate: float | None = None  # documents per second, while it is built
     seconds_left: int | None = None
 
 
 class GenerationList(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """All generations. `switching` says what a switch that is under way waits for."""
+    """All generations. `switching` says what a switch in progress waits for."""
 
     serving: str
     items: list[GenerationStatus]
@@ -101,7 +101,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerationService:
-    """What operators do with generations. Raises Unavailable when a part is away, Rejected for what can't be done."""
+    """Operators' commands on generations. Raises Unavailable if a part is away, Rejected if a command is impossible."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class GenerationService:
         self._letters = OpenLetters(log)
         self._progress: dict[str, deque[tuple[float, int]]] = {}
         self._builds: dict[str, _Barrier] = {}
-        self._barrier: _Barrier | None = None  # of the switch that is under way
+        self._barrier: _Barrier | None = None  # of the switch in progress
         self._waits_for = ""
 
     async def siblings(self, index: Index) -> list[Index]:
@@ -135,7 +135,7 @@ class GenerationService:
     # -- building ------------------------------------------------------------------------------------
 
     async def start(self, wanted: BuildRequest) -> Plan:
-        """Begin to build a generation, unless it is a dry run; return what it takes."""
+        """Begin to build a generation, unless it is a dry run; return the plan."""
         registry = await self.watch.look()
         serving = registry.current
         address = address_of(wanted, self._settings, serving)
@@ -168,7 +168,7 @@ class GenerationService:
             limit=wanted.limit_rate,
         )
         if wanted.dry_run:
-            begin(registry)  # refuses what a start would refuse
+            begin(registry)  # raises as the start would
             return plan
         registry = await change(self.store, begin)
         built = registry.generations[-1].generation
@@ -179,7 +179,7 @@ class GenerationService:
         return msgspec.structs.replace(plan, id=built.id)
 
     async def cancel(self) -> Outcome:
-        """Give up the switch that is under way, else drop the generation that is being built."""
+        """Cancel the switch in progress, or else drop the generation that is being built."""
         registry = await self.watch.look()
         if registry.switching is not None:
             if registry.serving == registry.switching.target:
@@ -193,7 +193,7 @@ class GenerationService:
         return await self._told(f"generation {building.id} was dropped")
 
     async def collect(self) -> Outcome:
-        """Drop the retired generations, and what crashes left behind of earlier ones."""
+        """Drop the retired generations, and remains of earlier ones that crashes left behind."""
         registry = await self.watch.look()
         retired = [each for each in registry.others if each.served]
         for each in retired:
@@ -223,7 +223,7 @@ class GenerationService:
 
     async def _drop_unregistered(self) -> list[str]:
         there = await self.store.collections()
-        registry = await self.watch.look()  # after the names: a generation that is begun now is in it
+        registry = await self.watch.look()  # read after the names, so that it includes generations begun meanwhile
         kept = {name for each in registry.generations for name in (each.generation.chunks, each.generation.heads)}
         left = [name for name in there if name.startswith(("chunks.", "heads.")) and name not in kept]
         for name in left:
@@ -235,8 +235,8 @@ class GenerationService:
     async def switch(self, target: str | None, *, force: bool, wait_s: float) -> Outcome:
         """Make another generation serve: `target`, by default the one that was built.
 
-        With `force`, documents that it lacks or that failed in it don't matter; what its stages have yet to read and
-        processes that aren't ready always do.
+        `force` ignores documents that it lacks or that failed in it. It never ignores unread records or processes that
+        aren't ready.
         """
         registry = await self.watch.look()
         chosen = self._target(registry, target, served=False)
@@ -248,7 +248,7 @@ class GenerationService:
         return await self._switched(chosen.id, wait_s)
 
     async def rollback(self, *, wait_s: float) -> Outcome:
-        """Make the generation serve again that served before."""
+        """Make the previously serving generation serve again."""
         registry = await self.watch.look()
         return await self._switched(self._target(registry, None, served=True).id, wait_s)
 
@@ -279,7 +279,7 @@ class GenerationService:
                 return await self._told(f"the switch to generation {target} is under way, and waits for {waits}")
 
     async def drive(self, registry: Registry) -> None:
-        """Carry on a switch that is under way; call it after each look at the registry."""
+        """Drive the switch in progress by one step; call it after each look at the registry."""
         for each in registry.others:
             if not each.served and not each.built:
                 await self._follow_build(each)
@@ -299,13 +299,13 @@ class GenerationService:
                 await change(self.store, partial(_ended_to, target=switching.target))
 
     async def _holdup(self, registry: Registry, switching: Switching) -> str:
-        """Return what the switch waits for; empty if the target may serve."""
+        """Return what the switch waits for; '' if the target may serve."""
         target = registry.find(switching.target)
-        assert target is not None  # `dropped` refuses
+        assert target is not None  # `dropped` raises for None
         if not self.watch.everybody_knows(target.id):
             return "every process to learn of the generation"
         if self._barrier is None or self._barrier.target != target.id:
-            # Versions that ended before this are below these offsets; those that end later end in both generations.
+            # Versions that ended before now are below these offsets; later ones end once both generations have them.
             self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self._log))
         if missing := await self._left(self._barrier):
             return f"the stages of generation {target.id}, which have yet to read {missing} records"
@@ -319,7 +319,7 @@ class GenerationService:
     # -- checks --------------------------------------------------------------------------------------
 
     async def _left(self, barrier: "_Barrier") -> int:
-        """Return how many records the generation's stages have yet to read, of those below the barrier."""
+        """Return how many records below the barrier the generation's stages have yet to read."""
         topic = chunks_topic(barrier.target)
         _, chunk_group, embed_group = readers(barrier.target).values()
         if barrier.chunked is None:
@@ -340,7 +340,7 @@ class GenerationService:
         """Check that the target has every document that the serving generation has.
 
         Raises:
-            Rejected: it doesn't, or documents failed in it.
+            Rejected: it lacks some, or documents failed in it.
         """
         if failed := await self._letters.failed_in(target.id):
             raise Rejected(
@@ -349,7 +349,7 @@ class GenerationService:
             )
         differing = await self._differing(serving, target, None)
         deadline = time.monotonic() + SETTLE_S
-        while differing and time.monotonic() < deadline:  # some are in flight
+        while differing and time.monotonic() < deadline:  # some documents may be in flight
             await asyncio.sleep(10 * _STEP_S)  # other processes apply them
             differing = await self._differing(serving, target, differing)
         if differing:
@@ -360,7 +360,7 @@ class GenerationService:
             )
 
     async def _differing(self, serving: Registered, target: Registered, ids: Sequence[str] | None) -> list[str]:
-        """Return the documents, of `ids` or all, whose answering version the target doesn't have whole."""
+        """Return the documents, of `ids` or of all, whose answering version is incomplete in the target."""
         old, new = Index(self.store, serving.generation), Index(self.store, target.generation)
         differing: list[str] = []
         if ids is not None:
@@ -434,7 +434,7 @@ class GenerationService:
         try:
             return await self.store.count(each.generation.heads, there)
         except Unavailable as error:
-            if error.code == "no_collection":  # it was begun just now
+            if error.code == "no_collection":  # the generation was begun just now
                 return 0
             raise
 
@@ -459,11 +459,11 @@ class GenerationService:
 
 
 class _Barrier(msgspec.Struct):
-    """What a generation has to have read: the truth below `ends`, then the chunks made of it."""
+    """What a generation must have read before it may serve: the truth below `ends`, then the chunks made from it."""
 
     target: str
     ends: dict[str, int]  # of documents.extracted, by partition
-    chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None: not all are there yet
+    chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None until all its chunks are published
 
 
 async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:
@@ -479,7 +479,7 @@ async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:
     return [head.document_id for head in heads if not whole(head)]
 
 
-# Several processes drive a switch: a step that another one has taken, or that was cancelled, changes nothing.
+# Several processes drive a switch. If another one has taken or cancelled this step, nothing changes.
 
 
 def _switched_to(registry: Registry, target: str) -> Registry:

@@ -20,7 +20,7 @@ SWITCH_WAIT_S: Final = 60.0
 
 
 class SwitchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which generation shall serve, by default the one that was built; `force` skips the comparison."""
+    """The generation that is to serve, by default the one that was built. `force` skips the comparison."""
 
     id: str | None = None
     force: bool = False
@@ -50,7 +50,7 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
     status_code=200,
 )
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
-    """Build a generation beside the one that serves; with `dryRun`, only say what that takes."""
+    """Build a generation beside the one that serves. With `dryRun`, only return the plan."""
     try:
         return await generations.start(data)
     except (Rejected, ConfigurationError) as error:
@@ -83,7 +83,7 @@ async def ops_generations_switch(
     status_code=200,
 )
 async def ops_generations_rollback(request: ApiRequest, generations: NamedDependency[GenerationService]) -> Outcome:
-    """Make the generation serve again that served before."""
+    """Make the previously serving generation serve again."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
     try:
         return await generations.rollback(wait_s=wait_s)
@@ -99,7 +99,7 @@ async def ops_generations_rollback(request: ApiRequest, generations: NamedDepend
     status_code=200,
 )
 async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
-    """Give up the switch that is under way, else drop the generation that is being built."""
+    """Cancel the switch in progress, or else drop the generation that is being built."""
     try:
         return await generations.cancel()
     except Rejected as error:

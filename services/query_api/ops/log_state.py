@@ -17,7 +17,7 @@ from shared.times import parse_iso
 
 
 class LogOperations:
-    """The log and what appends to it, as these routes need them."""
+    """The log and the function that appends to it, for these routes."""
 
     def __init__(self, log: Log, publish: Publish) -> None:
         self.log = log
@@ -70,7 +70,7 @@ async def ops_groups(
 async def ops_replay(
     data: JSONBody[ReplayBody], request: ApiRequest, operations: NamedDependency[LogOperations]
 ) -> Replayed:
-    """Process records of the caller's documents again. What has ended is passed over; what is missing is made again."""
+    """Process records of the caller's documents again. Ended submissions are passed over; missing parts are made."""
     order = ReplayOrder(
         topic=data.topic,
         since=_bound(data.from_, "from"),

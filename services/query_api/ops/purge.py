@@ -16,13 +16,13 @@ from shared.state.index import Index
 from shared.topics import SUBMITTED
 
 _SHORTEST, _LONGEST = 12, 40  # characters of a canary
-_CANARIES = 4  # of one document
-# As they stand in every file: JSON escapes nothing of this.
+_CANARIES = 4  # canaries per document
+# Characters that JSON never escapes, so the text looks the same in every file.
 _PLAIN = re.compile(rf"[\w,.;:()\- ]{{{_SHORTEST},{_LONGEST}}}(?=\W|$)")
 
 
 class KeptPart(msgspec.Struct, frozen=True):
-    """What one part keeps of the erased, and for how long."""
+    """Whether one part still keeps erased data, and for how long."""
 
     name: str
     forgotten: bool
@@ -30,23 +30,23 @@ class KeptPart(msgspec.Struct, frozen=True):
 
 
 class PartMatch(msgspec.Struct, frozen=True):
-    """A part of the data folder with something of the erased in it. Paths would tell of other tenants' documents."""
+    """A part of the data folder that still contains erased words. Full paths would reveal other tenants' documents."""
 
     part: str  # the folder or file directly within the data folder
-    files: int  # how many of its files
-    canaries: int  # the most that one of them has
+    files: int  # files that contain any canary
+    canaries: int  # most canaries in one file
 
 
 def canary(text: str) -> str | None:
-    """Return the longest plain run of the text, of 12 to 40 characters, or None where there is none."""
+    """Return the longest run of plain characters in the text, 12 to 40 long; None if there is none."""
     return max((found.strip() for found in _PLAIN.findall(text)), key=len, default=None)
 
 
 async def canaries(index: Index, tenant: str, document_id: str) -> list[str]:
-    """Return words of the document that answers, out of passages that stand in no other one of its tenant.
+    """Return words of the answering version, from passages that no other document of the tenant contains.
 
-    In the text of another document they would be found for ever, and rightly. Other tenants' documents don't count:
-    whether words are chosen must not tell what those say.
+    Words that another document contains would rightly be found for ever. Documents of other tenants are ignored, or
+    the choice of words would reveal their content.
     """
     head = await index.head(document_id)
     chosen: list[str] = []
@@ -63,10 +63,10 @@ async def canaries(index: Index, tenant: str, document_id: str) -> list[str]:
 
 
 async def forgotten(log: Log, index: Index) -> list[KeptPart]:
-    """Return what each part has forgotten, once those whose files are ours have made them anew.
+    """Rewrite the files of the log and the store, if they are ours; return what each part still keeps.
 
     Raises:
-        Unavailable: a part is away, or can't write; what is erased stays so, ask again.
+        Unavailable: a part is away, or can't write; the call can be repeated.
     """
     if isinstance(log, ErasableLog):
         await log.forget()
@@ -86,14 +86,14 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
 
 
 async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[PartMatch]]:
-    """Return how many files were read in the folder, and which of its parts hold some of the words.
+    """Return how many files of the folder were read, and which of its parts contain some of the words.
 
     Raises:
-        Unavailable: they can't be read.
+        Unavailable: the files can't be read.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-I",  # whatever the environment says, this file and Python's own
+        "-I",  # isolated from the environment: only this file and Python's library
         file_scan.__file__,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -1,8 +1,8 @@
 """Redrives dead letters after their cause is fixed. correctness.md, section 7.
 
 A submission goes back to the first stage with its place. A version of a later stage goes back as its record of
-documents.extracted, the truth: whatever has been made of it since, the fences decide. Nothing is sent that something
-newer has overtaken. `plan_redrive` decides without I/O.
+documents.extracted, the truth; the fences then decide about it. Nothing is sent that a newer version has overtaken.
+`plan_redrive` decides without I/O.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE = 100  # letters read at a time; each may be 256 kB
+_AT_ONCE = 100  # letters per read; each may be 256 kB
 SETTLE_EVERY_S = 3600.0
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
 
@@ -39,13 +39,13 @@ Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
 
 
 class NothingToRedrive(msgspec.Struct, frozen=True):
-    """A newer version was accepted, or the document is gone; there is nothing to send."""
+    """There is nothing to send: a newer version was accepted, or the document is gone."""
 
     sentence: str
 
 
 class ResendRecord(msgspec.Struct, frozen=True):
-    """The letter's own record is to be sent again."""
+    """Send the letter's own record again."""
 
     topic: str
     key: bytes
@@ -53,18 +53,18 @@ class ResendRecord(msgspec.Struct, frozen=True):
 
 
 class ResendVersion(msgspec.Struct, frozen=True):
-    """The version's record of documents.extracted is to be sent again."""
+    """Send the version's record of documents.extracted again."""
 
     document_id: str
     version: int
-    since: int  # ms since 1970: it isn't older than that
+    since: int  # ms since 1970; the record isn't older than this
 
 
 Remedy = ResendRecord | ResendVersion | NothingToRedrive
 
 
 class SettledLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one letter was settled, or why it wasn't."""
+    """How a letter was settled, or why it wasn't."""
 
     id: str
     outcome: Done
@@ -72,7 +72,7 @@ class SettledLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
-    """Return what to send for the letter; `entry` is its document's in the ledger, None when there is none."""
+    """Return what to send for the letter. `entry` is its document's ledger entry, None if there is none."""
     if letter.topic == SUBMITTED:
         if entry is not None and older(letter.place, entry.accepted.place):
             return NothingToRedrive(f"version {entry.accepted.version} was accepted since")
@@ -80,7 +80,7 @@ def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
         return ResendRecord(SUBMITTED, key, key)
     name = document_of(letter)
     if name is None:
-        if letter.topic == EXTRACTED:  # unreadable, key and all: whatever it was, it goes where it was
+        if letter.topic == EXTRACTED:  # an unreadable record with an unreadable key goes back to its topic unchanged
             return ResendRecord(EXTRACTED, letter.key or b"", letter.key or b"")
         return NothingToRedrive("the record doesn't say which document it belongs to")
     if entry is None:
@@ -94,9 +94,9 @@ def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
 
 
 def overtaken(letter: DeadLetter, entry: Entry, chunks: str) -> bool:
-    """Return whether the letter's document ended well by a later submission, so that no redrive can change it.
+    """Return whether the letter's document ended well by a later submission, so that a redrive would change nothing.
 
-    `chunks` is the serving generation's chunk topic: letters of another generation's aren't judged.
+    `chunks` is the serving generation's chunk topic. Letters of other generations are never overtaken.
     """
     if letter.topic not in (SUBMITTED, EXTRACTED, chunks) or letter.tenant != entry.tenant:
         return False
@@ -106,7 +106,7 @@ def overtaken(letter: DeadLetter, entry: Entry, chunks: str) -> bool:
 
 
 def document_of(letter: DeadLetter) -> str | None:
-    """Return the id of the letter's document: as its body told, else as the record's key does."""
+    """Return the id of the letter's document, from the letter, or else from the record's key."""
     if letter.document_id is not None:
         return letter.document_id
     name = (letter.key or b"").decode(errors="replace").partition("/")[0]
@@ -138,21 +138,21 @@ class DeadLetterService:
         return await self._blobs.get(*body_owner(letter), letter.blob)
 
     async def redrive(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
-        """Return how each letter was settled, in their order; refused ones stay open. Dry: how each would be."""
+        """Redrive the letters; return how each was settled, in order. Refused ones stay open. Dry: send nothing."""
         names = [document_of(each.letter) for each in letters]
         entries = await asyncio.gather(*(_nothing() if name is None else self._ledger.get(name) for name in names))
         remedies = [plan_redrive(each.letter, entry) for each, entry in zip(letters, entries, strict=True)]
         truth = await redrive_state(self._log, {each for each in remedies if isinstance(each, ResendVersion)})
         settled: dict[int, SettledLetter] = {}
-        # As they came: of two submissions of a document, the later one has the last word again.
+        # In the order in which they came, so that the later of two submissions of a document wins again.
         for at in sorted(range(len(letters)), key=lambda at: _came(letters[at].letter)):
             settled[at] = await self._redriven(letters[at], remedies[at], truth, dry_run=dry_run)
         return [settled[at] for at in range(len(letters))]
 
     async def drop(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
-        """Return that each letter was dropped: its record will not be tried again. Dry: nothing is.
+        """Drop the letters: their records are never tried again. Return how each was settled. Dry: drop nothing.
 
-        The record of a version that failed goes from the truth, where its letter was the only reason to keep it.
+        The record of a failed version is removed from the truth if only its letter kept it there.
         """
         for each in letters:
             if not dry_run:
@@ -186,8 +186,8 @@ class DeadLetterService:
         wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
         others = (await self.open.oldest(wanted, limit=_AT_ONCE)).letters
         if any(each.letter.version == version and each.id != dropped.id for each in others):
-            return  # set aside by two stages: the other letter can still be redriven
-        # First of all: a redrive that is under way can't make a version answer that is out of the truth.
+            return  # another stage has a letter of the version, too, which can still be redriven
+        # This comes first: a redrive in progress can't make a version answer that isn't in the truth any more.
         if await self._index.withdraw_for_good(entry.document_id, version, entry.tenant):
             await forget(self._ledger, self._publish, entry.document_id, (version,))
 
@@ -209,7 +209,7 @@ class DeadLetterService:
                 )
             except Rejected as error:
                 return SettledLetter(id=each.id, outcome="refused", sentence=error.sentence)
-            # Only now: a crash in between leaves a letter too many, and never one too few.
+            # Last, so that a crash in between leaves a letter too many, never one too few.
             await self._settle(each, "redriven")
         return SettledLetter(id=each.id, outcome="redriven")
 
@@ -226,7 +226,7 @@ class DeadLetterService:
                 if record is None:
                     return NothingToRedrive(f"version {version} of document {document_id} is out of the truth")
                 headers = _headers(letter)
-                headers.pop(HASH_HEADER, None)  # of the letter's record, which this one isn't
+                headers.pop(HASH_HEADER, None)  # it belongs to the letter's record, not to this one
                 if (stated := header(record, HASH_HEADER)) is not None:
                     headers[HASH_HEADER] = stated
                 return _Sending(EXTRACTED, record.key, document_id.encode(), record.value, headers)
@@ -238,7 +238,7 @@ class DeadLetterService:
 
 
 async def settle_for_ever(service: DeadLetterService, every_s: float = SETTLE_EVERY_S) -> None:
-    """Settle overtaken letters every `every_s` seconds; what fails is tried again next time."""
+    """Settle overtaken letters every `every_s` seconds; after an error, try again next time."""
     while True:
         await asyncio.sleep(every_s)
         try:
@@ -263,7 +263,7 @@ def _came(letter: DeadLetter) -> tuple[int, int, int]:
 
 
 def _headers(letter: DeadLetter) -> dict[str, str]:
-    """Return the record's own headers, as far as they are text, with its place and the count of redrives."""
+    """Return the record's own text headers, with its place and the number of redrives."""
     own: dict[str, str] = {}
     for name, value in letter.headers:
         try:
@@ -274,23 +274,23 @@ def _headers(letter: DeadLetter) -> dict[str, str]:
 
 
 async def redrive_state(log: Log, wanted: Collection[ResendVersion]) -> dict[ResendVersion, Record]:
-    """Return the newest record of each version on documents.extracted, of those that are there.
+    """Return the newest record of each of the versions that documents.extracted has.
 
-    A pass over each partition that holds one of them, from the oldest that is wanted: keep the number small.
+    Each partition that has any of them is read from the oldest one on. The records found are held in memory: pass few.
 
     Raises:
         Unavailable: the log is away.
     """
     since = max(0, min((each.since for each in wanted), default=0) - SKEW_MS)
     found = await _newest(log, wanted, since)
-    # The clock may have gone back since the submission was taken in: nothing is given up before all was read.
+    # The clock may have gone back since the submission, so a version is given up only after everything was read.
     if since and (missing := set(wanted) - found.keys()):
         found |= await _newest(log, missing, 0)
     return {each: record for each, record in found.items() if record.value is not None}
 
 
 async def _newest(log: Log, wanted: Collection[ResendVersion], since: int) -> dict[ResendVersion, Record]:
-    """Return the newest record of each version, null or not, of those that are there since a time, ms since 1970."""
+    """Return the newest record, null or not, of each of the versions that has one since a time (ms since 1970)."""
     if not wanted:
         return {}
     count = len(await log.end_offsets(EXTRACTED))

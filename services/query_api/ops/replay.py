@@ -1,7 +1,7 @@
 """Replays a topic: publishes its records again, each with the position at which it first entered the log.
 
-The stages pass over what has been superseded or has ended, so a replay repairs what is missing and changes nothing
-else (docs/adr/0088-a-replay-sends-records-again.md). `replayed` chooses the records without I/O.
+The stages pass over submissions that were superseded or have ended, so a replay repairs what is missing and changes
+nothing else (docs/adr/0088-a-replay-sends-records-again.md). `replayed` chooses the records without I/O.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ CHUNKS = chunks_topic("")
 
 
 class ReplayBound(msgspec.Struct, frozen=True):
-    """Where a replay begins or ends: an offset, or a time (ms since 1970); neither: the first or the last record."""
+    """Where a replay begins or ends: an offset or a time (ms since 1970); neither: the first or the last record."""
 
     offset: int | None = None
     time: int | None = None
@@ -42,14 +42,14 @@ class ReplayOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read of a partition, and sent again."""
+    """How many records of a partition were read and sent again."""
 
     partition: int
     since: int  # offsets
     until: int
     read: int = 0
     sent: int = 0
-    unreadable: int = 0  # neither decoded nor sent
+    unreadable: int = 0  # records that could not be decoded, and weren't sent
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -72,7 +72,7 @@ class ReplayRecord(msgspec.Struct, frozen=True):
 
 
 def replayed(order: ReplayOrder, record: Record) -> ReplayRecord | None:
-    """Return how to send the record again; None where the order doesn't want it, or it is a tombstone.
+    """Return how to send the record again; None if the order excludes it, or it is a tombstone.
 
     Raises:
         Rejected: it can't be decoded.
@@ -81,7 +81,7 @@ def replayed(order: ReplayOrder, record: Record) -> ReplayRecord | None:
     key = (record.key or b"").decode(errors="replace")
     if order.topic == SUBMITTED:
         headers[PLACE_HEADER] = position_header(position_of(record))
-        if record.value is None and _is_document(key):  # a deletion by key; only the ledger knows whose
+        if record.value is None and _is_document(key):  # a deletion by key; only the ledger knows the tenant
             chosen = (order.tenant, order.source) == (None, None) and order.key in (None, key)
             return ReplayRecord(key.encode(), key.encode(), headers) if chosen else None
         submitted = submission_of(record)
@@ -109,7 +109,7 @@ def check_topic(topic: str) -> None:
 
 
 async def replay(log: Log, publish: Publish, order: ReplayOrder, *, dry_run: bool = False) -> Replayed:
-    """Return what was sent, up to the end that the topic had at the beginning. Records of a partition keep their order.
+    """Replay up to the topic's end at the time of the call; return what was sent. Partitions keep their order.
 
     Raises:
         Rejected: the topic can't be replayed, or lacks the partition.

@@ -1,4 +1,4 @@
-"""How the hits of a search are chosen for a page: reordered, varied, a few of each document, in groups. Pure."""
+"""Arranges the hits of a search: reorders and diversifies them, limits them per document, groups them. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ _ODD_LENGTH, _SHORTEST, _LONGEST = 0.1, 100, 2_000  # characters
 
 
 def weighted(query: str, hits: Sequence[Found]) -> list[Found]:
-    """Return the hits by fixed weights: 0.7 of the cosine and 0.3 of the query's weight that the passage has.
+    """Return the hits ordered by fixed weights: 0.7 × the cosine + 0.3 × the share of the query's weight in the hit.
 
-    Each word of the query that the passage has adds 0.1, a chunk of the type `semantic` 0.2; a passage shorter than 100
-    or longer than 2,000 characters loses 0.1. Weights from Tu2tor, which Sluice replaces. Ties keep their order.
+    Each word of the query in the passage adds 0.1, the chunk type `semantic` adds 0.2, and a passage shorter than 100
+    or longer than 2,000 characters loses 0.1. The weights are those of Tu2tor, which Sluice replaces. Ties keep their
+    order.
     """
     asked = set(words(query)) - STOP_WORDS
 
@@ -31,10 +32,10 @@ def weighted(query: str, hits: Sequence[Found]) -> list[Found]:
 
 
 def diverse(hits: Sequence[Found], weight: float, count: int) -> list[Found]:
-    """Return `count` hits, each the best that is left when likeness to those before it counts against it.
+    """Return `count` hits; each is the best of the rest after a penalty for its similarity to those already chosen.
 
-    Maximal marginal relevance: (1 - weight) · score - weight · likeness, with likeness the greatest share of stems in
-    common with a hit already taken (Jaccard). Formula from Carbonell & Goldstein, SIGIR 1998.
+    Maximal marginal relevance: (1 - weight) · score - weight · similarity. The similarity is the greatest share of
+    common stems (Jaccard) with a hit already chosen. Formula from Carbonell & Goldstein, SIGIR 1998.
     """
     left = list(enumerate(hits))
     bags = [frozenset(stems(hit.text)) for hit in hits]
@@ -52,7 +53,7 @@ def diverse(hits: Sequence[Found], weight: float, count: int) -> list[Found]:
 
 
 def of_each_document(hits: Sequence[Found], most: int) -> list[Found]:
-    """Return the hits without those that come after `most` others of their document."""
+    """Return the hits, at most `most` of each document."""
     counts: Counter[str] = Counter()
     kept = []
     for hit in hits:
@@ -64,7 +65,7 @@ def of_each_document(hits: Sequence[Found], most: int) -> list[Found]:
 
 
 def by_document(hits: Sequence[Found]) -> list[list[Found]]:
-    """Return the hits of each document; documents and their hits keep the order of the search."""
+    """Return the hits grouped by document; documents and hits keep the order of the search."""
     groups: dict[str, list[Found]] = {}
     for hit in hits:
         groups.setdefault(hit.metadata["documentId"], []).append(hit)

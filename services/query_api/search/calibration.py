@@ -1,4 +1,4 @@
-"""Fitted coefficients that turn features into a probability, one set a model, with where they came from.
+"""Fitted coefficients that turn features into a probability, one set per model, with their provenance.
 
 `calibrations.json` is written by `python -m tests.bench.calibrate`; nobody edits it by hand.
 """
@@ -13,8 +13,8 @@ import msgspec
 from services.query_api.search.relevance import Features
 
 FILE: Final = Path(__file__).with_name("calibrations.json")
-_STEP: Final = 1.25  # of the logarithm of odds
-WORDS: Final = "words"  # the calibration that knows no vectors
+_STEP: Final = 1.25  # step to which the log odds are rounded
+WORDS: Final = "words"  # name of the calibration for searches without vectors
 
 
 class Scorer(Protocol):
@@ -26,22 +26,22 @@ class Scorer(Protocol):
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """A logistic regression, and where it comes from."""
+    """A logistic regression and its provenance."""
 
     model: str  # the embedding model's name, or `words`
-    fitted_on: str  # the judged collections
+    fitted_on: str  # names of the judged collections
     queries: int
-    pairs: int  # of a query and a passage
+    pairs: int  # number of pairs of a query and a passage
     intercept: float
     cosine: float
     coverage: float
     phrases: float
 
     def score(self, features: Features) -> float:
-        """Return how likely the passage answers the query, 0..1.
+        """Return the probability that the passage answers the query, 0..1.
 
-        The logarithm of the odds is rounded to steps of 1.25. Finer differences say nothing, and the fused ranking,
-        which knows how rare the words are in this index, orders what has the same score.
+        The log odds are rounded to steps of 1.25, because finer differences mean nothing. Equal scores are then ordered
+        by the fused ranking, which knows how rare the words are in this index.
         """
         odds = (
             self.intercept
@@ -53,7 +53,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plain:
-    """Stands in where a model has no calibration: the mean of cosine and coverage. Comparable, but no probability."""
+    """The scorer of a model without calibration: the mean of cosine and coverage, comparable but not a probability."""
 
     def score(self, features: Features) -> float:
         """Return the mean, 0..1."""
@@ -62,10 +62,10 @@ class Plain:
 
 @functools.cache
 def calibrations() -> dict[str, Calibration]:
-    """Return what is fitted, by model."""
+    """Return the calibrations by model."""
     return {each.model: each for each in msgspec.json.decode(FILE.read_bytes(), type=list[Calibration])}
 
 
 def scorer_of(model: str) -> Scorer:
-    """Return the scorer of an embedding model's cosines; `words` for none."""
+    """Return the scorer for an embedding model; `words` for searches without vectors."""
     return calibrations().get(model) or Plain()

@@ -1,8 +1,8 @@
 """Translates the filters of a search into conditions of the store. Pure. See docs/search.md.
 
-A missing field restricts nothing, an empty list matches nothing. A value or a list of values is compared for equality,
-by type. An object holds operators: `gt`, `gte`, `lt`, `lte` for numbers and times, `prefix` for texts.
-`not` holds filters of which none may match.
+A missing field restricts nothing; an empty list matches nothing. A value or a list of values is compared for equality,
+by type. An object contains operators: `gt`, `gte`, `lt`, `lte` for numbers and times, `prefix` for texts. None of the
+filters in `not` may match.
 """
 
 import re
@@ -17,21 +17,21 @@ MOST_FIELDS = 64
 MOST_VALUES = 10_000
 LONGEST_FIELD = 256  # characters
 LONGEST_PREFIX = 4_096  # characters
-_NO_NAME = re.compile(r'["\[\]\\\x00-\x1f]')  # characters that stores read as path syntax, even within quotes
+_NO_NAME = re.compile(r'["\[\]\\\x00-\x1f]')  # characters that stores parse as path syntax, even within quotes
 _ALIASES = {"documentIds": "documentId", "pathPrefix": "path"}
 _BOUNDS = frozenset({"gt", "gte", "lt", "lte"})
 _OPERATORS = "gt, gte, lt, lte and prefix"
-_EXACT_INTEGER = 2**53  # beyond it the store compares neighbours as equal
+_EXACT_INTEGER = 2**53  # above it, the store treats neighbouring integers as equal
 
 
 def filter_of(filters: Mapping[str, Any] | None, name: str = "filters") -> Filter:
-    """Return the filter of chunk points.
+    """Return the filter on chunk points.
 
     Fields are `source`, `path`, `pathPrefix`, `tags` (any of), `tagsAll`, `documentIds`, `not`, any other field of a
     hit's metadata, and the caller's own metadata.
 
     Raises:
-        Problem: 400 names the field whose value can't be matched; 422 names an unknown operator.
+        Problem: 400 names a field whose value can't be matched; 422 names an unknown operator.
     """
     if not filters:
         return Filter()

@@ -1,4 +1,4 @@
-"""One ranking out of several. Pure."""
+"""Fuses several rankings into one. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,10 @@ NO_WEIGHTS: Mapping[str, float] = {}
 
 
 class LegRank(msgspec.Struct, frozen=True):
-    """Where one leg put a hit."""
+    """A hit's rank in one leg."""
 
     rank: int  # from 1
-    score: float  # the leg's own: cosine, or BM25
+    score: float  # the leg's own score: cosine or BM25
 
 
 class FusedHit(msgspec.Struct, frozen=True):
@@ -27,14 +27,14 @@ def fuse(legs: Mapping[str, Sequence[tuple[str, float]]], weights: Mapping[str, 
     """Return every id once, best first, with a score in [0, 1].
 
     Distribution-based score fusion: in each leg a score s becomes (s - (m - 3d)) / 6d, with m the mean and d the
-    standard deviation of the leg's scores; a leg whose scores are all equal gives 0.5, a hit that isn't in a leg
-    gets 0 from it, as if it stood three deviations below the mean. The fused score is the mean over the legs that
-    found anything, weighted by `weights` (1 where nothing is said) and clipped at 1 and 0. Formula from Mazzeschi,
-    "Distribution-Based Score Fusion" (2023), as in Qdrant's DBSF, but clipped only at the end: the winner's lead over a
-    flat leg is worth having (nDCG@10 on three collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593;
+    standard deviation of the leg's scores. A leg whose scores are all equal gives 0.5. A hit that isn't in a leg gets 0
+    from it, as if its score were three deviations below the mean. The fused score is the mean over the legs that found
+    anything, weighted by `weights` (default 1) and clipped to [0, 1]. Formula from Mazzeschi, "Distribution-Based
+    Score Fusion" (2023), as in Qdrant's DBSF, but clipped only at the end, which keeps the lead of an outstanding hit
+    (nDCG@10 on three collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593;
     docs/adr/0006-fusion-by-distribution.md). Ties: the smaller id first.
 
-    `legs` holds, by name, (id, score) pairs with the best first; scores are finite, ids unique in a leg.
+    `legs` contains, by name, (id, score) pairs with the best first. Scores are finite, and ids are unique in a leg.
     """
     found = {name: hits for name, hits in legs.items() if hits}
     sums: dict[str, float] = {}

@@ -9,7 +9,7 @@ GateMode = Literal["each", "best"]
 
 
 class Scored(Protocol):
-    """Something with a score, as a hit or a passage has one."""
+    """Anything with a score, such as a hit or a passage."""
 
     @property
     def score(self) -> float:
@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Scored)
 
 
 class RelevanceGate(msgspec.Struct, frozen=True):
-    """The least score, and whose it must be: each hit's own, or the best hit's for all of them."""
+    """The least score, and whether each hit must reach it or only the best one."""
 
     min_score: float
     mode: GateMode = "each"
@@ -31,9 +31,9 @@ EVERYTHING = RelevanceGate(0.0)
 
 
 def usable(hits: Sequence[S], gate: RelevanceGate) -> list[S]:
-    """Return the passages that may be used, in their order.
+    """Return the passages that may be used, in order.
 
-    `each` keeps the hits that reach the least score. `best` keeps all of them where one reaches it, else none.
+    `each` keeps the hits that reach the least score. `best` keeps all hits if one reaches it, else none.
     """
     if gate.mode == "best":
         return list(hits) if any(hit.score >= gate.min_score for hit in hits) else []

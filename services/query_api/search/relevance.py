@@ -1,4 +1,4 @@
-"""The features of a query and a passage from which a hit's score is computed. Pure.
+"""Computes the features of a query and a passage, from which a hit's score is computed. Pure.
 
 The features depend only on the query and the passage: not on the other hits of the search (ranks, fused scores) and not
 on the rest of the index (BM25's term rarity). So a threshold means the same everywhere
@@ -15,15 +15,15 @@ import msgspec
 
 from services.query_api.search.words import stem, stems, weight, words
 
-_HEADINGS: Final = 4_096  # titles and sections whose stems are remembered
+_HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 
 
 class Question(msgspec.Struct, frozen=True):
     """A query, prepared for many passages."""
 
-    weights: Mapping[str, float]  # of each stem that tells something
-    pairs: frozenset[tuple[str, str]]  # of such stems that stand side by side
-    total: float  # of the weights
+    weights: Mapping[str, float]  # by stem, without stop words
+    pairs: frozenset[tuple[str, str]]  # pairs of adjacent stems
+    total: float  # sum of the weights
 
 
 def question(text: str) -> Question:
@@ -37,19 +37,19 @@ def question(text: str) -> Question:
 class Features(msgspec.Struct, frozen=True):
     """The features of one query and one passage."""
 
-    cosine: float  # of their vectors, -1..1; 0 where words alone count
-    coverage: float  # share of the query's weight that the passage, its title or its section has, 0..1
-    phrases: float  # share of the query's pairs of words that the passage has side by side, 0..1
+    cosine: float  # of their vectors, -1..1; 0 without vectors
+    coverage: float  # share of the query's weight whose words occur in the passage, its title or its section, 0..1
+    phrases: float  # share of the query's pairs of words that are adjacent in the passage, 0..1
 
 
 def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:
-    """Return what is compared; `headings` are the passage's title and section."""
+    """Return the features; `headings` are the passage's title and section."""
     body = stems(text)
     there = set(body)
     found = {term for term in asked.weights if term in there}
     for heading in headings:
         found |= asked.weights.keys() & _heading_stems(heading)
-    # Most passages have no pair whole; to look for one costs as much as all the rest.
+    # Most passages contain no pair, and looking for pairs costs as much as everything else.
     possible = [pair for pair in asked.pairs if pair[0] in there and pair[1] in there]
     together = len({*possible}.intersection(pairwise(body))) if possible else 0
     return Features(

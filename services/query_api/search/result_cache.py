@@ -1,7 +1,7 @@
-"""Results of recent searches, kept for seconds; off by default.
+"""A cache of recent search results, kept for seconds; off by default.
 
-Before a kept result is given again, the heads of its documents are read: if one was updated or deleted meanwhile, by
-any process, the search runs anew. docs/adr/0097-kept-results-are-checked.md
+Before a cached result is returned, the heads of its documents are read. If one was updated or deleted meanwhile, by any
+process, the search runs again. docs/adr/0097-kept-results-are-checked.md
 """
 
 import time
@@ -18,7 +18,7 @@ MOST_RESULTS: Final = 1_000  # about 20 MB of five passages each
 
 
 class SearchKey(msgspec.Struct, frozen=True):
-    """Everything on which a result depends, apart from what the index holds."""
+    """Everything that a result depends on, apart from the index."""
 
     generation: str
     tenant: str
@@ -31,29 +31,29 @@ class SearchKey(msgspec.Struct, frozen=True):
 class _Kept(msgspec.Struct, frozen=True):
     results: Results
     until: float
-    versions: Mapping[str, int]  # of the documents that were found
+    versions: Mapping[str, int]  # by document that was found
 
 
 class ResultCache:
-    """Kept results by their search. `keep_s` 0 keeps none."""
+    """Cached results by search. With `keep_s` 0, nothing is cached."""
 
     def __init__(self, index: Index, keep_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self._index = index
         self._keep_s = keep_s
         self._now = now
         self._kept: dict[SearchKey, _Kept] = {}
-        self._changes: Counter[str] = Counter()  # notices of each tenant
+        self._changes: Counter[str] = Counter()  # number of notices by tenant
 
     @property
     def is_on(self) -> bool:
-        """Return whether results are kept at all."""
+        """Return whether results are cached at all."""
         return self._keep_s > 0
 
     async def get(self, key: SearchKey) -> Results | None:
-        """Return the kept result if each of its documents still has the version that was found; else None.
+        """Return the cached result if each of its documents still has the version that was found, else None.
 
         Raises:
-            Unavailable: the index can't be asked.
+            Unavailable: the index is away.
         """
         kept = self._kept.get(key)
         if kept is None:
@@ -68,11 +68,11 @@ class ResultCache:
         return None
 
     def changes(self, tenant: str) -> int:
-        """Return a number that grows with each change of the tenant's documents. Ask for it before the search."""
+        """Return a number that grows with each change of the tenant's documents. Call it before the search."""
         return self._changes[tenant]
 
     def put(self, key: SearchKey, results: Results, changes: int) -> None:
-        """Keep the result, unless the tenant's documents have changed since `changes`: it may lack a new one."""
+        """Cache the result, unless the tenant's documents have changed since `changes`: it may lack a new document."""
         if not self.is_on or changes != self._changes[key.tenant]:
             return
         if len(self._kept) >= MOST_RESULTS:
@@ -81,7 +81,7 @@ class ResultCache:
         self._kept[key] = _Kept(results, self._now() + self._keep_s, versions)
 
     def forget(self, tenant: str) -> None:
-        """Drop the tenant's results: one of its documents has changed, and a new one may belong to any of them."""
+        """Drop the tenant's results after a change of its documents: a new document may belong to any result."""
         if self.is_on:
             self._changes[tenant] += 1
             for key in [key for key in self._kept if key.tenant == tenant]:

@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""The results of a search."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The hit's ranks in the two legs, from 1; a leg that didn't find it has none."""
+    """The hit's ranks in the two legs, from 1; None in a leg that didn't find it."""
 
     dense: int | None = None
     sparse: int | None = None
@@ -15,24 +15,24 @@ class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The figures behind a hit's score and rank."""
 
-    cosine: float | None = None  # of query and passage; None where words alone were asked
-    bm25: float | None = None  # with the terms' rarity in this index; None where the words' leg didn't find it
+    cosine: float | None = None  # of query and passage; None in a search without vectors
+    bm25: float | None = None  # includes the terms' rarity in this index; None if the sparse leg didn't find it
     ranks: Ranks
     fused: int  # rank in the fused ranking, from 1
-    coverage: float  # share of the query's weight that the passage has, 0..1
+    coverage: float  # share of the query's weight whose words occur in the passage, 0..1
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk that answers the query."""
+    """A chunk that matches the query."""
 
     text: str
-    score: float  # 0..1: how likely the passage answers the query; comparable between searches
+    score: float  # 0..1: probability that the passage answers the query; comparable between searches
     metadata: dict[str, Any]
     explanation: Explanation
 
 
 class Expanded(msgspec.Struct, frozen=True):
-    """A passage together with its neighbours."""
+    """A passage joined with its neighbours."""
 
     text: str
     start: int  # offset in the document's text

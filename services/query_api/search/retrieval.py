@@ -1,4 +1,4 @@
-"""Retrieval: two rankings of current chunks choose the candidates, and each one's own score orders them.
+"""Retrieval: two rankings of current chunks select the candidates, which are then ordered by their own scores.
 
 docs/correctness.md, section 4; docs/adr/0061-a-score-that-compares.md.
 """
@@ -30,26 +30,26 @@ Mode = Literal["hybrid", "dense", "sparse"]
 TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to 1.")]
 
-UNREAD_WEIGHT = 0.25  # of the dense leg, for a query in a script that the model doesn't read
-DEPTH = 50  # hits of each leg that are candidates
-TRIES = 3  # of a search whose hits are overtaken meanwhile
-PATIENCE_S = 15.0  # a model may have to be read from disk first; somebody waits, so the adapters' minute is too long
-LONGEST_QUERY = 4_000  # characters; both legs read less than that of natural text
-MOST_VECTORS = 2_000  # of queries that are remembered: 3 MB, and 8 MB of the longest queries
-MOST_SEEN_FIELDS = 10_000  # names of fields that are remembered as there
+UNREAD_WEIGHT = 0.25  # weight of the dense leg for a query in a script that the model doesn't know
+DEPTH = 50  # candidates per leg
+TRIES = 3  # tries of a search whose hits are replaced meanwhile
+PATIENCE_S = 15.0  # long enough to load a model from disk; the adapters' minute is too long for a waiting caller
+LONGEST_QUERY = 4_000  # characters; both legs use less than that of natural text
+MOST_VECTORS = 2_000  # query vectors cached: 3 MB, and 8 MB for the longest queries
+MOST_SEEN_FIELDS = 10_000  # field names that are known to exist
 ALWAYS_THERE = frozenset(f"metadata.{name}" for name in ("source", "path", "documentId", "documentType", "tags"))
 PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
 
 
 def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chunk's metadata without the fields that only the pipeline uses."""
+    """Return a chunk's metadata without the pipeline's internal fields."""
     return {name: value for name, value in metadata.items() if name not in PRIVATE}
 
 
 class Retriever:
-    """Searches one index. Raises Unavailable when the store or the model is away, or silent for `patience_s`.
+    """Searches one index. Raises Unavailable if the store or the model is away or gives no answer for `patience_s`.
 
-    A part that fails repeatedly isn't called for a while; then the error comes at once.
+    A part that fails repeatedly isn't called for a while; the error is then raised at once.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class Retriever:
         self._metrics = metrics
         self._patience_s = patience_s
         self._kept = kept or ResultCache(index, keep_s=0)
-        self._vectors: dict[tuple[str, str], Vector] = {}  # of the queries asked last
-        self._seen_fields: set[tuple[str, str]] = set()  # of the tenants' documents
+        self._vectors: dict[tuple[str, str], Vector] = {}  # of the latest queries
+        self._seen_fields: set[tuple[str, str]] = set()  # by tenant
         self._model_breaker = CircuitBreaker("the embedding model")
         self._store_breaker = CircuitBreaker("the store")
 
     async def search(
         self, tenant: str, query: str, *, top_k: int = 5, where: Filter | None = None, mode: Mode = "hybrid"
     ) -> Results:
-        """Return the tenant's `top_k` best current chunks; fewer only when there are no more that match.
+        """Return the tenant's `top_k` best current chunks; fewer only if no more match.
 
-        The first hits of each leg, `DEPTH` of them, are the candidates, ordered by score; ties stand in the fused
-        order. Where more are asked for, the legs' further hits follow behind.
+        The first `DEPTH` hits of each leg are the candidates, ordered by score; ties are in the fused order. If more
+        are requested, the legs' further hits follow.
         """
         query = query[:LONGEST_QUERY]
         where = where or Filter()
@@ -124,18 +124,18 @@ class Retriever:
         )
 
     async def _vector(self, tenant: str, query: str) -> Vector:
-        """Return the query's vector, remembered for the tenant: a page, a filter or a chat asks for the same again."""
+        """Return the query's vector. It is cached per tenant, because paging, filtering and chats repeat queries."""
         key = (tenant, query)
         vector = self._vectors.pop(key, None)
         if vector is None:
             vector = await self._embedder.embed_query(query)
-        self._vectors[key] = vector  # last: the one that was asked for longest ago goes first
+        self._vectors[key] = vector  # moves it to the end; the one unused for longest is dropped first
         if len(self._vectors) > MOST_VECTORS:
             del self._vectors[next(iter(self._vectors))]
         return vector
 
     async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
-        """Return each hit joined with so many chunks before and after it, of the same version of its document."""
+        """Return each hit joined with so many chunks before and after it, of the same version."""
         return await asyncio.gather(*(self._expanded(hit, neighbours) for hit in hits))
 
     async def _expanded(self, hit: Found, neighbours: int) -> Expanded:
@@ -147,7 +147,7 @@ class Retriever:
             )
         found = [Expanded(chunk["text"], chunk["metadata"]["start"], chunk["metadata"]["end"]) for chunk in chunks]
         own = Expanded(hit.text, hit.metadata["start"], hit.metadata["end"])
-        return joined(found if own in found else [own])  # else the document changed meanwhile
+        return joined(found if own in found else [own])  # without it, the document changed meanwhile
 
     @asynccontextmanager
     async def _patience(self, part: str, breaker: CircuitBreaker) -> AsyncIterator[None]:
@@ -161,15 +161,15 @@ class Retriever:
     async def _candidates(
         self, tenant: str, query: str, vector: Vector | None, where: Filter, *, limit: int, words: bool
     ) -> "_Candidates":
-        """Return what the legs found, with the cosine of every hit where there is a vector.
+        """Return the hits of both legs, with the cosine of every hit if there is a query vector.
 
-        A hit of the words' leg alone has no cosine yet: the dense leg is asked again, restricted to such hits. One that
-        isn't current any more by then is left out, and the search repeats.
+        A hit that only the sparse leg found has no cosine yet: the dense leg is searched again, restricted to such
+        hits. If one isn't current any more by then, it is left out, and the search repeats.
         """
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
-        if words and (sparse := self._bm25.query(query)).indices:  # stop words and punctuation alone rank nothing
+        if words and (sparse := self._bm25.query(query)).indices:  # empty for stop words and punctuation
             legs["sparse"] = Leg(sparse=sparse)
         rankings: dict[str, list[StoreHit]] = {}
         cosines: dict[str, float] = {}
@@ -190,7 +190,7 @@ class Retriever:
         return _Candidates(rankings, None if vector is None else cosines)
 
     async def _warnings(self, tenant: str, where: Filter) -> list[str]:
-        """Return a sentence for each field of the filter that no document of the tenant has, mostly a misspelt one."""
+        """Return a warning for each field of the filter that no document of the tenant has; it is usually misspelt."""
         fields = {condition.field for condition in (*where.must, *where.must_not) if not isinstance(condition, Ids)}
         unsure = sorted(field for field in fields - ALWAYS_THERE if (tenant, field) not in self._seen_fields)
         there = await asyncio.gather(*(self._index.has_field(tenant, field) for field in unsure))
@@ -204,7 +204,7 @@ class Retriever:
         ]
 
     def _scored(self, query: str, candidates: "_Candidates", top_k: int) -> list[Found]:
-        """Return the first `top_k`: the candidates by score, then the legs' further hits, by score, too."""
+        """Return the first `top_k` hits: the candidates by score, then the legs' further hits by score."""
         asked = question(query)
         cosines = candidates.cosines
         by_words = cosines is None or not reads(self._embedder.model.name, query)
@@ -252,7 +252,7 @@ def _explanation(fused: FusedHit, place: int, compared: Features, *, by_words: b
 
 
 def joined(chunks: Sequence[Expanded]) -> Expanded:
-    """Return neighbouring chunks as one passage. Between them is only white space, which the chunks leave out."""
+    """Return neighbouring chunks as one passage. Only white space, which chunks leave out, is between them."""
     text = chunks[0].text
     for before, chunk in pairwise(chunks):
         gap = chunk.start - before.end
@@ -261,7 +261,7 @@ def joined(chunks: Sequence[Expanded]) -> Expanded:
 
 
 class _Candidates(msgspec.Struct, frozen=True):
-    """What the legs found, by name, and the cosine of every hit; None without a query vector."""
+    """The legs' hits by the leg's name, and the cosine of every hit; None without a query vector."""
 
     rankings: Mapping[str, list[StoreHit]]
     cosines: Mapping[str, float] | None

@@ -1,4 +1,4 @@
-"""Search over HTTP."""
+"""`POST /rag/search`: searches over HTTP."""
 
 import asyncio
 import itertools
@@ -23,11 +23,11 @@ from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
 from shared.store import Filter
 
-MOST = 1000  # hits that pages may reach
-MOST_QUERIES = 32  # of one batch
-AT_ONCE = 4  # searches of one batch
-MOST_EXPANDED = 100  # hits that are read together with their neighbours
-WIDER = 5  # times as many hits are looked at as are asked for, where only some of them are shown
+MOST = 1000  # hits within reach of paging
+MOST_QUERIES = 32  # per batch
+AT_ONCE = 4  # concurrent searches of one batch
+MOST_EXPANDED = 100  # hits that can be joined with their neighbours
+WIDER = 5  # factor by which more hits are searched if only some of them are shown
 
 
 class EarlierMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,20 +38,20 @@ class EarlierMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A search: the query, its filters and how results are chosen."""
+    """A search: the query, its filters, and how results are chosen."""
 
     query: str
     top_k: TopK = 5
     offset: Annotated[int, msgspec.Meta(ge=0, lt=MOST, description="How many results to skip.")] = 0
     filters: dict[str, Any] | str | None = None
-    conversation_history: list[EarlierMessage] = []  # completes a follow-up question, as for answers
+    conversation_history: list[EarlierMessage] = []  # used to complete a follow-up question, as for answers
     mode: Mode = "hybrid"
-    min_score: Score = 0.0  # the relevance gate: without it every hit is shown
+    min_score: Score = 0.0  # the relevance gate: without it, every hit is shown
     gate: GateMode = "each"
-    per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # results of one document, at most
+    per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # most results per document
     group_by: Literal["document"] | None = None  # then topK and offset count documents
-    rerank: Literal["weights"] | None = None  # another order of the first hits; their scores stay
-    diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # how much likeness to better results counts
+    rerank: Literal["weights"] | None = None  # another order of the first hits, with the same scores
+    diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # weight of the similarity to better results
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
     explain: bool = False
 
@@ -108,14 +108,14 @@ class SearchBatchReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_of(value: str, field: str) -> str:
-    """Return the text to search for, or raise the 400 of a blank one."""
+    """Return the text to search for. Raises a 400 if it is blank."""
     if not value.strip():
         raise invalid(field, "must not be empty")
     return value
 
 
 def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Filter:
-    """Return the filter of an object, or of one sent as a JSON string."""
+    """Return the filters, from an object or from an object as a JSON string."""
     if isinstance(value, str):
         value = parse_json(value, field) if value.strip() else None
         if not isinstance(value, dict | None):

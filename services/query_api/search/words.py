@@ -1,7 +1,7 @@
-"""Words of queries and passages, and their weights. Pure, except for one table that is read at the first use.
+"""Splits queries and passages into words with weights. Pure, except for a table that is loaded at the first use.
 
-A word's weight must not depend on what is indexed, or the same pair would score differently in another index. So the
-table is fixed: the vocabulary of BERT's tokenizer, which lists words by their frequency in English text.
+A word's weight must not depend on what is indexed, or the same query and passage would score differently in another
+index. So the table is fixed: the vocabulary of BERT's tokenizer, which lists words by their frequency in English text.
 """
 
 import functools
@@ -17,13 +17,13 @@ from shared.settings import ConfigurationError
 from shared.store.pairs import paired
 
 _WORD: Final = re.compile("(?:\\w|[\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")  # with vowel signs
-_FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters stand before it
-_COMMON: Final = 3.0  # taken off each logarithm: the commonest words tell little
-_LEAST, _MOST = 0.5, 30.0  # weights of words that are no stop words
-_CHARACTER: Final = 3.0  # the weight of a single digit or letter
-_IN_PIECES: Final = 7.0  # the least weight of a word that the vocabulary hasn't whole: that of its rarest word
+_FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters precede it
+_COMMON: Final = 3.0  # subtracted from each logarithm, because the commonest words mean little
+_LEAST, _MOST = 0.5, 30.0  # range of the weights of words that aren't stop words
+_CHARACTER: Final = 3.0  # weight of a single digit or letter
+_IN_PIECES: Final = 7.0  # least weight of a word that isn't in the vocabulary as a whole: that of its rarest word
 _REST: Final = 0.6  # share of the further pieces' logarithms that is added
-_KEPT: Final = 50_000  # words whose stems are remembered, about 10 MB
+_KEPT: Final = 50_000  # words whose stems are cached, about 10 MB
 
 STOP_WORDS: Final = frozenset(
     """
@@ -38,7 +38,7 @@ STOP_WORDS: Final = frozenset(
 
 @functools.cache
 def _ranks() -> dict[str, int]:
-    """Return the place of each word and, with `##` before it, of each piece of a word; none without the package."""
+    """Return the rank of each word and, after `##`, of each piece of a word; empty without the package."""
     try:
         data = (package_folder() / "tokenizer.json").read_bytes()
     except (ConfigurationError, OSError):
@@ -51,9 +51,9 @@ def _ranks() -> dict[str, int]:
 def weight(word: str) -> float:
     """Return the weight of the lower-case word: 0 for a stop word, else 0.5 to 30.
 
-    By Zipf's law a word's frequency falls with its rank, so the logarithm of the rank stands in for IDF. A word that
-    the vocabulary has in pieces only is rarer than all it has whole, the more so the rarer the pieces. The constants
-    were chosen on SciFact's train queries.
+    By Zipf's law, a word's frequency falls with its rank, so the logarithm of the rank replaces IDF. A word that the
+    vocabulary has only in pieces is rarer than all its whole words, and the rarer, the rarer its pieces are. The
+    constants were chosen on SciFact's train queries.
     """
     if word in STOP_WORDS:
         return 0.0
@@ -72,7 +72,7 @@ def _log(rank: int) -> float:
 
 
 def _pieces(word: str, ranks: Mapping[str, int]) -> list[str]:
-    """Return the word in the vocabulary's longest pieces, from the left, as WordPiece cuts it."""
+    """Return the word split into the vocabulary's longest pieces, from the left, as by WordPiece."""
     found: list[str] = []
     start = 0
     while start < len(word):
@@ -84,7 +84,7 @@ def _pieces(word: str, ranks: Mapping[str, int]) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Return the lower-case word without the commonest English endings; words of other scripts stay whole."""
+    """Return the lower-case word without the commonest English endings; words of other scripts are unchanged."""
     if not word.isascii():
         return word
     if len(word) > 4 and word.endswith("ies"):
@@ -103,7 +103,7 @@ def stem(word: str) -> str:
 
 
 class _Stems(dict[str, str]):
-    """Remembers stems: a look-up costs a tenth of `stem`."""
+    """Caches stems: a look-up costs a tenth of `stem`."""
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _KEPT:
@@ -116,7 +116,7 @@ _STEMS: Final = _Stems()
 
 
 def words(text: str) -> list[str]:
-    """Return the text's words in lower case; of scripts without blanks, pairs of characters."""
+    """Return the text's words in lower case; in scripts without blanks, pairs of characters."""
     return _WORD.findall(paired(text.lower()))
 
 

@@ -1,1 +1,1 @@
-"""One module per format, each with its `FORMAT`: a new file here is a new format, nothing else changes."""
+"""One module per format, each with its `FORMAT`. A new module here registers a new format by itself."""

@@ -1,4 +1,4 @@
-"""Chunks that their caller has made: from a door, or a JSON file of them."""
+"""Reads prepared chunks: a submission's list of them, or a JSON file."""
 
 import msgspec
 
@@ -10,11 +10,10 @@ from shared.inputs.prepared_chunks import BODY, chunk_file, listed_chunks, prepa
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the chunks, and their texts with a blank line between.
+    """Return the chunks, and their texts joined by blank lines.
 
     Raises:
-        Rejected: code `damaged`, when they are no JSON; `invalid_chunks`, when none can be taken; `empty`, when none
-            is active.
+        Rejected: code `damaged`: it is not JSON; `invalid_chunks`: no chunk is valid; `empty`: no chunk is active.
     """
     try:
         found = prepared_chunks(listed_chunks(msgspec.json.decode(data)), cleaned)
@@ -32,7 +31,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def sniff(data: bytes) -> bool:
-    """Return whether it is what a door puts on the log, or a JSON file whose objects are chunks by their fields."""
+    """Return whether the data is a submission's list of chunks, or a JSON file of objects with the fields of chunks."""
     return data.startswith(BODY) or chunk_file(data) is not None
 
 

@@ -1,4 +1,4 @@
-"""Word 97 to 2003."""
+"""Reads Word files of the versions 97 to 2003."""
 
 from functools import partial
 

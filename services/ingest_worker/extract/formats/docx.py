@@ -1,4 +1,4 @@
-"""Word, since 2007: text as Markdown, with its headings, lists, tables and notes where they stand."""
+"""Reads Word files since version 2007 as Markdown; notes and text boxes follow the paragraph that refers to them."""
 
 import re
 from collections import defaultdict
@@ -29,39 +29,39 @@ _TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document
 _HEADING = re.compile(r"(?i)heading (\d)|(title)")
 _CODE = re.compile(r"(?i)\b(?:code|source|preformatted|listing)")
 _CODE_POINT = re.compile("[0-9A-Fa-f]{1,4}")
-_SYMBOLS = range(0xF000, 0xF100)  # of fonts like Wingdings
-_DRAWN = frozenset({"chart", "relIds"})  # what a drawing refers to
+_SYMBOLS = range(0xF000, 0xF100)  # code points of symbol fonts such as Wingdings
+_DRAWN = frozenset({"chart", "relIds"})  # references to a chart or a diagram
 _FIELD = frozenset({"instrText", "fldChar", "fldSimple"})
 _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
-_BETWEEN = {"den": "/", "sup": "^"}  # of formulas
+_BETWEEN = {"den": "/", "sup": "^"}  # written before a formula's denominator or exponent
 _BREAKS = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-"}
 _OFF = frozenset({"0", "false", "off", "none"})
-_OFTEN = 1_000  # paragraphs, after which to look at the clock
-_LEVELS = 9  # of a list
-_DEPTH = 20  # of styles based on styles
+_OFTEN = 1_000  # paragraphs between two looks at the clock
+_LEVELS = 9  # levels that a list can have
+_DEPTH = 20  # styles, each based on the next
 
 
 class _Style(NamedTuple):
-    """What a paragraph's style says of it."""
+    """What a style says about its paragraphs."""
 
     heading: int | None = None  # 1 to 6
-    numbering: str | None = None  # of its list
-    level: int = 0  # in that list
+    numbering: str | None = None  # id of the list that the paragraph belongs to
+    level: int = 0  # level in that list, from 0
     code: bool = False
 
 
 class _Level(NamedTuple):
-    """How a list numbers its points of one level."""
+    """How a list marks its items on one level."""
 
     kind: str = "bullet"
-    pattern: str = ""  # e.g. %1.%2.
+    pattern: str = ""  # for example "%1.%2."
     start: int = 1
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown, with title, description, language and dates.
 
-    What stands above and below its pages comes once, before and after it.
+    Page headers come once, before the text, and page footers once, after it.
 
     Raises:
         Rejected: code `password`, `damaged`, `timeout` or `too_large`.
@@ -98,7 +98,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _value(element: "_Element | None", name: str = "val") -> str:
-    """Return an attribute by its local name, '' where there is none."""
+    """Return the attribute with that local name; '' if it is missing."""
     found = () if element is None else element.attrib.items()
     return next((str(value) for key, value in found if str(key).rpartition("}")[2] == name), "")
 
@@ -108,7 +108,7 @@ def _number(text: str, default: int = 0) -> int:
 
 
 class _Document:
-    """The parts of a Word file that say what its paragraphs are, and how far its lists have counted."""
+    """A Word file's styles, lists and notes, and the current counters of its lists."""
 
     def __init__(self, archive: ZipFile, path: str, hints: Hints) -> None:
         listed = frozenset(archive.namelist())
@@ -125,7 +125,7 @@ class _Document:
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
         self._in_table = False
         self._in_frame = False
-        self._in_number = False  # of a page
+        self._in_number = False  # inside a field that shows a page number
         self._notes = {
             kind: {} if notes is None else {_value(note, "id"): note for note in notes}
             for kind, notes in ((kind, root(name)) for kind, name in _NOTES.items())
@@ -136,7 +136,7 @@ class _Document:
             self._shown.remove("even")
 
     def frames(self, body: "_Element", kind: str) -> Iterator[str]:
-        """Yield the headers or footers that some page shows."""
+        """Yield the headers or footers that are shown on at least one page."""
         first = any(_is_on(each) for each in body.iter("{*}titlePg"))
         self._in_frame = True
         for reference in body.iter(f"{{*}}{kind}"):
@@ -148,7 +148,7 @@ class _Document:
         self._in_frame = False
 
     def blocks(self, parent: "_Element") -> Iterator[MarkdownBlock]:
-        """Yield what stands in a body, a cell, a note or a box."""
+        """Yield the blocks of a body, cell, note or text box."""
         for element in parent:
             match tag(element):
                 case "p":
@@ -185,7 +185,7 @@ class _Document:
                 yield from self.blocks(element)
 
     def _other(self, element: "_Element") -> Iterator[MarkdownBlock]:
-        """Yield a document of another format that stands in this one."""
+        """Yield the text of an embedded document of another format."""
         source = self._part(_value(element, "id"))
         texts, _ = part_texts([("", source)] if source else [], self._hints)
         yield from map(MarkdownBlock, texts)
@@ -214,7 +214,7 @@ class _Document:
                 self._gather(child, words, beside)
 
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
-        """Gather a field's result; in headers the page's number is none that can be told."""
+        """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
         name = tag(element)
         asks = (element.text or "") if name == "instrText" else _value(element, "instr")
         if self._in_frame and CHANGES.match(asks):
@@ -227,7 +227,7 @@ class _Document:
 
     def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
         rows = list(_rows(element))
-        if self._in_frame or all(len(row) < 2 for row in rows):  # it only lays out its text
+        if self._in_frame or all(len(row) < 2 for row in rows):  # a layout table
             for row in rows:
                 for cell in row:
                     yield from self.blocks(cell)
@@ -240,7 +240,7 @@ class _Document:
     def _texts(self, row: "list[_Element]") -> Iterator[str]:
         for cell in row:
             yield " ".join(block.text for block in self.blocks(cell))
-            # The cells that it covers, so that columns stay columns.
+            # Empty cells for the columns that a merged cell covers, so that the columns stay aligned.
             yield from [""] * min(_number(_value(cell.find("{*}tcPr/{*}gridSpan")), 1) - 1, 100)
 
     def _style(self, paragraph: "_Element") -> _Style:
@@ -251,7 +251,7 @@ class _Document:
         return _own(says, style)
 
     def _mark(self, style: _Style) -> str:
-        """Return the point's mark or number, counted, with a space; '' outside of lists."""
+        """Count the list item and return its bullet or number with a space; '' outside of lists."""
         levels = self._lists.get(style.numbering or "")
         if not levels:
             return ""
@@ -282,7 +282,7 @@ def _is_on(element: "_Element | None") -> bool:
 
 
 def _sign(element: "_Element") -> str:
-    """Return what a font of signs shows, '' where no character says what it is."""
+    """Return the character that a symbol font shows; '' if no character matches."""
     code = _value(element, "char")
     if not _CODE_POINT.fullmatch(code):
         return ""
@@ -307,7 +307,7 @@ def _cells(row: "_Element") -> "Iterator[_Element]":
 
 
 def _own(says: "_Element", style: _Style) -> _Style:
-    """Return the style with what a paragraph, or a style based on it, says itself."""
+    """Return the style, overridden by the properties of a paragraph or of a style based on it."""
     outline = _value(says.find("{*}outlineLvl"))
     if outline:
         level = _number(outline, 9)
@@ -321,7 +321,7 @@ def _own(says: "_Element", style: _Style) -> _Style:
 
 
 def _styles(root: "_Element | None") -> dict[str, _Style]:
-    """Return the paragraph styles by their ids, the default one also under ''."""
+    """Return the paragraph styles by id; the default style also has the key ''."""
     listed = {} if root is None else {_value(each, "styleId"): each for each in root.iterfind("{*}style")}
     found: dict[str, _Style] = {}
 
@@ -347,7 +347,7 @@ def _styles(root: "_Element | None") -> dict[str, _Style]:
 
 
 def _lists(root: "_Element | None") -> dict[str, dict[int, _Level]]:
-    """Return each list's levels."""
+    """Return the levels of each list by the list's id."""
     if root is None:
         return {}
     kinds = {_value(each, "abstractNumId"): _levels(each) for each in root.iterfind("{*}abstractNum")}

@@ -1,4 +1,4 @@
-"""Reads mails: the message, then its attachments, as sections."""
+"""Reads emails: the message, then its attachments, as sections."""
 
 import re
 from email import policy

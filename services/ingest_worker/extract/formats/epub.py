@@ -1,4 +1,4 @@
-"""EPUB: the chapters in the order of reading."""
+"""Reads EPUB books: the chapters in reading order."""
 
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote
@@ -54,7 +54,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
-    """Return the parts that are encrypted; fonts often are, in books that anybody may read."""
+    """Return the encrypted parts. Books without DRM often have encrypted fonts."""
     root = parsed(part(archive, _ENCRYPTION, hints)) if _ENCRYPTION in archive.namelist() else None
     found = () if root is None else root.iter("{*}CipherReference")
     return frozenset(unquote(reference.get("URI", "")) for reference in found)

@@ -1,4 +1,4 @@
-"""HTML: the main text as Markdown by trafilatura, or the whole page where that finds next to nothing."""
+"""Reads HTML: the main text as trafilatura finds it, or the whole page if trafilatura finds next to nothing."""
 
 import re
 from typing import TYPE_CHECKING
@@ -12,24 +12,25 @@ from shared.errors import Rejected
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-_HEAD = 1024  # bytes in which a page says what it is
+_HEAD = 1024  # bytes in which HTML is recognised
 _PAGE = re.compile(
     rb"\s*+(?:<\?xml[^>]*+>\s*+|<!--.*?-->\s*+)*+<(?:!doctype\s++html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL
 )
-# By both measures of the evaluation sets better than either way alone: docs/adr/0031.
-_ENOUGH = 2_000  # characters that precision finds, which are taken without a second look
-_SHARE = 0.4  # of what the bolder look finds; precision that finds less has missed the text
+# Trafilatura favours precision first, then recall. Both together beat either alone in both measures of the
+# evaluation sets: docs/adr/0031.
+_ENOUGH = 2_000  # characters; with so many, the first result is taken without trying recall
+_SHARE = 0.4  # of the second result's length; a shorter first result has missed the main text
 _MOST_LINKS = 10_000
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
-_SHORT_PAGE = 1_000  # characters, without what says itself that it is navigation
-_SHORT = 250  # characters; a main text below is held against the page
+_SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
+_SHORT = 250  # characters; a shorter main text is compared with the whole page
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
     """Return the page's main text as Markdown, with title, description, language and canonical address.
 
     Raises:
-        Rejected: code `unsupported` when it is no text, `empty` when there is nothing to parse.
+        Rejected: code `unsupported`: the data is not text; `empty`: there is nothing to parse.
     """
     source = decoded(data, hints, declared=declared_charset(data)).encode("utf-8", "replace")
     tree, cut = tree_of(source)
@@ -44,7 +45,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     robots = _all(tree, _ROBOTS)
     text = _text(source, tree)
-    if cut:  # it ends where the parser gave up; without structure there is no depth
+    if cut:  # the tree ends where the parser gave up; the flat text does not
         text = max(text, cleaned(flat_text(source)), key=len)
     return Extraction(
         text=text,
@@ -71,7 +72,7 @@ def _all(tree: "HtmlElement", path: str) -> tuple[str, ...]:
 
 
 def _links(tree: "HtmlElement") -> tuple[str, ...]:
-    """Return where the page's links lead, relative to its own base; those it doesn't vouch for are left out."""
+    """Return the targets of the page's links, resolved by its `base` element; `nofollow` links are left out."""
     base = _first(tree, "//base/@href") or ""
     found: dict[str, None] = {}
     for element in tree.iterfind(".//a[@href]"):
@@ -86,26 +87,26 @@ def _joined(base: str, link: str) -> str:
     try:
         return urljoin(base, link)
     except ValueError:
-        return link  # no address at all, as its reader will find
+        return link  # not a URL; the crawler rejects it with a reason
 
 
 def _text(source: bytes, tree: "HtmlElement") -> str:
     main = _main_text(tree, favor_precision=True)
     if len(main) >= _ENOUGH:
         return main
-    # On short pages precision may take the text for an ornament: what a bolder look finds is held against it.
-    bolder = _main_text(tree_of(source)[0], favor_precision=False)
-    main = main if len(main) >= _SHARE * len(bolder) else bolder
+    # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
+    second = _main_text(tree_of(source)[0], favor_precision=False)
+    main = main if len(main) >= _SHARE * len(second) else second
     if len(main) >= _SHORT:
         return main
     page = cleaned(page_text(tree_of(source)[0]))
-    # A short article in a small frame is what it is; of a page that is short itself nothing is a frame.
+    # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     return page if len(page) < _SHORT_PAGE or len(page) > 3 * len(main) or not main else main
 
 
 def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
-    """Return the main text as Markdown; trafilatura prunes the tree it is given."""
-    import trafilatura  # for the parser processes alone
+    """Return the main text as Markdown. Trafilatura changes the tree."""
+    import trafilatura  # imported here, because only parser processes should load it
 
     try:
         text = trafilatura.extract(
@@ -115,7 +116,7 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
             with_metadata=False,
             favor_precision=favor_precision,
         )
-    except Exception:  # noqa: BLE001 - RecursionError on deep pages and whatever else: the whole page stands in
+    except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         return ""
     return cleaned(text or "")
 

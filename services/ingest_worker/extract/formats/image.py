@@ -1,4 +1,4 @@
-"""Images: the words in them, by the extra `ocr`. Several frames (faxes, scans) are pages."""
+"""Reads images with OCR (the `ocr` extra). The frames of a multi-page image, such as a fax, are pages."""
 
 import io
 
@@ -13,17 +13,17 @@ _FRAMES = 100
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the words in the image.
+    """Return the text in the image.
 
     Raises:
-        Rejected: code `empty` without words or without the extra, `damaged`, or `too_large`.
+        Rejected: code `empty`: there is no text, or the extra is missing; `damaged` or `too_large`.
     """
     if not ocr.installed():
         raise Rejected(f"{hints.name} holds no text, only 1 image, {ocr.INSTALL}", "empty")
-    import numpy as np  # for the parser processes alone
+    import numpy as np  # imported here, because only parser processes should load it
     from PIL import Image, ImageOps, ImageSequence
 
-    Image.MAX_IMAGE_PIXELS = None  # we look at the size ourselves
+    Image.MAX_IMAGE_PIXELS = None  # the size is checked below
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             if image.width * image.height > ocr.PIXELS:
@@ -38,7 +38,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 if limits.spent():
                     break
                 pages.append(cleaned(ocr.text_of(np.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
-    except (OSError, SyntaxError, ValueError) as error:  # as Pillow says it
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises any of them
         raise Rejected(f"{hints.name} is damaged: not a readable image", "damaged") from error
     if not any(pages):
         if len(pages) < frames:

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: their text and code in order, with what the code printed."""
+"""Reads Jupyter notebooks: text and code in order, each piece of code with its output."""
 
 import json
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from services.ingest_worker.chunk.blocks import first_heading
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
-_SHOWN = ("text/markdown", "text/plain")  # of the forms that a result comes in
+_SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return text cells as they are, code and its printed results in fences; what is no notebook as it is written.
+    """Return text cells unchanged, and code and its output in fences; a file that is no notebook is returned unchanged.
 
     Raises:
-        Rejected: code `unsupported`, when it is no text.
+        Rejected: code `unsupported`: the data is not text.
     """
     source = decoded(data, hints)
     try:
@@ -33,7 +33,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 def _blocks(book: Any) -> Iterator[str]:
     notebook = _map(book)
     language = _map(_map(notebook.get("metadata")).get("kernelspec")).get("language", "")
-    sheets = [notebook, *map(_map, _list(notebook.get("worksheets")))]  # before format 4
+    sheets = [notebook, *map(_map, _list(notebook.get("worksheets")))]  # notebooks older than format 4 have worksheets
     for cell in (_map(cell) for sheet in sheets for cell in _list(sheet.get("cells"))):
         text = _joined(cell.get("source", cell.get("input")))
         match cell.get("cell_type"):
@@ -63,7 +63,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _joined(text: Any) -> str:
-    """Return a text, which notebooks hold whole or in lines."""
+    """Return a text that the notebook stores as one string or as a list of lines."""
     return text if isinstance(text, str) else "".join(line for line in _list(text) if isinstance(line, str))
 
 

@@ -1,18 +1,18 @@
-"""JSON and JSON lines, as they are written; what stands on one line is laid out."""
+"""Reads JSON and JSON Lines unchanged, except that long lines are indented."""
 
 import json
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
-_LINE = 500  # characters nobody writes on one line by hand
+_LINE = 500  # characters; a longer line was written by a program, and is indented
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text; broken JSON is text as well.
+    """Return the text. Invalid JSON is returned unchanged.
 
     Raises:
-        Rejected: code `unsupported`, when it is no text.
+        Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
     lines = text.split("\n")
@@ -26,7 +26,7 @@ def _laid_out(line: str) -> str:
         return line
     try:
         return json.dumps(json.loads(line), ensure_ascii=False, indent=2)
-    except (ValueError, RecursionError):  # broken, or nested beyond reason
+    except (ValueError, RecursionError):  # invalid, or nested too deeply
         return line
 
 

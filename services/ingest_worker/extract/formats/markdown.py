@@ -1,4 +1,4 @@
-"""Markdown, with or without front matter."""
+"""Reads Markdown, with or without front matter."""
 
 import re
 import tomllib
@@ -10,16 +10,16 @@ from services.ingest_worker.chunk.blocks import first_heading
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
-_FRONT_MATTER_CHARACTERS = 32 * 1024  # more than anybody writes; parsing costs time by the character
-_FRONT_MATTER_BRACKETS = 200  # nesting costs PyYAML their number squared
+_FRONT_MATTER_CHARACTERS = 32 * 1024  # more than anybody writes; parsing time grows with the length
+_FRONT_MATTER_BRACKETS = 200  # PyYAML's time grows with the square of the nesting
 _FENCED = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)(?<=\n)\1[ \t]*(?:\n|$)", re.DOTALL)
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text without its front matter, which gives title, description, tags and language.
+    """Return the text without its front matter; title, description, tags and language come from the front matter.
 
     Raises:
-        Rejected: code `unsupported`, when it is no text.
+        Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
     front, body = _front_matter(text)
@@ -36,12 +36,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the front matter and the rest; text that only looks like it stays text."""
+    """Return the front matter and the rest. Text that only looks like front matter stays in the text."""
     match = _FENCED.match(text, 0, _FRONT_MATTER_CHARACTERS)
     if match is None or sum(map(match[2].count, "[{")) > _FRONT_MATTER_BRACKETS:
         return {}, text
     try:
-        # BaseLoader makes only strings, lists and mappings: dates and numbers stay as they were written.
+        # BaseLoader returns only strings, lists and mappings, so dates and numbers stay as they were written.
         front = tomllib.loads(match[2]) if match[1] == "+++" else yaml.load(match[2], Loader=yaml.BaseLoader)  # noqa: S506 - the safest of the loaders
     except (yaml.YAMLError, tomllib.TOMLDecodeError, RecursionError, ValueError):
         return {}, text

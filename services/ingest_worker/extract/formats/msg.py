@@ -1,4 +1,4 @@
-"""Mail of Outlook."""
+"""Reads Outlook messages."""
 
 from functools import partial
 

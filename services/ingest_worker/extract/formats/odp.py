@@ -1,4 +1,4 @@
-"""OpenDocument presentations, a heading per slide."""
+"""Reads OpenDocument presentations, with a heading per slide."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""OpenDocument spreadsheets."""
+"""Reads OpenDocument spreadsheets."""
 
 from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports

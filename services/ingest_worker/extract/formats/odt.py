@@ -1,4 +1,4 @@
-"""OpenDocument texts."""
+"""Reads OpenDocument texts."""
 
 from functools import partial
 

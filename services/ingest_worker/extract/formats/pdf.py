@@ -1,4 +1,4 @@
-"""PDF: pdfium, and pypdf behind it for what pdfium refuses. Page borders are kept."""
+"""Reads PDF with pdfium, or with pypdf if pdfium can't open the file. Page breaks are recorded."""
 
 import io
 import re
@@ -13,18 +13,18 @@ from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from shared.errors import Rejected
 
-# pdfium puts U+FFFE for a hyphen at a line's end. It belongs to the word where a number or a capital
-# follows, or where the word has another one (470-E, touch-and-go); else it only broke the word.
+# pdfium writes U+FFFE for a hyphen at the end of a line. The hyphen belongs to the word if a digit or a capital
+# follows, or if the word has another hyphen (470-E, touch-and-go). Otherwise it only divided the word.
 _BROKEN = re.compile("(?<=(.))\ufffe(?:\r?\n)?(?=(\\S*))")
 _LIGATURES = re.compile(
     "[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++"
 )  # Latin, Armenian, Arabic forms
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
-_HEADINGS = 2_000  # of an outline; more is no outline
+_HEADINGS = 2_000  # headings read from an outline; a longer one is not a table of contents
 _HEADING_LINES = 3
-_SCALE = 150 / 72  # pixels a point: at 200 dots an inch recognition finds no more, and takes longer
+_SCALE = 150 / 72  # pixels per point: 150 dpi; at 200 dpi, OCR finds no more and takes longer
 _LANGUAGE_BYTES = 200
-_FEW = 200  # characters: a page with no more, and a picture over half of it, is a scan with a stamp or a number
+_FEW = 200  # characters; a page with fewer, and an image over half of it, is a scan with a stamp or a page number
 
 
 class _Heading(NamedTuple):
@@ -34,7 +34,7 @@ class _Heading(NamedTuple):
 
 
 class _Refused(Exception):  # noqa: N818 - says what the reader did
-    """A reader could not open the file; `locked` when a password is all that is missing."""
+    """The library could not open the file; `locked` if only a password is missing."""
 
     def __init__(self, *, locked: bool) -> None:
         super().__init__()
@@ -42,23 +42,23 @@ class _Refused(Exception):  # noqa: N818 - says what the reader did
 
 
 class _Read(NamedTuple):
-    """What a reader made of a file."""
+    """What a library read from the file."""
 
-    pages: list[str | None]  # None where a page can't be read
+    pages: list[str | None]  # None for a page that can't be read
     says: dict[str, str]
     outline: list[_Heading]
-    images: int = 0  # pages that only show something
-    unseen: int = 0  # of those, the ones without the time to be looked at
-    late: int = 0  # pages that there was no time for
+    images: int = 0  # pages that need OCR
+    unseen: int = 0  # pages that need OCR and were left out for lack of time
+    late: int = 0  # pages at the end that were left out for lack of time
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text of all pages, a blank line between them, what the outline names as headings.
+    """Return the text of all pages, joined by blank lines, with the titles of the outline as headings.
 
-    Pages without text are recognised where the ocr extra is installed.
+    Pages without text are read with OCR if the `ocr` extra is installed.
 
     Raises:
-        Rejected: code `password`, `damaged`, or `empty` where no page has a text.
+        Rejected: code `password`, `damaged`, `timeout` or `too_large`; `empty`: no page has text.
     """
     try:
         found = _by_pdfium(data, hints)
@@ -100,7 +100,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
-    """Return the pages, the lines that the outline names as Markdown headings; what isn't found stays unsaid."""
+    """Return the pages with the outline's titles as Markdown headings; titles that no line matches are ignored."""
     lines_of: dict[int, list[str]] = {}
     for heading in outline:
         if not 0 <= heading.page < len(pages):
@@ -110,7 +110,7 @@ def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
         for at in range(len(lines) if wanted else 0):
             if lines[at].startswith("#"):
                 continue
-            for count in range(1, _HEADING_LINES + 1):  # a long one is broken
+            for count in range(1, _HEADING_LINES + 1):  # a long title covers several lines
                 if _letters("".join(lines[at : at + count])) == wanted:
                     title = " ".join(" ".join(lines[at : at + count]).split())
                     lines[at : at + count] = [f"\n{'#' * min(heading.level + 1, 6)} {title}\n"]
@@ -149,7 +149,7 @@ def _hyphen(match: re.Match[str]) -> str:
 
 
 def _by_pdfium(data: bytes, hints: Hints) -> _Read:
-    import pypdfium2  # native code that only the parser processes load
+    import pypdfium2  # native code that only parser processes load
     import pypdfium2.raw
 
     try:
@@ -160,7 +160,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         pages: list[str | None] = []
         images = []
         late = 0
-        limits.check_pages(hints.name, len(document))  # before hours go into it
+        limits.check_pages(hints.name, len(document))  # before any page costs time
         limits.earn(pages=len(document))
         filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
         for number in range(len(document)):
@@ -193,7 +193,7 @@ def _outline(document: Any) -> list[_Heading]:
 
 
 def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) -> int:
-    """Put the words of page images in their places; return how many pages there was no time for."""
+    """Put the OCR text of the page images into `pages`; return how many were left out for lack of time."""
     ocr.begin(len(images))
     for done, number in enumerate(images):
         if limits.spent():
@@ -210,9 +210,9 @@ def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) ->
 
 
 def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool]:
-    """Return the page's text, None where it can't be read, and whether it only shows something.
+    """Return the page's text, None if it can't be read, and whether the page needs OCR.
 
-    What is `filled` into a form is text as well.
+    With `filled`, the values of form fields become text, too.
     """
     import pypdfium2
     import pypdfium2.raw as pdfium
@@ -226,14 +226,14 @@ def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool
             text: str = page.get_textpage().get_text_range()
             shows = len(text) < _FEW and _shows(page, blank=not text.strip())
         finally:
-            page.close()  # its text page with it
+            page.close()  # closes its text page as well
     except pypdfium2.PdfiumError:
         return None, False
     return text, shows
 
 
 def _shows(page: Any, *, blank: bool) -> bool:
-    """Return whether anything is on a blank page, or a picture covers half of one that isn't."""
+    """Return whether the page needs OCR: a page without text shows something, or an image covers half of the page."""
     import pypdfium2.raw as pdfium
 
     if blank:
@@ -255,7 +255,7 @@ def _language(document: Any) -> str:
 
 
 def _by_pypdf(data: bytes, hints: Hints) -> _Read:
-    from pypdf import PdfReader  # half a second that only the parser processes pay
+    from pypdf import PdfReader  # takes half a second, so only parser processes import it
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
     try:
@@ -268,14 +268,14 @@ def _by_pypdf(data: bytes, hints: Hints) -> _Read:
         raise
     except (DependencyError, FileNotDecryptedError):
         raise Rejected(f"{hints.name} is locked by a password", "password") from None
-    except Exception as error:  # pypdf lets KeyError, RecursionError and more past on a broken file
+    except Exception as error:  # on a damaged file pypdf raises KeyError, RecursionError and others
         raise Rejected(f"{hints.name} is damaged: not a readable PDF", "damaged") from error
 
 
 def _attempt(give: Callable[[], str | None]) -> str | None:
     try:
         return give()
-    except Exception:  # noqa: BLE001 - as above: one broken page must not cost the others
+    except Exception:  # noqa: BLE001 - as above: one damaged page must not cost the others
         return None
 
 

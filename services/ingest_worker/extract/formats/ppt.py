@@ -1,4 +1,4 @@
-"""PowerPoint 97 to 2003."""
+"""Reads PowerPoint files of the versions 97 to 2003."""
 
 from functools import partial
 

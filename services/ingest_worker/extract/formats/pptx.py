@@ -1,4 +1,4 @@
-"""PowerPoint, since 2007: a page per slide, with its tables, charts and notes."""
+"""Reads PowerPoint files since version 2007: a page per slide, with its tables, charts and notes."""
 
 from zipfile import ZipFile
 
@@ -18,9 +18,9 @@ _TYPE = "application/vnd.openxmlformats-officedocument.presentationml."
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the slides in their order: titles as headings, text, tables, charts, notes.
+    """Return the slides in order: titles as headings, text, tables, charts, notes.
 
-    What stands below the slides comes once, at the end.
+    Each footer comes once, after the last slide.
 
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
@@ -59,7 +59,7 @@ def _slides(archive: ZipFile, hints: Hints) -> list[str]:
 
 
 def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
-    """Return the slide's text, and what stands below it."""
+    """Return the slide's text and its footers."""
     root = parsed(part(archive, path, hints))
     if root is None:
         raise Rejected(f"{path} can't be parsed", "damaged")

@@ -1,4 +1,4 @@
-"""RTF: its text as Markdown, with headings, lists, tables, boxes and notes where they stand."""
+"""Reads RTF as Markdown; notes and text boxes follow the paragraph that refers to them."""
 
 import codecs
 import re
@@ -20,9 +20,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _HEAD = 1024
-_DEPTH = 10_000  # of groups; nobody writes a hundred
-_OFTEN = 20_000  # tokens, after which to look at the clock
-_TABLE_OF_FONTS = 256 * 1024  # characters
+_DEPTH = 10_000  # nested groups; real files have fewer than a hundred
+_OFTEN = 20_000  # tokens between two looks at the clock
+_TABLE_OF_FONTS = 256 * 1024  # characters in which fonts and styles are looked for
 _FONT = re.compile(
     r"\\f(\d{1,5})((?:\\[a-z]+-?\d* ?){0,8}?)\\fcharset(\d{1,3})(?:\\[a-z]+-?\d* ?|\{[^{}]*\}){0,8} ?([^;{}]*)"
 )
@@ -38,8 +38,8 @@ _CHARSETS = {
     177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp850",
 }
 _FONTS = {"f", "plain", *_SETS}
-_BODY_TEXT = 9  # as a level of the outline
-_OF_SIGNS = 2  # the charset of fonts that show signs in place of letters
+_BODY_TEXT = 9  # the outline level of body text
+_SYMBOL_CHARSET = 2  # the charset number of symbol fonts
 _PAGES = {"936": "gb18030", "10000": "mac_roman", "10007": "mac_cyrillic", "65001": "utf-8", "1361": "johab"}
 _WORDS = {
     "emdash": "\u2014", "endash": "\u2013", "lquote": "\u2018", "rquote": "\u2019", "ldblquote": "\u201c",
@@ -56,7 +56,7 @@ _UNSEEN = frozenset({
     "listoverridetable", "revtbl", "rsidtbl", "generator", "themedata", "datastore", "nonesttables", "xmlnstbl",
     "leveltext", "levelnumbers", "listname",
 })
-_SEEN = frozenset({"shppict", "shpinst", "do", "ud", "nesttableprops", "moMath"})  # though their groups are starred
+_SEEN = frozenset({"shppict", "shpinst", "do", "ud", "nesttableprops", "moMath"})  # read, although `\*` precedes them
 _BESIDE = frozenset({"footnote", "shptxt", "dptxbxtext"})
 _HEADS = frozenset({"header", "headerl", "headerr", "headerf"})
 _FEET = frozenset({"footer", "footerl", "footerr", "footerf"})
@@ -64,20 +64,20 @@ _SAYS = frozenset({"title", "subject"})
 _TIMES = {"creatim": "created", "revtim": "modified"}
 _POINTS = frozenset({"pntext", "listtext"})
 # fmt: on
-_APART = _BESIDE | _HEADS | _FEET | _SAYS | _POINTS | {"fldinst"}  # groups with a text of their own
+_APART = _BESIDE | _HEADS | _FEET | _SAYS | _POINTS | {"fldinst"}  # destinations with a text of their own
 
 
 class _Flow:
-    """Text that belongs together: the body, a note, a box, a header."""
+    """A text of its own: the body, a note, a text box or a page header."""
 
     def __init__(self) -> None:
-        self.words: list[str] = []  # of the paragraph at hand
-        self.point = ""  # its mark or number in a list
-        self.beside: list[MarkdownBlock] = []  # its notes and boxes
+        self.words: list[str] = []  # of the current paragraph
+        self.point = ""  # the current paragraph's bullet or number in a list
+        self.beside: list[MarkdownBlock] = []  # the current paragraph's notes and text boxes
         self._blocks: list[MarkdownBlock] = []
         self._rows: list[list[str]] = []
         self._cells: list[str] = []
-        self._cell: list[str] = []  # the paragraphs of the cell at hand
+        self._cell: list[str] = []  # the paragraphs of the current cell
 
     def end_paragraph(self, *, heading: int = 0, in_table: bool = False) -> None:
         lines = list(filter(None, (" ".join(line.split()) for line in "".join(self.words).split("\n"))))
@@ -110,7 +110,7 @@ class _Flow:
 
     def _end_table(self) -> None:
         self.end_row()
-        # A frame around text is no table.
+        # A table of one column is a frame around text.
         if any(len(row) > 1 for row in self._rows):
             self._blocks.append(MarkdownBlock(table(self._rows)))
         else:
@@ -127,29 +127,29 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Group:
-    """What holds until a group's end."""
+    """The properties that end with a group."""
 
     flow: _Flow
-    kind: str = ""  # of the group itself
+    kind: str = ""  # the group's destination
     begun: bool = False
     starred: bool = False
     skipped: bool = False
     hidden: bool = False
-    codec: str = ""  # of its font
-    signs: str = ""  # the name of its font, where that shows signs
-    fallback: int = 1  # characters that stand for one by its number
+    codec: str = ""  # the encoding of the current font
+    signs: str = ""  # the current font's name if it is a symbol font
+    fallback: int = 1  # characters that follow `\u` for programs without Unicode
     heading: int = 0
     in_table: bool = False
-    numbers_pages: bool = False  # the field that it is
+    numbers_pages: bool = False  # whether the group is a field with a page number
 
 
 @dataclass
 class _Rtf:
-    """A document, read token by token."""
+    """Reads a document token by token."""
 
     source: str
     codec: str = "cp1252"
-    page: str | None = None  # the codec that the document names
+    page: str | None = None  # the code page that the document declares
     fonts: dict[int, tuple[str, str]] = field(default_factory=dict)
     styles: dict[int, int] = field(default_factory=dict)
     says: dict[str, str | None] = field(default_factory=dict)
@@ -165,15 +165,15 @@ class _Rtf:
         for font in _FONT.finditer(self.source, at, at + _TABLE_OF_FONTS) if at >= 0 else ():
             charset = int(font[3])
             codec = _CHARSETS.get(charset) or self.page or self.codec
-            self.fonts[int(font[1])] = (codec, font[4].strip() or "?" if charset == _OF_SIGNS else "")
+            self.fonts[int(font[1])] = (codec, font[4].strip() or "?" if charset == _SYMBOL_CHARSET else "")
         at = self.source.find("\\stylesheet")
         for style in _STYLE.finditer(self.source, at, at + _TABLE_OF_FONTS) if at >= 0 else ():
             self.styles[int(style[1])] = int(style[3] or 1)
         self._stack: list[_Group] = []
         self._at = _Group(self.body, codec=self.page or self.codec)
         self._default = self._at.codec
-        self._bytes = bytearray()  # until their font ends: two may be one character
-        self._ignored = 0  # characters that only stand in for one by its number
+        self._bytes = bytearray()  # bytes not yet decoded: a character may have two
+        self._ignored = 0  # fallback characters still to skip after `\u`
 
     def read(self) -> None:
         position, count = 0, 0
@@ -185,13 +185,13 @@ class _Rtf:
                 break
             position += self._take(token)
         if len(self._stack) > _DEPTH:
-            self.note = "its groups are nested too deeply; only what stands before them was read"
+            self.note = "its groups are nested too deeply; only the text before them was read"
         self._flush()
         while self._stack:
             self._close()
 
     def _take(self, token: re.Match[str]) -> int:
-        """Take one token; return how many bytes after it are no text."""
+        """Process one token; return how many bytes of binary data follow it."""
         raw = 0
         match token.lastgroup:
             case "text":
@@ -218,7 +218,7 @@ class _Rtf:
         before = self._at
         self._stack.append(before)
         self._at = replace(before, kind="", begun=False, starred=False, numbers_pages=False)
-        if before.kind == "upr":  # the same again for readers of old; the other one is in a group that says so
+        if before.kind == "upr":  # the text twice: for readers without Unicode, and in a `\ud` group, which is read
             self._at.skipped = True
 
     def _close(self) -> None:
@@ -287,7 +287,7 @@ class _Rtf:
         elif word in _TIMES or (word in ("yr", "mo", "dy") and group.kind in _TIMES):
             self._time(word, number or 0)
         elif word == "info":
-            group.flow = _Flow()  # what else it says is not the text
+            group.flow = _Flow()  # the other properties are not part of the text
         elif word in _APART and not group.skipped:
             group.kind, group.flow = word, _Flow()
         group.starred = False
@@ -324,7 +324,7 @@ class _Rtf:
             self._flush()
             self._end("par")
         elif sign == "*":
-            self._at.starred = not self._at.begun  # else it is a slip, and nothing follows from it
+            self._at.starred = not self._at.begun  # `\*` counts only at the start of a group
         elif sign in "\\{}":
             self._text(sign.encode())
         elif sign in _SIGNS:
@@ -364,11 +364,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown, with title, description and dates.
 
     Raises:
-        Rejected: code `timeout`; `unsupported`, when it is no text.
+        Rejected: code `timeout`; `unsupported`: the data is not text.
     """
-    if _MARK not in data[:_HEAD]:  # by its name alone
+    if _MARK not in data[:_HEAD]:  # only the file's name or declared type says RTF
         return Extraction(text=cleaned(decoded(data, hints)), document_type="rtf")
-    document = _Rtf(data.decode("latin-1"))  # the format is ASCII, and says itself what its escapes mean
+    document = _Rtf(data.decode("latin-1"))  # RTF is ASCII; its escapes name their own encoding
     document.read()
     text = cleaned(_paired(document.body.text()))
     says = {name: value and _paired(value) for name, value in document.says.items()}
@@ -383,7 +383,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _paired(text: str) -> str:
-    """Return the text with each two halves of a character made one."""
+    """Return the text with each surrogate pair combined into one character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 

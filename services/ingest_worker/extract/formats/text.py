@@ -1,4 +1,4 @@
-"""Plain text in any usual encoding; source code, reStructuredText, AsciiDoc, Org and the like are text as well."""
+"""Reads plain text in any usual encoding, including source code, reStructuredText, AsciiDoc and Org."""
 
 import re
 
@@ -6,14 +6,14 @@ from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
 
-_MARKUP_FOR_MACHINES = b"%!PS"  # characters, but nothing to retrieve
+_MARKUP_FOR_MACHINES = b"%!PS"  # PostScript: a program, with nothing worth retrieving
 _KINDS = {
     "a HEIF image": re.compile(rb"....ftyp(?:hei|hev|mif1|msf1|avi[fs])", re.DOTALL),
     "a video or audio file": re.compile(rb"....ftyp|ID3|OggS|fLaC|\x1aE\xdf\xa3|RIFF....(?:WAVE|AVI )", re.DOTALL),
     "an archive other than ZIP": re.compile(rb"\x1f\x8b\x08|7z\xbc\xaf|Rar!\x1a|BZh\d1AY|\xfd7zXZ|\x28\xb5\x2f\xfd"),
     "a database": re.compile(rb"SQLite format 3\0|\0\x01\0\0Standard (?:Jet|ACE) DB"),
 }
-_HEAD = 16 * 1024  # characters in which a text names itself
+_HEAD = 16 * 1024  # characters in which a title is looked for
 _TITLES = {
     ".rst": re.compile(r"^[ \t]?(?P<title>\w[^\n]*)\n(?:={3,}|-{3,}|~{3,}|#{3,}|\*{3,}|\^{3,}|\+{3,})$", re.MULTILINE),
     ".adoc": re.compile(r"^= (?P<title>\S[^\n]*)$", re.MULTILINE),
@@ -24,10 +24,10 @@ _TITLES = {
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text as it stands; markup that names its title by a sign of its own gives one.
+    """Return the text unchanged; the title is read from reStructuredText, AsciiDoc, Org and TeX.
 
     Raises:
-        Rejected: code `unsupported`, when it is no text.
+        Rejected: code `unsupported`: the data is not text.
     """
     if data.startswith(_MARKUP_FOR_MACHINES):
         raise Rejected(f"{hints.name} is neither plain text nor in a supported format", "unsupported")
@@ -44,7 +44,7 @@ FORMAT = Format(
     text_format="plain",
     media_types=frozenset({"text/plain"}),
     suffixes=frozenset({".txt", ".text", ".log", ".rst", ".adoc", ".asciidoc", ".org", ".tex", ".py"}),
-    sniff=lambda _: False,  # what nothing else claims
+    sniff=lambda _: False,  # chosen if no other format recognises the file
     read=read,
     light=True,
     libraries=("chardet",),

@@ -1,4 +1,4 @@
-"""Excel 97 to 2003."""
+"""Reads Excel files of the versions 97 to 2003."""
 
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports

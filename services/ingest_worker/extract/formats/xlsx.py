@@ -1,4 +1,4 @@
-"""Excel, since 2007."""
+"""Reads Excel files since version 2007."""
 
 from zipfile import ZipFile
 
@@ -16,7 +16,7 @@ _BINARY = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return a heading per sheet, a paragraph per row, boxes and charts, with title, description, language and dates.
+    """Return a heading per sheet, a paragraph per row, text boxes and charts, with the file's properties.
 
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
@@ -29,7 +29,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
-    """Return the words of boxes, and the charts, by the name of their sheet."""
+    """Return the text of the text boxes and charts by the name of their sheet."""
     book = parsed(part(archive, _BOOKS[0], hints)) if _BOOKS[0] in archive.namelist() else None
     paths = related(archive, _BOOKS[0], hints)
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""XML: its text in blocks, titles as headings. Entities and what is linked are left alone."""
+"""Reads XML: its text in blocks, with titles as headings. Declared entities and links are not resolved."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from shared.errors import Rejected
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-# What declares entities goes before anything is parsed: references to them then mean nothing.
+# The document type declaration is removed before parsing, so that entities are not declared and can't expand.
 _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>)?")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
@@ -25,7 +25,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text of the elements in blocks.
 
     Raises:
-        Rejected: code `unsupported` when it is no text, `damaged` when nothing can be parsed.
+        Rejected: code `unsupported`: the data is not text; `damaged`: nothing can be parsed.
     """
     declared = _ENCODING.match(data, 0, 1024)
     text = decoded(data, hints, declared=declared[1].decode("ascii") if declared else None)
@@ -43,13 +43,13 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _entity(reference: re.Match[str]) -> str:
-    """Return what HTML means by it: nothing else is known without a declaration."""
+    """Return the character that HTML defines for an entity reference, or '' if HTML defines none."""
     meant = unescape(reference[0])
     return "" if meant == reference[0] else escape(meant)
 
 
 def _blocks(root: "_Element") -> Iterator[str]:
-    """Yield the text of each outermost element that holds any of its own, between its children's too."""
+    """Yield the whole text of each element that has text of its own and no ancestor with text."""
     ahead: list[tuple[_Element, int]] = [(root, 0)]
     while ahead:
         element, depth = ahead.pop()
@@ -65,7 +65,7 @@ FORMAT = Format(
     text_format="markdown",
     media_types=frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"}),
     suffixes=frozenset({".xml", ".nxml", ".jats", ".rss", ".atom", ".svg", ".dita", ".tei"}),
-    sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked before
+    sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
     warm=imports("lxml.etree"),
     libraries=("chardet", "lxml"),
