@@ -265,7 +265,7 @@ class Client:
         return self._object("GET", "/ops/generations")
 
     def reindex(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plan of `start`, or the outcome of `switch`, `rollback`, `cancel` or `gc`."""
+        """Return the plan of `start`, the result of `compare`, or the outcome of the others."""
         return self._object("POST", f"/ops/generations/{what}", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
 
     def landing(self) -> dict[str, Any]:

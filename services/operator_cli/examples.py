@@ -35,6 +35,7 @@ _EXAMPLES: Final = {
     "dlq_drop": "sluice dlq drop --all --dry-run",
     "reindex_start": "sluice reindex start --chunk-size 400 --dry-run",
     "reindex_status": "sluice reindex status",
+    "reindex_compare": "sluice reindex compare --questions questions.jsonl --max-drop 0.02",
     "reindex_switch": "sluice reindex switch",
     "reindex_rollback": "sluice reindex rollback",
     "reindex_cancel": "sluice reindex cancel",

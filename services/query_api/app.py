@@ -48,6 +48,7 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import config, dead_letters, erase, generations, log_state
 from services.query_api.ops.eraser import Eraser, no_siblings
+from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
@@ -151,6 +152,7 @@ def make_api(parts: ApiParts) -> Litestar:
             parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None
         ),
         "generations": parts.generations,
+        "comparer": None if parts.generations is None else GenerationComparer(parts.generations, parts.log),
         "service": DeadLetterService(
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),

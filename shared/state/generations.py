@@ -32,6 +32,7 @@ class Registered(Message, frozen=True):
     served: bool = False  # whether it has ever served
     built: bool = False  # whether it has had every document that was there when it was begun
     began: int = 0  # ms since 1970, for display
+    built_at: int = 0  # ms since 1970; 0: it isn't built, or was by an earlier release
     ends: dict[str, int] = msgspec.field(
         default_factory=dict
     )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
@@ -111,9 +112,10 @@ def begun(
     return msgspec.structs.replace(registry, generations=(*registry.generations, new), builds=registry.builds + 1)
 
 
-def marked_built(registry: Registry, id_: str) -> Registry:
-    """Return the registry with the generation marked as built."""
-    return _replaced(registry, id_, built=True)
+def marked_built(registry: Registry, id_: str, now: int) -> Registry:
+    """Return the registry with the generation marked as built; unchanged if it is so already."""
+    found = registry.find(id_)
+    return registry if found is None or found.built else _replaced(registry, id_, built=True, built_at=now)
 
 
 def switch_begun(registry: Registry, target: str) -> Registry:

@@ -415,6 +415,19 @@ class Index:
         heads = await self._load_heads([name for name, _ in found])
         return [name for name, version in found if name in heads and heads[name].version == version], page.after
 
+    async def titled_page(self, tenant: str, *, after: str, limit: int) -> list[Payload]:
+        """Return titles and headings of the tenant's chunks that are next by id, those that aren't current left out."""
+        where = Filter(must=(Match("metadata.tenant", (tenant,)),))
+        fields = tuple(f"metadata.{name}" for name in ("title", "sectionTitle", "documentId", "version"))
+        page = await self._store.scroll(self._chunks, where, limit=limit, after=after, fields=fields)
+        found: list[Payload] = [point.payload["metadata"] for point in page.points]
+        heads = await self._load_heads([each["documentId"] for each in found])
+        return [
+            each
+            for each in found
+            if each["documentId"] in heads and heads[each["documentId"]].version == each["version"]
+        ]
+
     async def stands_elsewhere(self, tenant: str, document_id: str, chunk_hash: str) -> bool:
         """Return whether another document of the tenant has a chunk with this hash."""
         same = (Match("metadata.tenant", (tenant,)), Match("metadata.chunkHash", (chunk_hash,)))

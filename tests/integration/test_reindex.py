@@ -222,3 +222,38 @@ async def test_an_index_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="a newer release of Sluice has written this index"):
         async with running(tmp_path):
             pass
+
+
+async def test_two_generations_are_compared_by_questions_of_a_file_or_by_titles(rig: Rig) -> None:
+    titled = "# The {0} of the harbour\n\nThe {0} stands on the pier and waits for the boat from the {0} island."
+    for word in ("heron", "otter", "seal", "crane"):
+        await rig.pipeline.send(DocumentSubmitted(source="s", path=f"{word}.md", text=titled.format(word)))
+    assert "only one generation" in (await rig.post("/ops/generations/compare", {}, 409))["detail"]
+    first = (await rig.status())["serving"]
+    await rig.post("/ops/generations/start", {"chunkSize": 300})
+    second = (await rig.until_ready())["id"]
+
+    drawn = await rig.post("/ops/generations/compare", {"sample": 4})
+    questions = [
+        {"question": "Which bird stands on the pier, a heron?", "documents": ["heron.md"]},
+        {"question": "Where does the seal wait?", "documents": ["otter.md"]},
+        {"question": "Who waits for the boat?"},
+    ]
+    asked = await rig.post("/ops/generations/compare", {"id": second, "questions": questions, "topK": 3})
+
+    assert (drawn["serving"]["id"], drawn["other"]["id"], drawn["drawn"]) == (first, second, True)
+    assert (drawn["questions"], drawn["judged"], drawn["drop"]) == (4, 4, 0.0)
+    assert drawn["serving"]["ndcg"] == drawn["other"]["ndcg"] == 1.0
+    assert (asked["questions"], asked["judged"], asked["drawn"], asked["topK"]) == (3, 2, False, 3)
+    assert asked["drop"] == round(asked["serving"]["ndcg"] - asked["other"]["ndcg"], 4)
+    assert asked["serving"]["ndcg"] < 1.0
+    for side in (asked["serving"], asked["other"]):
+        assert side["documents"] == drawn["other"]["documents"]
+        assert (side["diskBytes"] > 0, side["searchMs"] > 0) == (True, True)
+    assert asked["other"]["chunks"] > asked["serving"]["chunks"]
+    assert asked["other"]["embedded"] > 0
+    assert asked["other"]["buildSeconds"] >= 0
+
+    for wrong in ({"id": "0" * 12}, {"id": first}):
+        assert (await rig.post("/ops/generations/compare", wrong, 409))["code"] == "GENERATION"
+    await rig.post("/ops/generations/cancel", {})

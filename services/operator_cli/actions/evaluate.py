@@ -1,7 +1,6 @@
 """How well a server finds and answers the questions of a file."""
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-DEPTH: Final = 10  # results that are judged
+from shared.answers.ndcg import DEPTH, ndcg
+
 HIT: Final = 5  # results among which one right one is a hit
 CRITERIA: Final = ("relevance", "accuracy", "completeness")
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
@@ -95,13 +95,6 @@ def means(scores: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     names = dict.fromkeys(name for each in scores for name in each if name != "question")
     values = {name: [each[name] for each in scores if name in each] for name in names}
     return {name: round(sum(each) / len(each), 4) for name, each in values.items()}
-
-
-def ndcg(ranked: Sequence[bool], right: int, depth: int = DEPTH) -> float:
-    """Return nDCG at `depth` with gains of 0 and 1, where `right` documents would be best: 0..1."""
-    gained = sum(1 / math.log2(rank + 1) for rank, each in enumerate(ranked[:depth], start=1) if each)
-    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(right, depth) + 1))
-    return min(1.0, gained / ideal) if ideal else 0.0
 
 
 def _ranked(results: Sequence[Mapping[str, Any]], documents: Sequence[str]) -> list[bool]:

@@ -1,12 +1,14 @@
 """`sluice reindex`: build another generation of the index, switch to it, go back, and drop what is retired."""
 
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from services.operator_cli.examples import example
-from services.operator_cli.options import Json, Yes, client_of
+from services.operator_cli.options import Json, Yes, client_of, fail
 
 reindex = typer.Typer(
     help="Build the index anew with another model or chunk size, while the old one answers.", no_args_is_help=True
@@ -79,6 +81,50 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     print_rows([_row(each) for each in found["items"]], _COLUMNS)
     if "switching" in found:
         console(stderr=True).print(found["switching"], markup=False)
+
+
+@reindex.command("compare", epilog=example("reindex_compare"))
+def compare(
+    context: typer.Context,
+    generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
+    *,
+    questions: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSONL, as for eval. Default: titles and headings are asked."),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, max=500, help="How many titles and headings to ask.")] = 50,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Passages of each search.")] = 10,
+    max_drop: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Exit with 1 if nDCG is lower by more than this.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask the serving generation and another one the same questions; show what they find, have and cost."""
+    from services.operator_cli.actions.evaluate import EvalFileError
+    from services.operator_cli.actions.evaluate import questions as read
+    from services.operator_cli.terminal import console, print_json, print_rows
+
+    body: dict[str, Any] = {"sample": sample, "topK": top_k, **({} if generation is None else {"id": generation})}
+    if questions is not None:
+        try:
+            asked = read(questions)
+        except EvalFileError as error:
+            fail(str(error), 1)
+        body["questions"] = [{"question": each.question, "documents": each.documents} for each in asked]
+    found = client_of(context).reindex("compare", body)
+    if as_json:
+        print_json(found)
+    else:
+        print_rows(_compared_rows(found), ("", found["serving"]["id"], found["other"]["id"]))
+        for line in _compared_lines(found):
+            console().print(line, markup=False, soft_wrap=True)
+    if max_drop is None:
+        return
+    drop = found.get("drop")
+    if drop is None:
+        fail("--max-drop needs questions that name the documents that answer them", 2)
+    if drop > max_drop:
+        fail(f"nDCG is lower by {drop:.3f}, which is more than {max_drop:g}", 1)
 
 
 @reindex.command("switch", epilog=example("reindex_switch"))
@@ -156,6 +202,40 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         f"{room} of disk" if free is None else f"{room} of disk, of {free / 1e9:.1f} GB that are free",
         *plan["notes"],
     ]
+
+
+def _compared_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    def row(name: str, shown: Callable[[dict[str, Any]], str]) -> dict[str, Any]:
+        return {"": name, **{found[side]["id"]: shown(found[side]) for side in ("serving", "other")}}
+
+    def figure(field: str, form: Callable[[Any], str] = str) -> Callable[[dict[str, Any]], str]:
+        return lambda side: "" if side.get(field) is None else form(side[field])
+
+    return [
+        row("model", figure("model")),
+        row("chunks of", lambda side: f"{side['chunkSize']} {side['chunkUnit']}"),
+        row("documents", figure("documents")),
+        row("chunks", figure("chunks")),
+        row(f"nDCG@{found['topK']}", figure("ndcg", lambda value: f"{value:.3f}")),
+        row("ms a search", figure("searchMs")),
+        row("texts embedded", figure("embedded")),
+        row("vectors copied", figure("copied")),
+        row("built in", figure("buildSeconds", _duration)),
+        row("disk", figure("diskBytes", lambda value: f"{value / 1e6:.1f} MB")),
+    ]
+
+
+def _compared_lines(found: dict[str, Any]) -> Iterator[str]:
+    drawn = ", drawn from titles and headings" if found["drawn"] else ""
+    yield f"{found['questions']} questions{drawn}; {found['judged']} with known answers"
+    yield f"the same documents among the first {found['topK']}: {found['overlap']:.0%}"
+    yield f"the same passages, or parts of them: {found['passages']:.0%}"
+    yield f"the same document first: {found['sameFirst']:.0%}; moved by {found['moved']:.1f} places on average"
+    yield from found["notes"]
+    for each in found["changed"]:
+        old, new = each.get("first") or "nothing", each.get("firstOther") or "nothing"
+        best = f"first is {new}" if old == new else f"first is {new} instead of {old}"
+        yield f"  {each['question']}: {each['overlap']:.0%} the same documents, {best}"
 
 
 def _duration(seconds: float) -> str:

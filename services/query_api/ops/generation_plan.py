@@ -132,7 +132,7 @@ async def planned(
     embed = 0 if copied else chunks
     ratio = chunks / had if had else 1.0
     widened = max(1.0, generation.model.dimension / old.model.dimension)
-    disk = round(ratio * widened * await _index_bytes(store, old) + ratio * await _topic_bytes(log, old))
+    disk = round(ratio * widened * await index_bytes(store, old) + ratio * await chunk_topic_bytes(log, old))
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take their disk"]
     if not known:
         notes.append("until then, each new text is embedded twice, and two models are in use")
@@ -173,14 +173,16 @@ def _characters(generation: Generation) -> int:
     return generation.chunk_size * (TOKEN_CHARACTERS if generation.chunk_unit == "tokens" else 1)
 
 
-async def _index_bytes(store: Store, generation: Generation) -> int:
+async def index_bytes(store: Store, generation: Generation) -> int:
+    """Return the bytes of the generation's collections; 0: the store can't measure them."""
     if not isinstance(store, Measured):
         return 0
     names = (generation.chunks, generation.heads)
     return sum(size.disk_bytes for size in await store.sizes() if size.name in names)
 
 
-async def _topic_bytes(log: Log, generation: Generation) -> int:
+async def chunk_topic_bytes(log: Log, generation: Generation) -> int:
+    """Return the bytes of the generation's chunk topic; 0: the log can't measure them."""
     if not isinstance(log, Weighed):
         return 0
     return (await log.topic_bytes()).get(chunks_topic(generation.id), 0)

@@ -445,7 +445,7 @@ class GenerationService:
             samples.popleft()
         barrier = self._builds.setdefault(each.id, _Barrier(target=each.id, ends=each.ends))
         if not await self._left(barrier):
-            await change(self.store, partial(marked_built, id_=each.id))
+            await change(self.store, partial(marked_built, id_=each.id, now=int(time.time() * 1000)))
             log_.info("generation_built", generation=each.id)
 
     def _rate(self, id_: str) -> float | None:

@@ -11,6 +11,8 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.ops.generation_comparer import GenerationComparer
+from services.query_api.ops.generation_comparison import CompareRequest, Comparison
 from services.query_api.ops.generation_plan import BuildRequest, Plan
 from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome
 from shared.errors import Rejected
@@ -35,7 +37,10 @@ def _refused(error: Rejected | ConfigurationError) -> Problem:
     "/ops/generations",
     operation_id="ops_generations",
     guards=[needs("admin")],
-    opt=in_lane("ask", "list the generations of the index; /start, /switch, /rollback, /cancel and /gc change them"),
+    opt=in_lane(
+        "ask",
+        "list the generations of the index; /start, /compare, /switch, /rollback, /cancel, /gc",
+    ),
 )
 async def ops_generations(generations: NamedDependency[GenerationService]) -> GenerationList:
     """List the generations: the one that serves first, then those being built, ready or retired."""
@@ -53,6 +58,26 @@ async def ops_generations_start(data: JSONBody[BuildRequest], generations: Named
     """Build a generation beside the one that serves. With `dryRun`, only return the plan."""
     try:
         return await generations.start(data)
+    except (Rejected, ConfigurationError) as error:
+        raise _refused(error) from None
+
+
+@post(
+    "/ops/generations/compare",
+    operation_id="ops_generations_compare",
+    guards=[needs("admin")],
+    opt=in_lane("ask", json_only=True),
+    status_code=200,
+)
+async def ops_generations_compare(
+    data: JSONBody[CompareRequest], request: ApiRequest, comparer: NamedDependency[GenerationComparer]
+) -> Comparison:
+    """Ask the serving generation and another one the same questions, about the caller's documents.
+
+    Without `questions`, titles and headings of `sample` chunks are asked for.
+    """
+    try:
+        return await comparer.compare(data, request.user.tenant)
     except (Rejected, ConfigurationError) as error:
         raise _refused(error) from None
 
@@ -124,6 +149,7 @@ async def ops_generations_gc(generations: NamedDependency[GenerationService]) ->
 ROUTES: Final[tuple[Any, ...]] = (
     ops_generations,
     ops_generations_start,
+    ops_generations_compare,
     ops_generations_switch,
     ops_generations_rollback,
     ops_generations_cancel,

@@ -9,7 +9,6 @@ from services.operator_cli.actions.evaluate import (
     EvalQuestion,
     evaluated,
     means,
-    ndcg,
     questions,
     verdict,
 )
@@ -60,12 +59,6 @@ def test_a_question_that_no_document_answers_should_be_refused() -> None:
     ]
 
     assert means(scores) == {"refused": 0.5}
-
-
-def test_ndcg_is_one_for_the_best_order_and_less_for_a_later_place() -> None:
-    assert ndcg([True, True, False], 2) == 1.0
-    assert ndcg([False, True, True], 2) < ndcg([True, False, True], 2) < 1.0
-    assert ndcg([False], 0) == 0.0
 
 
 @pytest.mark.parametrize("reply", ["no idea", "{broken", '{"relevance": "high"}', '{"relevance": true}'])

@@ -1,0 +1,182 @@
+"""Compares two generations: what each finds for the same questions, what it has, and what it cost."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+
+from services.query_api.search.results import Found
+from shared.answers.ndcg import DEPTH, ndcg
+from shared.state.index import Index
+
+MOST_QUESTIONS: Final = 500  # of one comparison
+SHOWN: Final = 10  # questions that a report names
+_DRAWN_A_TURN: Final = 8  # chunks that are looked at together
+_TURNS: Final = 4  # times as many of these as are needed, because many chunks are of one document or have no title
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A question, and the paths or ids of the documents that answer it, where they are known."""
+
+    question: Annotated[str, msgspec.Meta(min_length=1)]
+    documents: tuple[str, ...] = ()
+
+
+class CompareRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which generation is compared with the one that serves, and by which questions."""
+
+    id: str | None = None  # default: the one that was built, else the one that served before
+    questions: Annotated[list[Judged], msgspec.Meta(max_length=MOST_QUESTIONS)] = []  # none: drawn from titles
+    sample: Annotated[int, msgspec.Meta(ge=1, le=MOST_QUESTIONS)] = 50  # how many are drawn
+    top_k: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEPTH
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage in a ranking: its document, and where in the document's text it stands."""
+
+    document: str
+    path: str
+    start: int
+    end: int
+
+
+class QuestionComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What both generations found for a question. nDCG only where it is known which documents are right."""
+
+    question: str
+    overlap: float  # share of the documents found that both found
+    passages: float  # share of the serving generation's passages that the other one found, too, or a part of them
+    moved: float  # places that a document which both found moved, on average
+    first: str | None  # the path of the best document, by the serving generation
+    first_other: str | None  # by the other one
+    ndcg: float | None = None
+    ndcg_other: float | None = None
+
+    @property
+    def drop(self) -> float:
+        """Return by how much nDCG is lower in the other generation; 0 where it isn't known."""
+        return (self.ndcg or 0.0) - (self.ndcg_other or 0.0)
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What one of the generations has, and what it cost."""
+
+    id: str
+    model: str
+    chunk_size: int
+    chunk_unit: str
+    documents: int
+    chunks: int
+    failed: int
+    embedded: int  # texts, by the processes that run now
+    copied: int  # vectors, by the processes that run now
+    disk_bytes: int | None  # of collections and chunk topic; None: neither store nor log measures them
+    build_seconds: int | None  # from its begin until it had all documents of then; None: not measured
+    search_ms: float  # median of the searches of this comparison
+    ndcg: float | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The serving generation and another one."""
+
+    serving: Side
+    other: Side
+    top_k: int
+    questions: int
+    judged: int  # questions whose right documents are known
+    drawn: bool  # the questions are titles and headings, and the right document is the one that has it
+    overlap: float
+    passages: float
+    same_first: float  # share of the questions whose best document is the same
+    moved: float
+    drop: float | None  # by how much nDCG is lower in the other one; below 0: higher; None: nothing is judged
+    changed: list[QuestionComparison]  # those that changed most, worst first
+    notes: list[str]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Means over the questions; None where no question has the value."""
+
+    overlap: float
+    passages: float
+    same_first: float
+    moved: float
+    ndcg: float | None
+    ndcg_other: float | None
+
+
+def place_of(hit: Found) -> Place:
+    """Return where a hit stands."""
+    known: Mapping[str, Any] = hit.metadata
+    return Place(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
+
+
+def compared(judged: Judged, ours: Sequence[Place], theirs: Sequence[Place], depth: int = DEPTH) -> QuestionComparison:
+    """Return how the rankings of the serving generation and of the other one differ for a question."""
+    paths = {each.document: each.path for each in (*ours, *theirs)}
+    old, new = ([*dict.fromkeys(each.document for each in places)] for places in (ours, theirs))
+    both = [name for name in old if name in new]
+    standing = [any(_meet(each, other) for other in theirs) for each in ours]
+    scores: dict[str, float] = {}
+    if judged.documents:
+        right = set(judged.documents)
+        for name, ranked in (("ndcg", old), ("ndcg_other", new)):
+            scores[name] = ndcg([bool({id_, paths[id_]} & right) for id_ in ranked], len(right), depth)
+    return QuestionComparison(
+        question=judged.question,
+        overlap=len(both) / max(len(old), len(new)) if old or new else 1.0,
+        passages=sum(standing) / len(standing) if standing else float(not theirs),
+        moved=sum(abs(old.index(name) - new.index(name)) for name in both) / len(both) if both else 0.0,
+        first=paths[old[0]] if old else None,
+        first_other=paths[new[0]] if new else None,
+        **scores,
+    )
+
+
+def summary(questions: Sequence[QuestionComparison]) -> Summary:
+    """Return the means over the questions, of which there must be one."""
+
+    def mean(values: Sequence[float]) -> float:
+        return round(sum(values) / len(values), 4)
+
+    judged = [(each.ndcg, each.ndcg_other) for each in questions if each.ndcg is not None]
+    return Summary(
+        overlap=mean([each.overlap for each in questions]),
+        passages=mean([each.passages for each in questions]),
+        same_first=mean([float(each.first == each.first_other) for each in questions]),
+        moved=mean([each.moved for each in questions]),
+        ndcg=mean([ours or 0.0 for ours, _ in judged]) if judged else None,
+        ndcg_other=mean([theirs or 0.0 for _, theirs in judged]) if judged else None,
+    )
+
+
+def most_changed(questions: Sequence[QuestionComparison]) -> list[QuestionComparison]:
+    """Return the questions whose results got worse, then those whose results differ most."""
+    changed = [each for each in questions if each.overlap < 1 or each.drop or each.moved]
+    return sorted(changed, key=lambda each: (-each.drop, each.overlap, -each.moved))[:SHOWN]
+
+
+async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
+    """Return at most `count` titles and headings of the tenant's documents, each with the document that has it.
+
+    The same index gives the same questions, so that two comparisons can be compared.
+    """
+    random = Random(index.generation.id)  # noqa: S311 - a sample, no secret
+    found: dict[str, Judged] = {}
+    for number in range(_TURNS * count):
+        if len(found) >= count:
+            break
+        chunks = await index.titled_page(tenant, after=str(UUID(int=random.getrandbits(128))), limit=_DRAWN_A_TURN)
+        for known in chunks:
+            names = [known.get("title"), known.get("sectionTitle")]
+            name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
+            if name is not None and name not in found:
+                found[name] = Judged(question=name, documents=(known["documentId"],))
+                break  # one of a turn, so that neighbours by id aren't all of the sample
+    return list(found.values())
+
+
+def _meet(one: Place, other: Place) -> bool:
+    return one.document == other.document and one.start < other.end and other.start < one.end
