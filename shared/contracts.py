@@ -130,6 +130,7 @@ class DocumentSubmitted(Message, frozen=True):
     if_version: Natural | None = None  # with `patch` only: required accepted version; None: any
     hash: str | None = None  # the sender's hash, only a hint: the worker computes its own
     deleted: bool = False
+    callback_url: str | None = None  # called when this submission has ended; not a part of the version
     erases: DocumentId | None = None  # id of the document to erase; its names may be personal data
     submitted_at: Natural = 0  # ms since 1970 by the producer's clock; only for display
 

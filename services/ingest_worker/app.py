@@ -4,35 +4,42 @@ The first stage is one for all; each generation has a chunking stage of its own.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from faststream.kafka import KafkaBroker
 
+from services.ingest_worker.callback_sender import CallbackPoster, CallbackSender
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import READERS
 from services.ingest_worker.fetch import Fetch, fetcher_of
+from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool, parser_pool
 from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
 from services.ingest_worker.rebuild.rebuilder import Rebuilder
 from shared.blobs import Blobs
+from shared.contracts import StatusNotice, decode
 from shared.log import Publish
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
+from shared.log.follow import follow
 from shared.log.publish import partition_for, publish
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.memory_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
+from shared.state.callbacks import Callbacks
 from shared.state.index import Index, IngestCode
 from shared.state.ledger import Ledger
+from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
-from shared.topics import EXTRACTED, SUBMITTED, readers
+from shared.topics import EXTRACTED, STATUS, SUBMITTED, readers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,7 @@ class IngestParts:
     parsers: ParserPool
     fetch: Fetch
     bounds: Bounds = field(default_factory=Bounds)  # of crawls
+    callbacks: Callbacks | None = None  # None: a worker that makes no callbacks
 
 
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
@@ -61,6 +69,7 @@ async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> 
         parsers=parsers,
         fetch=fetcher,
         bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages, robots=settings.fetch_robots == "on"),
+        callbacks=Callbacks(base.store),
     )
 
 
@@ -78,6 +87,7 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
         room=MemoryBudget(),
         fetch=parts.fetch,
         bounds=parts.bounds,
+        callbacks=parts.callbacks,
     )
     return consume(
         broker,
@@ -148,6 +158,33 @@ def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> N
     stack.callback(watching.cancel)
 
 
+async def callbacks_of(
+    base: Resources, broker: KafkaBroker, parts: IngestParts, stack: AsyncExitStack
+) -> Callable[[], None]:
+    """Return what starts making callbacks, once the broker is started; closing `stack` ends that.
+
+    Raises:
+        ConfigurationError: SLUICE_CALLBACK_ALLOW has an entry that is neither a host nor a network.
+    """
+    callbacks, settings = parts.callbacks, base.settings
+    assert callbacks is not None
+    guard = Guard(settings.callback_allow, setting="SLUICE_CALLBACK_ALLOW", doing="calling")
+    stack.push_async_callback(guard.close)
+    sender = CallbackSender(
+        callbacks=callbacks,
+        ledger=parts.ledger,
+        post=CallbackPoster(guard),
+        secret=await signing_secret(base.store, settings.secret.get_secret_value()),
+    )
+    follow(broker, STATUS, lambda record: sender.heard(decode(record.value, StatusNotice)))
+
+    def begin() -> None:
+        for acting in (sender.run(), sender.clean()):
+            stack.callback(asyncio.create_task(acting).cancel)
+
+    return begin
+
+
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=CHUNKER, attach=True, name="ingest-worker")
@@ -157,6 +194,8 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
         return [await join_generation(parts, of, own)]
 
+    call_back = await callbacks_of(base, broker, parts, stack)
     troubles = await base.begin(broker, [join_ingest(broker, parts)], stack, join=join)
+    call_back()
     keep_whole(base, broker, stack)
     return RunningService(troubles=troubles, registry=base.registry)

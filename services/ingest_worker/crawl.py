@@ -74,6 +74,7 @@ def submissions(parent: DocumentSubmitted, crawl: Crawl, depths: Mapping[str, in
             title=None,
             description=None,
             hash=None,
+            callback_url=None,  # it is for the document that was asked for
         )
         for address, depth in taken
     ]

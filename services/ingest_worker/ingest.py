@@ -28,10 +28,12 @@ from shared.contracts import (
     LogPosition,
 )
 from shared.errors import Rejected
+from shared.inputs.urls import canonical
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
 from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven, redrives_of
 from shared.runtime.memory_budget import MemoryBudget
+from shared.state.callbacks import KEPT_MS, Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
@@ -59,8 +61,10 @@ class Ingest:
         room: MemoryBudget,
         fetch: Fetch,
         bounds: crawl.Bounds = crawl.Bounds(),  # noqa: B008 - frozen
+        callbacks: Callbacks | None = None,
     ) -> None:
         self._ledger = ledger
+        self._callbacks = callbacks
         self._blobs = blobs
         self._publish = publish
         self._statuses = statuses
@@ -101,6 +105,8 @@ class Ingest:
             raise Rejected(f"document {name} does not belong to the tenant {submitted.tenant!r}", "foreign")
         # Before the body is read or published under another key: an erased document's body is gone.
         if accept.late(entry, place):
+            if entry is not None and not entry.erased:
+                await self._register_callback(record, submitted)
             log.info("submission_superseded", document_id=name)
             return True
         if entry is not None and not redrives_of(record) and accept.settled(entry, place):
@@ -109,6 +115,7 @@ class Ingest:
             return True
         if await self._rekeyed(record, submitted, name):
             return True
+        await self._register_callback(record, submitted)
         if submitted.patch and not patchable(entry, submitted, place):
             return await self._decisions.refuse_patch(submitted, place)
         submitted = with_kept_fields(submitted, entry)
@@ -119,6 +126,20 @@ class Ingest:
         before = entry.accepted if entry is not None and submitted.patch else None
         async with self._reader.content(submitted, known, before) as content:
             return await self._take_content(entry, submitted, place, content, answering, headers=redriven(record))
+
+    async def _register_callback(self, record: Record, submitted: DocumentSubmitted) -> None:
+        """Register the submission's callback, if it has one, before anything can end the submission."""
+        place = position_of(record)
+        # A replay of what is older makes no callbacks: that of a younger submission is still known.
+        replayed = record.timestamp - place.time > KEPT_MS
+        if self._callbacks is None or submitted.callback_url is None or submitted.erases or replayed:
+            return
+        url, refused = submitted.callback_url, None
+        try:
+            url = canonical(url)
+        except Rejected as error:  # only foreign records come here: the doors refuse such a URL
+            refused = error.sentence
+        await self._callbacks.register(submitted.document_id, submitted.tenant, place, url, refused=refused)
 
     async def _take_content(
         self,

@@ -80,7 +80,7 @@ class Client:
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(60, connect=5)
         # trust_env off: a proxy of the environment is for the web, not for this machine's own server.
-        self.described: Mapping[str, str] = {}  # more fields of what is sent: title, metadata, keep, onConflict
+        self.described: Mapping[str, str] = {}  # more fields of what is sent: title, metadata, chunkSize …
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
 
     def __enter__(self) -> Self:
@@ -142,6 +142,7 @@ class Client:
         fields: dict[str, Any] = {name: self.described[name] for name in ("title",) if name in self.described}
         if "metadata" in self.described:
             fields["metadata"] = json.loads(self.described["metadata"])
+        fields |= {name: int(self.described[name]) for name in ("chunkSize", "chunkOverlap") if name in self.described}
         items = [
             {
                 **fields,

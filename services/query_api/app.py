@@ -29,7 +29,17 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
-from services.query_api.documents import bulk_delete, changes, detail, events, knowledge_base, original, stats, views
+from services.query_api.documents import (
+    bulk_delete,
+    callback_key,
+    changes,
+    detail,
+    events,
+    knowledge_base,
+    original,
+    stats,
+    views,
+)
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
@@ -64,6 +74,7 @@ from shared.runtime.key_file import key_file_of
 from shared.runtime.probes import Probed, Troubles, livez
 from shared.runtime.settings_report import settings_report
 from shared.settings import Settings, read_given
+from shared.state.callbacks import Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.store.bm25 import Bm25
@@ -89,6 +100,7 @@ class ApiParts:
     embedder: Embedder
     bm25: Bm25
     blobs: Blobs
+    callbacks: Callbacks
     models: ChatModels
     readiness: Troubles
     secret: bytes  # signs cursors; the same in every API of the installation
@@ -135,7 +147,8 @@ def make_api(parts: ApiParts) -> Litestar:
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,
         "census": stats.Census(parts.log, parts.ledger, parts.index, settings.data if settings.keeps_data else None),
-        "details": detail.DocumentDetails(library, parts.index),
+        "details": detail.DocumentDetails(library, parts.index, parts.callbacks),
+        "callback_keys": callback_key.CallbackKeys(parts.secret),
         "originals": original.Originals(library, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
         "selector": DocumentSelector(parts.ledger, parts.index),
@@ -146,6 +159,7 @@ def make_api(parts: ApiParts) -> Litestar:
             blobs=parts.blobs,
             log=parts.log,
             publish=parts.publish,
+            callbacks=parts.callbacks,
             siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
         ),
         "place": erase.DataLocation(
@@ -184,6 +198,7 @@ def make_api(parts: ApiParts) -> Litestar:
         views.rag_documents,
         stats.rag_stats,
         detail.rag_document,
+        callback_key.rag_callback_key,
         views.rag_document_patch,
         views.rag_document_delete,
         bulk_delete.rag_documents_delete,

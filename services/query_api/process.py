@@ -25,6 +25,7 @@ from shared.runtime.generation_stages import Join
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import SHORT_KEY, Settings
+from shared.state.callbacks import Callbacks
 from shared.state.index import Index
 from shared.state.signing_secret import signing_secret
 from shared.version import VERSION
@@ -95,6 +96,7 @@ async def opened(
         embedder=base.embedder,
         bm25=base.bm25,
         blobs=base.blobs,
+        callbacks=Callbacks(base.store),
         models=models,
         readiness=troubles,
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),

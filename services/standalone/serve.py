@@ -102,7 +102,9 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
         return [await ingest_worker.join_generation(ingesting, of, own), *await embedding.join(of, own)]
 
     ingest = ingest_worker.join_ingest(broker, ingesting)
+    call_back = await ingest_worker.callbacks_of(base, broker, ingesting, stack)
     parts = await opened(base, broker, [ingest], stack, join=join, embeds=True)
+    call_back()
     embed_worker.keep_collected(base, stack)
     ingest_worker.keep_whole(base, broker, stack)
     return replace(parts, file_reader=file_reader(ingesting.parsers))

@@ -31,6 +31,7 @@ from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing, verdict
+from shared.state.callbacks import Callbacks
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import Registry, change, moved, no_generation, registry_of, serving
 from shared.state.index import Generation, ServingIndex
@@ -313,7 +314,7 @@ async def make_missing(
         await asyncio.sleep(grace_s)
     generation = await serving(store, wanted, embedder) if rebuilds else generation
     ledger, index = Ledger(store, gate), ServingIndex(store, generation, gate)
-    await _together(ledger.create(), index.create())
+    await _together(ledger.create(), index.create(), Callbacks(store).create())
     return ledger, index
 
 

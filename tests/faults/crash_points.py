@@ -28,6 +28,7 @@ AT_START = (
     "create ledger",
     "create heads",
     "create chunks",
+    "create callbacks",
     "upsert generations",
     "delete generations",
 )
@@ -37,6 +38,7 @@ ON_THE_WAY = (
     "rename blob",
     "send documents.submitted",
     "insert ledger",
+    "insert callbacks",
     "upsert ledger",
     "send documents.extracted",
     "flush",
@@ -49,6 +51,7 @@ ON_THE_WAY = (
     "delete chunks",
     "send documents.status",
     "commit chunks",
+    "set payload of callbacks",
     "send dead.letters",
 )
 BY_AN_OPERATOR = (

@@ -69,7 +69,7 @@ HARMLESS = {
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {
-    "Store.drop_collection", "Store.set_payload", "Blobs.delete", "BlobInventory.remove", "Log.drop_topic",
+    "Store.drop_collection", "Blobs.delete", "BlobInventory.remove", "Log.drop_topic",
     "Log.reset_offsets",
 }  # fmt: skip
 

@@ -56,6 +56,7 @@ from shared.log.failure import Backoff
 from shared.log.open_letters import LetterFilter
 from shared.log.publish import publish
 from shared.model_server.http import BadAnswer
+from shared.state.callbacks import Callbacks
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses
@@ -333,7 +334,7 @@ class World:
             structlog.configure(**structlog_was)
 
     def _begin(self) -> None:
-        base = (Ledger(self.store), Index(self.store, self.generation))
+        base = (Ledger(self.store), Index(self.store, self.generation), Callbacks(self.store))
         for part in base:
             self.ungated(part.create())
         self.ungated(self.store.flush())
@@ -402,7 +403,12 @@ class World:
                     backlog=Backlog(log, {}),  # nothing gets old here
                 )
                 process.eraser = Eraser(
-                    submissions=process.submissions, index=index, blobs=blobs, log=log, publish=send
+                    submissions=process.submissions,
+                    index=index,
+                    blobs=blobs,
+                    log=log,
+                    publish=send,
+                    callbacks=Callbacks(store),
                 )
         for group, member, _ in process.stages:
             group.members.append(member)

@@ -57,6 +57,7 @@ def put_file(content: bytes, filename: str, fields: Mapping[str, Any], wait_s: f
         "metadata": _encoded(fields["metadata"]).decode() if fields.get("metadata") else None,
         "keep": list(fields.get("keep") or ()) or None,
         "onConflict": fields.get("on_conflict"),
+        "callbackUrl": fields.get("callback_url"),
     }
     return Call(
         "POST",

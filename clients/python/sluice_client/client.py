@@ -70,7 +70,7 @@ class Sluice:
     ) -> Outcome:
         """Add or replace a document from a file of any format; its path is the file's name unless given.
 
-        `fields` are title, description, tags, metadata, media_type, keep and on_conflict.
+        `fields` are title, description, tags, metadata, media_type, keep, on_conflict and callback_url.
         """
         file = Path(file)
         named = {"source": source, "path": path or file.name, **fields}

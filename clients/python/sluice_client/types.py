@@ -26,6 +26,7 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     keep: list[str] | None = None  # title, description, tags, metadata: keep the old value if this one has none
     on_conflict: str | None = None  # replace, error or new
     hash: str | None = None
+    callback_url: str | None = None  # called once the document has ended
 
 
 class Replaced(_Reply, frozen=True):
@@ -75,6 +76,19 @@ class StageTime(_Reply, frozen=True):
     seconds: float | None = None  # since the stage before
 
 
+class Callback(_Reply, frozen=True):
+    """A call of `callback_url`: waiting, sending, delivered or failed."""
+
+    id: str
+    submission: str
+    url: str  # without its query
+    state: str
+    tries: int = 0
+    error: str | None = None
+    next_at: str | None = None
+    ended_at: str | None = None
+
+
 class Document(_Reply, frozen=True):
     """A document. Lists leave out `progress`, `stages` and all fields after them."""
 
@@ -96,6 +110,7 @@ class Document(_Reply, frozen=True):
     code: str | None = None
     progress: int | None = None  # percent
     stages: tuple[StageTime, ...] = ()
+    callbacks: tuple[Callback, ...] = ()
     description: str | None = None
     metadata: dict[str, Any] = {}
     hash: str | None = None

@@ -302,7 +302,7 @@ class Fetcher:
             return None
         words = f"{url} answered {status} {response.reason_phrase}".rstrip()
         if status in _LATER:
-            retry_after_s = _seconds(headers.get("retry-after", ""))
+            retry_after_s = seconds_of(headers.get("retry-after", ""))
             asks = f" and asks for a pause of {retry_after_s:.0f} s" if retry_after_s else ""
             away = origin(url) if status in _LIMITING else None
             raise _Retryable(words + asks, away=away, retry_after_s=retry_after_s)
@@ -408,7 +408,7 @@ def _validators(url: str, headers: httpx.Headers) -> Validators | None:
     return Validators(url=url, etag=etag, last_modified=last_modified) if etag or last_modified else None
 
 
-def _seconds(retry_after: str) -> float | None:
+def seconds_of(retry_after: str) -> float | None:
     """Return the seconds in a Retry-After header, which holds a number or a date; None where it holds neither."""
     text = retry_after.strip()
     if text.isascii() and text.isdigit() and len(text) < 10:

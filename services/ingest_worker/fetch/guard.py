@@ -1,4 +1,4 @@
-"""Decides which addresses the fetcher may connect to.
+"""Decides which addresses the fetcher and callbacks may connect to.
 
 The address is checked when the socket connects: a name is looked up once, each address is checked against the table,
 and the connection goes to one that passed. The spelling of a URL can't get around the check.
@@ -35,13 +35,23 @@ class AddressRefused(Exception):  # noqa: N818 - says what happened
 class Guard:
     """Sends requests to public addresses on the web's ports, and to hosts and networks that an operator allowed."""
 
-    def __init__(self, allow: str = "", *, resolver: Resolver = socket.getaddrinfo, connections: int = 32) -> None:
-        """Take the allow-list: hosts and networks, separated by commas.
+    def __init__(
+        self,
+        allow: str = "",
+        *,
+        resolver: Resolver = socket.getaddrinfo,
+        connections: int = 32,
+        setting: str = "SLUICE_FETCH_ALLOW",
+        doing: str = "fetching from",
+    ) -> None:
+        """Take the allow-list: hosts and networks, separated by commas. `setting` is its name, for sentences.
 
         Raises:
             ConfigurationError: an entry is neither.
         """
-        names, networks = _allowed(allow)
+        names, networks = _allowed(allow, setting)
+        self._setting = setting
+        self._doing = doing
         self._transport = Transport(_GuardedNetwork(names, networks, resolver), connections)
 
     async def send(self, request: httpx.Request) -> httpx.Response:
@@ -55,8 +65,8 @@ class Guard:
             return await self._transport.handle_async_request(request)
         except AddressRefused as refusal:
             raise Rejected(
-                f"fetching from {request.url.host} is forbidden: {refusal}; an operator can allow a host or network "
-                "with SLUICE_FETCH_ALLOW",
+                f"{self._doing} {request.url.host} is forbidden: {refusal}; an operator can allow a host or network "
+                f"with {self._setting}",
                 "address_refused",
             ) from refusal
         except ValueError as error:  # a name that no resolver can be asked for
@@ -159,7 +169,7 @@ def _check_port(port: int) -> None:
         raise AddressRefused(f"port {port} is none of the web's ({', '.join(map(str, sorted(WEB_PORTS)))})")
 
 
-def _allowed(text: str) -> tuple[Sequence[str], Sequence[Network]]:
+def _allowed(text: str, setting: str) -> tuple[Sequence[str], Sequence[Network]]:
     names: list[str] = []
     networks: list[Network] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -168,15 +178,13 @@ def _allowed(text: str) -> tuple[Sequence[str], Sequence[Network]]:
         except ValueError:
             if not _NAME.fullmatch(entry) or re.fullmatch(r"[0-9.]+", entry):
                 raise ConfigurationError(
-                    f"SLUICE_FETCH_ALLOW: {entry!r} is neither a host such as wiki.internal or *.internal nor a "
+                    f"{setting}: {entry!r} is neither a host such as wiki.internal or *.internal nor a "
                     "network such as 10.1.0.0/16"
                 ) from None
             names.append(entry.lower())
             continue
         carriers = [block for block in NEVER_ALLOWED if block.version == network.version and block.overlaps(network)]
         if carriers and network != _LOOPBACK_6:
-            raise ConfigurationError(
-                f"SLUICE_FETCH_ALLOW: {entry} carries IPv4 addresses; allow the IPv4 network that is meant"
-            )
+            raise ConfigurationError(f"{setting}: {entry} carries IPv4 addresses; allow the IPv4 network that is meant")
         networks.append(network)
     return names, networks

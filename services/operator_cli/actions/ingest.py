@@ -33,6 +33,9 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     keep: str | None = None
     on_conflict: str | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    callback_url: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     watch: bool = False
@@ -127,7 +130,14 @@ def ingest(client: Client, options: IngestOptions, pause: Callable[[float], None
         Misused: it can't be meant so, or a path can't be read. Away: there is no server.
     """
     options.check()
-    asked = {"title": options.title, "keep": options.keep, "onConflict": options.on_conflict}
+    asked = {
+        "title": options.title,
+        "keep": options.keep,
+        "onConflict": options.on_conflict,
+        "chunkSize": None if options.chunk_size is None else str(options.chunk_size),
+        "chunkOverlap": None if options.chunk_overlap is None else str(options.chunk_overlap),
+        "callbackUrl": options.callback_url,
+    }
     if options.metadata is not None:
         asked["metadata"] = json.dumps(options.metadata, ensure_ascii=False)
     client.described = {name: value for name, value in asked.items() if value is not None}

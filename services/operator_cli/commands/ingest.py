@@ -33,6 +33,15 @@ def ingest(
         str | None,
         typer.Option(help="If the document exists with other content: replace (default), error or new."),
     ] = None,
+    chunk_size: Annotated[
+        int | None, typer.Option(help="Characters of the largest chunk, 100 to 2000. Default: the index's own.")
+    ] = None,
+    chunk_overlap: Annotated[
+        int | None, typer.Option(help="Characters that the next chunk repeats, at most half of the size.")
+    ] = None,
+    callback_url: Annotated[
+        str | None, typer.Option(help="Address that is called when a document that was sent has ended.")
+    ] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only files that match this glob, such as '*.md'.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Skip files that match this glob.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running and load changes until Ctrl-C.")] = False,
@@ -57,6 +66,9 @@ def ingest(
         metadata=metadata_of(metadata) if metadata else None,
         keep=keep,
         on_conflict=on_conflict,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        callback_url=callback_url,
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
         watch=watch,

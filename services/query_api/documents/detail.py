@@ -14,7 +14,8 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest
 from shared.contracts import TERMINAL, Given, LogPosition
-from shared.log.headers import position_from
+from shared.log.headers import position_from, position_header
+from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Entry, Last
 from shared.times import iso
@@ -31,12 +32,26 @@ class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float | None = None
 
 
+class CallbackView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A callback: `waiting` for the end of its submission, `sending`, `delivered`, or `failed`."""
+
+    id: str  # `webhook-id` of its requests
+    submission: str
+    url: str  # without its query, which may hold a secret of the receiver
+    state: str
+    tries: int = 0
+    error: str | None = None  # why the last try failed
+    next_at: str | None = None  # of the next try
+    ended_at: str | None = None  # when it was delivered or given up
+
+
 class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A document with the fields that lists leave out. Fields about the file describe the accepted version."""
 
     progress: int  # percent, of the newest submission
     chunks_embedded: int | None = None  # set while the document is embedded
     stages: tuple[StageTime, ...] = ()
+    callbacks: tuple[CallbackView, ...] = ()  # newest submission first
     description: str | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)  # as it was sent
     hash: str | None = None  # as it was sent; it has no effect
@@ -54,9 +69,10 @@ class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", om
 class DocumentDetails:
     """Reads one document of a tenant."""
 
-    def __init__(self, library: DocumentViews, index: Index) -> None:
+    def __init__(self, library: DocumentViews, index: Index, callbacks: Callbacks) -> None:
         self._library = library
         self._index = index
+        self._callbacks = callbacks
 
     async def detail(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentDetail:
         """Return the document, with the status of `submission` where one is given.
@@ -68,7 +84,12 @@ class DocumentDetails:
         shown = view_of(entry, await self._library.head(document_id), submission)
         last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
         fields = msgspec.structs.asdict(shown) | _of_body(entry) | await self._progress(entry, last)
-        return DocumentDetail(**fields, stages=() if last is None else tuple(_stages(last)))
+        called = await self._callbacks.of_document(document_id)
+        return DocumentDetail(
+            **fields,
+            stages=() if last is None else tuple(_stages(last)),
+            callbacks=tuple(_callback_view(each) for each in called[:MOST_SHOWN]),
+        )
 
     async def _progress(self, entry: Entry, last: Last | None) -> dict[str, Any]:
         if last is None or (last.status not in TERMINAL and last.version == 0):
@@ -125,6 +146,20 @@ def _stages(last: Last) -> Iterator[StageTime]:
         if at:
             yield StageTime(stage, iso(at), None if before is None else max(0, at - before) / 1000)
             before = at
+
+
+def _callback_view(callback: Callback) -> CallbackView:
+    at = callback.next if callback.state == "sending" else None
+    return CallbackView(
+        id=callback.id,
+        submission=position_header(callback.place),
+        url=callback.url.partition("?")[0],
+        state=callback.state,
+        tries=callback.tries,
+        error=callback.error,
+        next_at=None if at is None else iso(at),
+        ended_at=None if callback.over is None else iso(callback.over),
+    )
 
 
 @get(

@@ -49,6 +49,7 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     keep: list[str] | str | None = None  # title, description, tags, metadata: keep the old value if this body has none
     on_conflict: str | None = None  # replace, error or new: what to do if the document exists with other content
     hash: str | None = None  # shown; a sha256 that differs from the text's causes a warning
+    callback_url: str | None = None  # called once the submission has ended: docs/callbacks.md
 
 
 class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,6 +64,7 @@ class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject_id: str | int | None = None
     keep: list[str] | str | None = None
     on_conflict: str | None = None
+    callback_url: str | None = None
 
 
 class ReplacedVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -137,6 +139,7 @@ async def rag_ingest_text(
         **sizes_of(data.chunk_size, data.chunk_overlap),
         keep=keep_of(data.keep),
         on_conflict=on_conflict_of(data.on_conflict),
+        callback_url=callback_of(data.callback_url),
         submitted_at=now_ms(),
     )
     return await taken(request, submissions, document, wordy=True)
@@ -159,6 +162,7 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         metadata=metadata_with(data.metadata, data.subject_id),
         keep=keep_of(data.keep),
         on_conflict=on_conflict_of(data.on_conflict),
+        callback_url=callback_of(data.callback_url),
         hash=data.hash,
         **body,
         submitted_at=now_ms(),
@@ -328,6 +332,19 @@ def url_of(url: str) -> str:
         return canonical(url)
     except Rejected as error:
         raise invalid("url", error.sentence) from None
+
+
+def callback_of(url: str | None) -> str | None:
+    """Return the address to call in one spelling, None for a blank one, or raise the 400.
+
+    Whether the address may be called is decided when it is: docs/callbacks.md.
+    """
+    if url is None or not url.strip():
+        return None
+    try:
+        return canonical(url)
+    except Rejected as error:
+        raise invalid("callbackUrl", error.sentence) from None
 
 
 def title_of(title: str | None) -> str | None:

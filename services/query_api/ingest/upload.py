@@ -25,6 +25,7 @@ from services.query_api.http.reply_warnings import warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, name_of, tags_of, wait_of
 from services.query_api.ingest.document import (
     IngestReply,
+    callback_of,
     content_name,
     end_of,
     hash_doubt,
@@ -47,7 +48,7 @@ from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chu
 
 MOST_FILES: Final = 100  # per request
 MOST_SKIPPED: Final = 1000  # skipped chunks of a file that a reply lists
-_TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash")
+_TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
 IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk, as the framework does with multipart
@@ -296,6 +297,7 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         **sizes_of(_last(fields, "chunkSize"), _last(fields, "chunkOverlap")),
         keep=keep_of(",".join(fields.get("keep", []))),
         on_conflict=on_conflict_of(_last(fields, "onConflict")),
+        callback_url=callback_of(_last(fields, "callbackUrl")),
         hash=_last(fields, "hash"),
         submitted_at=now_ms(),
     )

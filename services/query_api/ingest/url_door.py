@@ -13,6 +13,7 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, name_of, tags_of
 from services.query_api.ingest.document import (
     IngestReply,
+    callback_of,
     keep_of,
     metadata_with,
     now_ms,
@@ -41,6 +42,7 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     subject_id: str | int | None = None
+    callback_url: str | None = None  # called once this page has ended, not the pages it leads to
     depth: int = 0  # most links between the page and a page to fetch
     sitemap: bool = False  # whether to fetch the pages of the site's sitemap
 
@@ -71,6 +73,7 @@ async def rag_ingest_url(
         **sizes_of(data.chunk_size, data.chunk_overlap),
         keep=keep_of(data.keep),
         on_conflict=on_conflict_of(data.on_conflict),
+        callback_url=callback_of(data.callback_url),
         submitted_at=now_ms(),
     )
     return await taken(request, submissions, document, wordy=True)

@@ -32,6 +32,7 @@ from shared.log.integrity import sealed
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
+from shared.state.callbacks import Callbacks
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, older
 from shared.submission import submission_of
@@ -119,6 +120,7 @@ class Eraser:
         blobs: Blobs,
         log: Log,
         publish: Publish,
+        callbacks: Callbacks,
         siblings: Siblings = no_siblings,
     ) -> None:
         """Take the parts; `siblings` returns the indexes of the other generations."""
@@ -128,6 +130,7 @@ class Eraser:
         self._log = log
         self._publish = publish
         self._letters = OpenLetters(log)
+        self._callbacks = callbacks
         self._siblings = siblings
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
@@ -174,6 +177,8 @@ class Eraser:
                 await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
             else:
                 _keep(kept, found, erased)
+        for name, place in erased.items():
+            await self._callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
         if isinstance(self._log, ErasableLog):
             await self._log.overwrite(lambda record: self._instead(record, tenants, erased))

@@ -91,6 +91,10 @@ export class Sluice {
           text('Description', 'description'),
           text('Tags', 'tags', { description: 'Separated by commas' }),
           { displayName: 'Metadata', name: 'metadata', type: 'json', default: '{}' },
+          text('Callback URL', 'callbackUrl', {
+            placeholder: '={{ $execution.resumeUrl }}',
+            description: 'Called when the document has ended; with a Wait node behind, the execution resumes then',
+          }),
           text('Keep', 'keep', { description: 'Fields whose old value stays if it is left out, such as title,tags' }),
         ],
       },

@@ -7,6 +7,7 @@ from services.query_api.ingest.submissions import SubmissionEnd, SubmissionRecei
 from services.query_api.ops.eraser import Eraser
 from shared.contracts import DEFAULT_TENANT, ERASED, DocumentSubmitted, LogPosition, encode
 from shared.ids import document_id
+from shared.state.callbacks import Callbacks
 from shared.state.index import Generation, Index
 from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
@@ -68,12 +69,19 @@ class Shelf:
             blobs=self.blobs,
             log=cast("Any", self.log),
             publish=publish,
+            callbacks=await _no_callbacks(),
         )
         return await eraser.erase([*stands.entries.values()], 1.0)
 
     @staticmethod
     def _place(written: Any) -> LogPosition:
         return LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
+
+
+async def _no_callbacks() -> Callbacks:
+    callbacks = Callbacks(MemoryStore())
+    await callbacks.create()
+    return callbacks
 
 
 async def test_given_two_erased_at_once_when_one_was_sent_between_their_places_then_its_blob_goes() -> None:

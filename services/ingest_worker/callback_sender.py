@@ -1,0 +1,337 @@
+"""Calls the addresses that callers gave with their submissions, once these have ended. docs/callbacks.md.
+
+A notice on documents.status only wakes. The ledger says how a submission ended, and the callback's own point says
+what is still to be done, so a callback survives every restart and holds no partition. ADR 0094.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import httpx
+import msgspec
+import structlog
+
+from services.ingest_worker.fetch.fetcher import seconds_of
+from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.fetch.hosts import Busy, Hosts
+from shared.contracts import LogPosition, Status, StatusNotice
+from shared.errors import Rejected, Unavailable
+from shared.inputs.urls import authority, origin
+from shared.log.headers import position_header
+from shared.state.callback_signature import callback_key, signed_headers
+from shared.state.callbacks import Callback, CallbackEnd, Callbacks
+from shared.state.ledger import Entry, Last, Ledger, older
+from shared.times import iso
+from shared.version import VERSION
+
+log = structlog.get_logger(__name__)
+
+# Between two tries; the first ones are close together, because a workflow may not wait yet when its document ends.
+PAUSES_S: Final = (1.0, 5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0)
+TIMEOUT_S: Final = 10.0  # of one try
+LEASE_MS: Final = 60_000  # after which another worker takes over what a dead one was at
+MOST_AGE_MS: Final = 24 * 3600 * 1000  # after the end of its submission no callback is tried again
+AT_ONCE: Final = 32
+AT_ONCE_PER_HOST: Final = 4
+TURN_S: Final = 0.5  # longest wait for a host's turn; the callback comes again later
+POLL_S: Final = 2.0
+MOST_EXPECTED: Final = 10_000  # callbacks that wake at their notice; others are looked at from time to time
+LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two looks at a submission under way
+CLEAN_EVERY_S: Final = 3600.0
+AGAIN_S: Final = 1.0  # after the store was away
+_GONE: Final = 410  # the receiver wants no more tries (Standard Webhooks)
+
+
+class CallbackBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is sent: how a submission ended."""
+
+    type: str  # always document.ended
+    at: str  # when it ended
+    document_id: str
+    submission: str
+    source: str
+    path: str
+    status: Status
+    version: int = 0
+    chunk_count: int | None = None
+    error: str | None = None
+    code: str | None = None
+
+
+def body_of(callback: Callback, end: CallbackEnd) -> bytes:
+    """Return the JSON that is sent."""
+    return msgspec.json.encode(
+        CallbackBody(
+            type="document.ended",
+            at=iso(end.at),
+            document_id=callback.document_id,
+            submission=position_header(callback.place),
+            source=end.source,
+            path=end.path,
+            status=end.status,
+            version=end.version,
+            chunk_count=end.chunk_count,
+            error=end.error,
+            code=end.code.upper() if end.code else None,
+        )
+    )
+
+
+def end_of(entry: Entry, last: Last) -> CallbackEnd:
+    """Return how the submission ended, without the names of an erased document."""
+    return CallbackEnd(
+        status=last.status,
+        at=last.at,
+        source=entry.source,
+        path=entry.path,
+        version=last.version,
+        chunk_count=last.chunk_count,
+        error=last.error,
+        code=last.code,
+    )
+
+
+class FailedTry(msgspec.Struct, frozen=True):
+    """Why a try failed."""
+
+    sentence: str
+    final: bool = False  # no other try can succeed
+    again_s: float = 0.0  # the pause that the receiver asks for
+    away: bool = False  # the host didn't answer at all
+
+
+Post = Callable[[str, bytes, dict[str, str]], Awaitable[FailedTry | None]]  # None: it was delivered
+
+
+class CallbackPoster:
+    """Makes one request: to permitted addresses only, following no redirects, reading no body."""
+
+    def __init__(self, guard: Guard, timeout_s: float = TIMEOUT_S) -> None:
+        """Take what checks addresses, and the longest time of a request in seconds."""
+        self._guard = guard
+        self._timeout_s = timeout_s
+
+    async def __call__(self, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
+        """Return None if the receiver took the callback, else why not."""
+        sent = {"content-type": "application/json", "user-agent": f"Sluice/{VERSION}", **headers}
+        request = httpx.Request(
+            "POST", url, content=body, headers=sent, extensions={"timeout": httpx.Timeout(self._timeout_s).as_dict()}
+        )
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._guard.send(request)
+        except Rejected as error:
+            return FailedTry(error.sentence, final=True)
+        except TimeoutError:
+            return FailedTry(f"{authority(url)} did not answer within {self._timeout_s:g} s", away=True)
+        except httpx.TransportError as error:
+            words = " ".join(str(error).split())[:200] or type(error).__name__
+            return FailedTry(f"{authority(url)} can't be reached: {words}", away=True)
+        await response.aclose()
+        return _failed(url, response)
+
+
+def _failed(url: str, response: httpx.Response) -> FailedTry | None:
+    status = response.status_code
+    if 200 <= status < 300:
+        return None
+    sentence = f"{authority(url)} answered {status}"
+    if 300 <= status < 400:
+        return FailedTry(f"{sentence}, a redirect; callbacks follow none: give the address it leads to", final=True)
+    if status == _GONE:
+        return FailedTry(f"{sentence}: it wants no more callbacks", final=True)
+    return FailedTry(sentence, again_s=seconds_of(response.headers.get("retry-after", "")) or 0.0)
+
+
+class CallbackSender:
+    """Makes the callbacks that are due, in as many workers as there are; each callback is claimed by one at a time."""
+
+    def __init__(
+        self,
+        *,
+        callbacks: Callbacks,
+        ledger: Ledger,
+        post: Post,
+        secret: bytes,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        pauses_s: tuple[float, ...] = PAUSES_S,
+        poll_s: float = POLL_S,
+    ) -> None:
+        """Take the parts; `clock` gives ms since 1970, `pauses_s` are the seconds between tries."""
+        self._callbacks = callbacks
+        self._ledger = ledger
+        self._post = post
+        self._secret = secret
+        self._clock = clock
+        self._pauses_s = pauses_s
+        self._poll_s = poll_s
+        self._hosts = Hosts(at_once=AT_ONCE_PER_HOST, delay_s=0.0, turn_s=TURN_S)
+        self._expected: dict[tuple[str, LogPosition], str] = {}  # ids of callbacks, until the notice of the end
+        self._hot: dict[str, None] = {}  # ids to look at now, in their order
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._woken = asyncio.Event()
+        callbacks.registered = self._expect
+
+    def heard(self, notice: StatusNotice) -> None:
+        """Look now whether the submission of the notice has a callback that was registered here."""
+        id_ = self._expected.pop((notice.document_id, notice.place), None)
+        if id_ is not None:
+            self._hot[id_] = None
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Make callbacks for ever."""
+        try:
+            await self._take_up()
+            while True:
+                await self._again(self._look)
+                await self._rest()
+        finally:
+            for task in self._under_way:
+                task.cancel()
+
+    async def _take_up(self) -> None:
+        """Look at every submission that was under way when a process ended, instead of when its next look is due."""
+
+        async def waiting() -> None:
+            after: str | None = None
+            while True:
+                page, after = await self._callbacks.waiting(after)
+                self._hot |= dict.fromkeys(each.id for each in page)
+                if after is None:
+                    return
+
+        await self._again(waiting)
+
+    async def _look(self) -> None:
+        free = AT_ONCE - len(self._under_way)
+        running = set(self._under_way.values())
+        hot = [id_ for id_ in self._hot if id_ not in running][:free]
+        for id_ in hot:
+            del self._hot[id_]
+        found = await self._callbacks.get(hot)
+        if free > len(hot):
+            found += await self._callbacks.due(free - len(hot))
+        for each in found:
+            if each.next is not None and each.id not in running:
+                running.add(each.id)
+                task = asyncio.create_task(self._one(each))
+                self._under_way[task] = each.id
+                task.add_done_callback(self._done)
+
+    async def _rest(self) -> None:
+        """Return when there may be something to do."""
+        if self._hot and len(self._under_way) < AT_ONCE:
+            return
+        self._woken.clear()
+        try:
+            async with asyncio.timeout(self._poll_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._under_way[task]
+        if len(self._under_way) == AT_ONCE - 1:
+            self._woken.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if isinstance(error, Unavailable):
+                log.info("callback_waits", reason=error.sentence)  # its lease ends
+            else:
+                log.error("callback_bug", exc_info=error)
+
+    async def _again(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Return when `act` has succeeded; the store may be away, or have lost the collection."""
+        while True:
+            try:
+                return await act()
+            except Unavailable as error:
+                log.info("callbacks_wait", reason=error.sentence)
+                await asyncio.sleep(AGAIN_S)
+                with suppress(Unavailable):
+                    await self._callbacks.create()
+
+    async def _one(self, seen: Callback) -> None:
+        claimed = await self._callbacks.change(seen, next=self._clock() + LEASE_MS)
+        if claimed is None:
+            return
+        ended = await self._ended(claimed)
+        if ended is not None:
+            await self._try(ended)
+
+    async def _ended(self, callback: Callback) -> Callback | None:
+        """Return the callback with the end of its submission; None if that is under way, or needs no callback."""
+        if callback.end is not None:
+            return callback
+        self._expect(callback)  # before the look, so that a notice during it counts
+        entry = await self._ledger.get(callback.document_id)
+        if entry is not None and entry.erased and older(callback.place, entry.accepted.place):
+            await self._callbacks.forget(callback)
+            return None
+        last = None if entry is None else entry.end_of(callback.place)
+        if entry is None or last is None:
+            first, longest = LOOK_AGAIN_MS
+            pause = min(first << min(callback.looks, 10), longest)
+            await self._callbacks.change(callback, next=self._clock() + pause, looks=callback.looks + 1)
+            return None
+        self._expected.pop((callback.document_id, callback.place), None)
+        if last.moved_to is not None:  # the submission under the other name has a callback of its own
+            await self._callbacks.forget(callback)
+            return None
+        return await self._callbacks.change(callback, state="sending", end=end_of(entry, last))
+
+    async def _try(self, callback: Callback) -> None:
+        end = callback.end
+        assert end is not None
+        host = origin(callback.url)
+        try:
+            async with self._hosts.turn(host):
+                body = body_of(callback, end)
+                key = callback_key(self._secret, callback.tenant)
+                headers = signed_headers(key, callback.id, self._clock() // 1000, body)
+                failed = await self._post(callback.url, body, headers)
+                if failed is not None and failed.away:
+                    self._hosts.away(host, failed.sentence, failed.again_s)
+        except Busy:
+            await self._postponed(callback, TURN_S)
+            return
+        except Rejected as error:  # the host is paused
+            await self._postponed(callback, self._poll_s, error.sentence)
+            return
+        tries, now = callback.tries + 1, self._clock()
+        if failed is None:
+            log.info("callback_delivered", document_id=callback.document_id, tries=tries)
+            await self._callbacks.change(callback, state="delivered", next=None, over=now, tries=tries, error=None)
+            return
+        over = failed.final or tries > len(self._pauses_s) or now - end.at > MOST_AGE_MS
+        log.info("callback_failed", document_id=callback.document_id, tries=tries, over=over, reason=failed.sentence)
+        if over:
+            await self._callbacks.change(
+                callback, state="failed", next=None, over=now, tries=tries, error=failed.sentence
+            )
+            return
+        pause_ms = int(max(self._pauses_s[tries - 1], min(failed.again_s, self._pauses_s[-1])) * 1000)
+        await self._callbacks.change(callback, next=now + pause_ms, tries=tries, error=failed.sentence)
+
+    async def _postponed(self, callback: Callback, pause_s: float, error: str | None = None) -> None:
+        """Put the callback off without counting a try, unless it is too old by now."""
+        now = self._clock()
+        assert callback.end is not None
+        error = error or callback.error
+        if now - callback.end.at > MOST_AGE_MS:
+            await self._callbacks.change(callback, state="failed", next=None, over=now, error=error)
+        else:
+            await self._callbacks.change(callback, next=now + int(pause_s * 1000), error=error)
+
+    def _expect(self, callback: Callback) -> None:
+        if len(self._expected) < MOST_EXPECTED:
+            self._expected[callback.document_id, callback.place] = callback.id
+
+    async def clean(self) -> None:
+        """Forget callbacks that were over long ago, every hour."""
+        while True:
+            await asyncio.sleep(CLEAN_EVERY_S)
+            await self._again(self._callbacks.forget_old)

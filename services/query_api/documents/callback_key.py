@@ -1,0 +1,38 @@
+"""`GET /rag/callback-key`: the key with which a receiver verifies callbacks."""
+
+import msgspec
+from litestar import get
+from litestar.di import NamedDependency
+
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.request import ApiRequest
+from shared.state.callback_signature import callback_key, shown_key
+
+
+class CallbackKey(msgspec.Struct, frozen=True):
+    """The key, as libraries of Standard Webhooks take it."""
+
+    key: str  # whsec_ and base64
+
+
+class CallbackKeys:
+    """The keys of all tenants, derived from the installation's secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def of(self, tenant: str) -> CallbackKey:
+        """Return the tenant's key."""
+        return CallbackKey(shown_key(callback_key(self._secret, tenant)))
+
+
+@get(
+    "/rag/callback-key",
+    operation_id="rag_callback_key",
+    guards=[needs("ingest")],
+    opt=in_lane("ask", "show the key that verifies callbacks"),
+)
+async def rag_callback_key(request: ApiRequest, callback_keys: NamedDependency[CallbackKeys]) -> CallbackKey:
+    """Show the key that signs the callbacks of the caller's tenant, to verify them with (docs/callbacks.md)."""
+    return callback_keys.of(request.user.tenant)

@@ -1,0 +1,171 @@
+"""The callbacks that callers asked for: one point for each submission with a `callbackUrl`. docs/callbacks.md.
+
+The first stage registers a callback before it decides on the submission, so that no crash loses it. A point changes
+only where its stored revision is the one that was read; whoever writes reads the writer back, as the ledger does.
+"""
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any, Final, Literal
+from uuid import UUID, uuid4, uuid5
+
+import msgspec
+
+from shared.contracts import LogPosition, Message, Status
+from shared.log.headers import position_header
+from shared.state.ledger import older
+from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, Store
+
+COLLECTION: Final = "callbacks"
+INDEXES: Final[dict[str, IndexKind]] = {"documentId": "keyword", "rev": "integer", "next": "integer", "over": "integer"}
+KEPT_MS: Final = 7 * 24 * 3600 * 1000  # how long a callback is shown after its last try
+FIRST_LOOK_MS: Final = 5000  # until a worker looks by itself how the submission stands
+MOST_SHOWN: Final = 64  # callbacks of one document that are shown
+
+_NAMES: Final = UUID("6f0b5a52-9a0d-5c52-8d3c-6a4f3f0f8f11")
+_PROCESS: Final = uuid4().hex
+_writes = itertools.count()
+
+CallbackState = Literal["waiting", "sending", "delivered", "failed"]
+
+
+class CallbackEnd(Message, frozen=True):
+    """How the submission ended, as it was when a worker first saw it."""
+
+    status: Status
+    at: int  # ms since 1970
+    source: str = ""
+    path: str = ""
+    version: int = 0
+    chunk_count: int | None = None
+    error: str | None = None
+    code: str | None = None
+
+
+class Callback(Message, frozen=True):
+    """A request that is made to `url` once the submission at `place` has ended."""
+
+    document_id: str
+    tenant: str
+    place: LogPosition
+    url: str
+    rev: int = 1  # number of writes
+    writer: str = ""  # unique name of the last write
+    state: CallbackState = "waiting"
+    next: int | None = None  # ms since 1970 of the next look or try; None: it is over
+    over: int | None = None  # ms since 1970 when it was over
+    looks: int = 0  # looks that found the submission under way
+    tries: int = 0  # requests made
+    error: str | None = None  # why the last try failed
+    end: CallbackEnd | None = None  # None: the submission is under way, as far as known
+
+    @property
+    def id(self) -> str:
+        """Return the id of its point, which is also the id that the receiver sees."""
+        return callback_id(self.document_id, self.place)
+
+
+def callback_id(document_id: str, place: LogPosition) -> str:
+    """Return the id of the callback of the submission at `place`."""
+    return str(uuid5(_NAMES, f"{document_id}/{position_header(place)}"))
+
+
+def now_ms() -> int:
+    """Return the time, ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Callbacks:
+    """Reads and changes callbacks. Raises Unavailable when the store is away."""
+
+    def __init__(self, store: Store, clock: Callable[[], int] = now_ms) -> None:
+        """Take the store; `clock` gives ms since 1970."""
+        self._store = store
+        self._clock = clock
+        self.registered: Callable[[Callback], None] = lambda _: None  # called in the process that registers one
+
+    async def create(self) -> None:
+        """Create the collection unless it exists."""
+        await self._store.create_collection(COLLECTION, size=None, sparse=False, indexes=INDEXES)
+
+    async def register(
+        self, document_id: str, tenant: str, place: LogPosition, url: str, *, refused: str | None = None
+    ) -> None:
+        """Register the callback of a submission, unless it is registered; `refused` says why it can't be made."""
+        now = self._clock()
+        wanted = Callback(document_id=document_id, tenant=tenant, place=place, url=url, writer=_writer())
+        wanted = (
+            msgspec.structs.replace(wanted, next=now + FIRST_LOOK_MS)
+            if refused is None
+            else msgspec.structs.replace(wanted, state="failed", over=now, error=refused)
+        )
+        await self._store.insert(COLLECTION, [Point(id=wanted.id, payload=_payload(wanted))])
+        if refused is None:
+            self.registered(wanted)
+
+    async def get(self, ids: list[str]) -> list[Callback]:
+        """Return those of the callbacks that exist."""
+        return [_read(point) for point in await self._store.retrieve(COLLECTION, ids)] if ids else []
+
+    async def due(self, limit: int) -> list[Callback]:
+        """Return the callbacks whose next look or try has come, the longest due first."""
+        where = Filter(must=(Range("next", lte=self._clock()),))
+        return [_read(point) for point in await self._store.ordered(COLLECTION, where, by="next", limit=limit)]
+
+    async def waiting(self, after: str | None = None) -> tuple[list[Callback], str | None]:
+        """Return a page of the callbacks whose submission was under way, and the cursor of the next page."""
+        page = await self._store.scroll(COLLECTION, Filter(must=(Match("state", ("waiting",)),)), after=after)
+        return [_read(point) for point in page.points], page.after
+
+    async def change(self, seen: Callback, **changes: Any) -> Callback | None:
+        """Return the callback with the changes; None if another worker changed or forgot it since it was `seen`."""
+        wanted = msgspec.structs.replace(seen, **changes, rev=seen.rev + 1, writer=_writer())
+        where = Filter(must=(Ids((seen.id,)), Match("rev", (seen.rev,))))
+        # Unlike `upsert`, this never brings back a point that an erasure has deleted meanwhile.
+        await self._store.set_payload(COLLECTION, _payload(wanted), where)
+        standing = await self.get([seen.id])
+        return wanted if standing and standing[0].writer == wanted.writer else None
+
+    async def forget(self, callback: Callback) -> None:
+        """Delete the callback."""
+        await self._store.delete(COLLECTION, Filter(must=(Ids((callback.id,)),)))
+
+    async def forget_document(self, document_id: str, before: LogPosition) -> None:
+        """Delete the callbacks of the document's submissions before a position: the document was erased there."""
+        found = [each for each in await self.of_document(document_id) if older(each.place, before)]
+        if found:
+            await self._store.delete(COLLECTION, Filter(must=(Ids(tuple(each.id for each in found)),)))
+
+    async def forget_old(self) -> None:
+        """Delete the callbacks that were over KEPT_MS ago."""
+        await self._store.delete(COLLECTION, Filter(must=(Range("over", lt=self._clock() - KEPT_MS),)))
+
+    async def of_document(self, document_id: str) -> list[Callback]:
+        """Return the callbacks of a document, the newest submission first."""
+        found: list[Callback] = []
+        after: str | None = None
+        while True:
+            page = await self._store.scroll(
+                COLLECTION, Filter(must=(Match("documentId", (document_id,)),)), after=after
+            )
+            found += map(_read, page.points)
+            if page.after is None:
+                break
+            after = page.after
+        return sorted(found, key=lambda each: (each.place.time, each.place.offset), reverse=True)
+
+
+def _writer() -> str:
+    return f"{_PROCESS}-{next(_writes)}"
+
+
+def _payload(callback: Callback) -> Payload:
+    # With every field, also those with their default: `set_payload` keeps what isn't named, and filters need values.
+    names = zip(Callback.__struct_fields__, Callback.__struct_encode_fields__, strict=True)
+    return {encoded: msgspec.to_builtins(getattr(callback, name)) for name, encoded in names}
+
+
+def _read(point: Point) -> Callback:
+    known = {name: value for name, value in point.payload.items() if value is not None}
+    return msgspec.convert(known, Callback)
