@@ -25,6 +25,7 @@ from shared.store import (
     CollectionSize,
     Condition,
     Filter,
+    Ids,
     IndexKind,
     Leg,
     Match,
@@ -47,6 +48,7 @@ _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # a limit that means: all
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
+_CHANGED = 10_000  # points that one operation names
 _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
@@ -107,8 +109,24 @@ class _Collection:
         self.heads: dict[str, int] | None = None  # version by id, of documents that aren't deleted; None until needed
 
     def write(self, operation: Any) -> None:
+        """Write the points of an operation that names them.
+
+        An operation with a condition would be decided anew when the engine repeats its log after a crash, by field
+        indexes that an interrupted flush has brought further than the points: then the write would be lost.
+        """
         self.unflushed = self.unsynced = True
         self.shard.update(operation)
+
+    def refused(self, request: wire.Upsert, ids: list[str]) -> set[str]:
+        """Return which of the ids must not be written: their points exist, and the condition excludes them."""
+        if request.only_if is None and not request.only_new:
+            return set()
+        there = {str(record.id) for record in self.shard.retrieve(list[Any](ids), False, False)}
+        if request.only_new or not there:
+            return there
+        assert request.only_if is not None
+        named = Ids(tuple(there))
+        return there.difference(self.ids(Filter((*request.only_if.must, named), request.only_if.must_not)))
 
     @property
     def log(self) -> Path:
@@ -318,7 +336,7 @@ class Engine:
             case wire.Upsert():
                 return self._upsert(request)
             case wire.SetPayload():
-                return self._change(request.name, request.where, _update.set_payload_by_filter, request.payload)
+                return self._change(request.name, request.where, _update.set_payload, request.payload)
             case wire.Retrieve():
                 ids: list[Any] = [identifier for identifier in request.ids if is_id(identifier)]
                 found = self._at(request.name).shard.retrieve(ids, _shown(request.fields), request.vectors)
@@ -333,7 +351,7 @@ class Engine:
             case wire.Facet():
                 return self._facet(request)
             case wire.Delete():
-                return self._change(request.name, request.where, _update.delete_points_by_filter)
+                return self._change(request.name, request.where, _update.delete_points)
             case wire.Search():
                 return self._search(request)
             case wire.Rewrite():
@@ -467,21 +485,24 @@ class Engine:
     def _upsert(self, request: wire.Upsert) -> None:
         collection = self._at(request.name)
         description = collection.description
-        points = [_engine_point(point, request.name, description) for point in request.points]
-        condition = None if request.only_if is None else collection.filter(request.only_if)
-        mode = qdrant.UpdateMode.InsertOnly if request.only_new else None
-        self.written += len(points)
-        collection.touch(point.id for point in request.points)
-        collection.write(_update.upsert_points(points, condition, mode))
-        collection.renew_heads([point.id for point in request.points])
+        points = {point.id: _engine_point(point, request.name, description) for point in request.points}
+        refused = collection.refused(request, list(points))
+        written = [identifier for identifier in points if identifier not in refused]
+        self.written += len(written)
+        if written:
+            collection.touch(written)
+            collection.write(_update.upsert_points([points[identifier] for identifier in written]))
+            collection.renew_heads(written)
 
     def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
+        """Change the matching points, by their ids: see `_Collection.write`."""
         collection = self._at(name)
-        touched = [] if collection.heads is None and collection.copy is None else collection.ids(where)
-        collection.touch(touched)
-        self.written += 1
-        collection.write(operation(collection.filter(where), *arguments))
-        collection.renew_heads(touched)
+        matching = collection.ids(where)
+        collection.touch(matching)
+        for at in range(0, len(matching), _CHANGED):
+            self.written += 1
+            collection.write(operation(matching[at : at + _CHANGED], *arguments))
+        collection.renew_heads(matching)
 
     def _rewrite(self, request: wire.Rewrite) -> str | None:
         collection = self._at(request.name)

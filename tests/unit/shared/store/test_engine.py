@@ -1,5 +1,6 @@
 """The engine in this process, for what the socket doesn't matter to. What a call answers is in the contract suite."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from shared.store import EVERYTHING, Filter, Heads, IndexKind, Leg, Match, Point, Range, Sparse, wire
+from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Match, Point, Range, Sparse, wire
 from shared.store.engine import Engine, Mismatch, NoCollection
 
 
@@ -183,3 +184,51 @@ def test_a_request_that_can_never_be_served_is_a_value_error(
         engine.answer(request_)
 
     assert count(engine, "a") == 0
+
+
+# What a flush of the engine writes, in its order; the write-ahead log is truncated last.
+FLUSHED = ("*mappings", "vector_storage*", "payload_index", "payload_storage", "*versions")
+
+
+@pytest.mark.parametrize("parts", range(len(FLUSHED) + 1))
+def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_path: Path, parts: int) -> None:
+    engine = opened(folder)
+    make(engine, "heads", None, {"version": "integer", "name": "keyword"})
+    heads = [Point(id=an_id(n), payload={"version": 1, "name": "a"}) for n in range(1, 5)]
+    engine.answer(wire.Upsert("heads", heads))
+    engine.flush()
+    for version in (2, 3):
+        newer = [Point(id=an_id(n), payload={"version": version, "name": "a"}) for n in (1, 2, 3)]
+        engine.answer(wire.Upsert("heads", newer, only_if=Filter(must=(Range("version", lt=version),))))
+    engine.answer(wire.Upsert("heads", [Point(id=an_id(5), payload={"version": 1, "name": "a"})], only_new=True))
+    engine.answer(wire.Upsert("heads", [Point(id=an_id(5), payload={"version": 9, "name": "a"})], only_new=True))
+    third = Filter(must=(Match("version", (3,)), Ids((an_id(3),))))
+    engine.answer(wire.SetPayload("heads", {"version": 4, "name": "b"}, third))
+    engine.answer(wire.SetPayload("heads", {"version": 5, "name": "c"}, Filter(must=(Match("name", ("b",)),))))
+    engine.answer(wire.Delete("heads", Filter(must=(Match("version", (1,)), Ids((an_id(4),))))))
+    before = tmp_path / "before"
+    shutil.copytree(folder, before)
+
+    engine.flush()
+    flushed = folder / "collections" / "heads" / "shard"
+    for part in FLUSHED[:parts]:
+        found = list(flushed.glob(f"segments/*/{part}"))
+        assert found, part
+        for each in found:
+            there = before / each.relative_to(folder)
+            if each.is_dir():
+                shutil.copytree(each, there, dirs_exist_ok=True)
+            else:
+                shutil.copy2(each, there)
+    engine.close()
+
+    again = opened(before)
+    left = again.answer(wire.Scroll("heads", EVERYTHING, 10, None, vectors=False, fields=None)).points
+    assert {UUID(point.id).int: point.payload for point in left} == {
+        1: {"version": 3, "name": "a"},
+        2: {"version": 3, "name": "a"},
+        3: {"version": 5, "name": "c"},
+        5: {"version": 1, "name": "a"},
+    }
+    assert count(again, "heads", Match("version", (3,))) == 2
+    again.close()
