@@ -276,6 +276,60 @@ def test_the_overview_and_the_generation_show_what_is_there(page: Page) -> None:
     expect(page.locator(".generation")).to_contain_text("384 numbers")
 
 
+def test_a_generation_is_built_compared_switched_to_and_left_again(page: Page, house: httpx.Client) -> None:
+    first = house.get("/ops/generations").json()["serving"]
+    page.goto("/generations")
+    expect(page.locator(".generation")).to_contain_text("serving")
+    limit = {"chunkSize": 200, "limitRate": 0.5}
+    second = house.post("/ops/generations/start", json=limit).raise_for_status().json()["id"]
+    cards = {id_: page.locator(".generation").filter(has_text=id_) for id_ in (first, second)}
+    expect(cards[second]).to_contain_text(re.compile(r"\d+ of \d+ documents"), timeout=20_000)
+    expect(cards[second].get_by_role("button", name="Switch")).to_have_count(0)  # it is still being built
+    expect(cards[second]).to_contain_text("ready", timeout=120_000)
+
+    cards[second].get_by_role("button", name="Compare").click()
+    expect(page.locator(".comparison")).to_contain_text("nDCG@10", timeout=60_000)
+    expect(page.locator(".comparison thead")).to_contain_text(second)
+    expect(page.locator(".comparison")).to_contain_text("drawn from titles and headings")
+
+    cards[second].get_by_role("button", name="Switch").click()
+    cards[second].get_by_role("button", name="Let it answer from now on?").click()
+    expect(cards[second]).to_contain_text("serving", timeout=60_000)
+    expect(page.locator(".notice").first).to_contain_text(f"Generation {second} serves.")
+    cards[first].get_by_role("button", name="Roll back").click()
+    cards[first].get_by_role("button", name="Let it answer again?").click()
+    expect(cards[first]).to_contain_text("serving", timeout=60_000)
+    expect(cards[second]).to_contain_text("retired")
+    page.get_by_role("button", name="Drop 1 retired generation").click()
+    page.get_by_role("button", name="For good? There is no way back then").click()
+    expect(cards[second]).to_have_count(0, timeout=60_000)
+
+
+def test_a_refused_switch_says_why_and_a_build_is_given_up(page: Page, house: httpx.Client) -> None:
+    page.goto("/generations")
+    second = house.post("/ops/generations/start", json={"chunkSize": 300}).raise_for_status().json()["id"]
+    switch = page.get_by_role("button", name="Switch")
+    expect(switch).to_be_visible(timeout=60_000)
+    page.clock.install()  # the page looks no more, and doesn't hear that somebody else drops the generation
+    switch.click()
+    house.post("/ops/generations/cancel", json={}).raise_for_status()
+    page.get_by_role("button", name="Let it answer from now on?").click()
+
+    expect(page.get_by_role("alert")).to_contain_text(f"There is no generation {second}")
+    expect(page.get_by_role("button", name="Switch without these documents")).to_have_count(0)
+
+
+def test_a_reader_sees_the_generation_that_answers_and_changes_nothing(
+    browser: Browser, server: Server, sessions: dict[str, Any], house: httpx.Client
+) -> None:
+    context = contexts(browser, server, sessions["key-of-the-reader"])
+    page = context.new_page()
+    page.goto("/generations")
+    expect(page.locator(".generation")).to_contain_text("384 numbers")
+    expect(page.locator(".generations button")).to_have_count(0)
+    context.close()
+
+
 def test_a_dead_letter_is_read_sent_again_and_dropped(page: Page, house: httpx.Client) -> None:
     house.post("/rag/ingest/upload", files={"file": ("torn.pdf", BROKEN)})
     page.goto("/dead-letters")

@@ -11,6 +11,7 @@ import pytest_asyncio
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.generation_apps import GenerationApps
+from services.query_api.ops import generation_service
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.settings import ConfigurationError
@@ -257,3 +258,31 @@ async def test_two_generations_are_compared_by_questions_of_a_file_or_by_titles(
     for wrong in ({"id": "0" * 12}, {"id": first}):
         assert (await rig.post("/ops/generations/compare", wrong, 409))["code"] == "GENERATION"
     await rig.post("/ops/generations/cancel", {})
+
+
+async def test_a_switch_that_would_lose_a_document_is_refused_unless_forced(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation_service, "SETTLE_S", 0.2)
+    words = "The lighthouse keeper counts the ships."
+    await rig.pipeline.send(DocumentSubmitted(source="s", path="keeper.md", text=words))
+    name = document_id("default", "s", "keeper.md")
+    await rig.post("/ops/generations/start", {"chunkSize": 250})
+    second = (await rig.until_ready())["id"]
+    generations = rig.pipeline.parts.generations
+    assert generations is not None
+    known = (await generations.watch.look()).find(second)
+    assert known is not None
+    index = Index(generations.store, known.generation)
+    head = await index.head(name)
+    assert head is not None
+    await index.delete_version(name, head.version)
+
+    refused = await rig.post("/ops/generations/switch", {}, 409)
+
+    assert refused["code"] == "INCOMPLETE"
+    assert name in refused["detail"]
+    assert (await rig.post("/ops/generations/switch", {"force": True}))["serving"] == second
+    await rig.post("/ops/generations/rollback", {})
+    assert (await rig.found(words))[0] == ("keeper.md", words)
+    await rig.post("/ops/generations/gc", {})

@@ -56,6 +56,7 @@ State = Literal["building", "ready", "serving", "retired"]
 RATE_S: Final = 30.0  # period over which a rate is measured
 SETTLE_S: Final = 20.0  # longest time that documents in flight may differ before a switch is refused
 STOPPED_S: Final = 30.0  # longest wait for the stages to end before a drop
+INCOMPLETE: Final = "incomplete"  # code of a refused switch that `force` allows
 _STEP_S: Final = 0.05
 _SHOWN: Final = 3  # documents named in a refusal
 _PAGE: Final = 256
@@ -345,7 +346,7 @@ class GenerationService:
         if failed := await self._letters.failed_in(target.id):
             raise Rejected(
                 f"{failed} records failed in generation {target.id}: see `sluice dlq ls`, redrive them, or use --force",
-                CODE,
+                INCOMPLETE,
             )
         differing = await self._differing(serving, target, None)
         deadline = time.monotonic() + SETTLE_S
@@ -356,7 +357,7 @@ class GenerationService:
             raise Rejected(
                 f"generation {target.id} lacks the newest version of {len(differing)} documents, such as "
                 f"{', '.join(differing[:_SHOWN])}: see `sluice verify --generation {target.id}`, or use --force",
-                CODE,
+                INCOMPLETE,
             )
 
     async def _differing(self, serving: Registered, target: Registered, ids: Sequence[str] | None) -> list[str]:

@@ -1,7 +1,7 @@
 // Dead letters: records that a stage could not take, why, and what becomes of them.
 
 import { get, post } from "./api.js";
-import { bytes, empty, failure, fill, h, icon, plural, when } from "./dom.js";
+import { bytes, empty, failure, fill, h, icon, plural, sure, when } from "./dom.js";
 
 const OUTCOMES = { redriven: "Sent again", dropped: "Dropped", superseded: "Overtaken by something newer", unknown: "Already settled" };
 
@@ -76,13 +76,7 @@ function letter(each, app, reload) {
     }
     reload();
   };
-  const drop = h("button", { type: "button", class: "danger" }, icon("trash"), "Drop");
-  drop.addEventListener("click", () => {
-    if (drop.dataset.sure) return settle("drop", { ids: [each.id] });
-    drop.dataset.sure = "yes";
-    fill(drop, icon("trash"), "Drop it for good?");
-    return setTimeout(() => (delete drop.dataset.sure, fill(drop, icon("trash"), "Drop")), 5000);
-  });
+  const drop = sure("trash", "Drop", "Drop it for good?", () => settle("drop", { ids: [each.id] }), "danger");
   const look = h("details", { class: "why" }, h("summary", {}, "The record"), record);
   look.addEventListener("toggle", () => look.open && !record.hasChildNodes() && open(record, each));
   const name = each.path ?? each.documentId ?? each.id;

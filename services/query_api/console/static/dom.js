@@ -175,6 +175,25 @@ export function badge(name) {
   return h("span", { class: `badge ${name}` }, name);
 }
 
+/** Return a button that asks for a second press within 5 seconds before it acts. */
+export function sure(picture, label, question, act, kind = "") {
+  const face = (text) => [picture ? icon(picture) : null, text];
+  const button = h("button", { type: "button", class: kind }, face(label));
+  let timer = 0;
+  const back = () => {
+    delete button.dataset.sure;
+    fill(button, face(label));
+  };
+  button.addEventListener("click", () => {
+    clearTimeout(timer);
+    if (button.dataset.sure) return back(), act();
+    button.dataset.sure = "yes";
+    fill(button, face(question));
+    timer = setTimeout(back, 5000);
+  });
+  return button;
+}
+
 /** Return a sentence where there is nothing else to show. */
 export function empty(title, ...more) {
   return h("div", { class: "empty" }, h("p", { class: "strong" }, title), more.length ? h("p", {}, ...more) : null);
