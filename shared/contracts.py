@@ -362,6 +362,33 @@ class DeadLetter(Message, frozen=True):
     generation: str | None = None  # whose stage it was; None in the first stage, and in letters of earlier releases
 
 
+# `begun`: an admin's change starts. `accepted`: the log has the documents' submissions; how they ended is their status.
+# `unknown`: the log didn't say in time whether it has them. `refused`: 401, 403 or 429. `failed`: another error.
+AuditResult = Literal["begun", "accepted", "unknown", "done", "refused", "failed"]
+
+
+class AuditEntry(Message, frozen=True):
+    """Who did what. It has ids only: never names, paths, queries or text."""
+
+    time: Natural  # ms since 1970 by the clock of the process that wrote it
+    action: str  # the route's operation id, or the command
+    result: AuditResult
+    tenant: str = ""  # of the key; of a command, whom it concerns; empty if nobody can tell
+    key: str = ""  # id of the API key; empty without keys, and for a command
+    role: str = ""  # that the route needs
+    request: str = ""  # X-Request-Id
+    status: Natural | None = None  # of HTTP; None before the reply
+    documents: tuple[DocumentId, ...] = ()  # that were changed
+    count: Natural = 1  # how many calls of this kind the entry stands for
+    door: Literal["http", "command"] = "http"
+
+
+class AuditRecord(Message, frozen=True):
+    """audit.trail: entries that were written together. Key: the same for all."""
+
+    entries: tuple[AuditEntry, ...]
+
+
 M = TypeVar("M", bound=Message)
 _encoder = msgspec.json.Encoder()
 _decoders: dict[type[Message], msgspec.json.Decoder[Any]] = {}

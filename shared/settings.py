@@ -72,6 +72,7 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr = SecretStr("")  # API key for openai+https:// servers of embedder and chat
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 
+    audit_retention: float = Field(default=365.0, ge=0)  # days for which the audit trail is kept; 0: for ever
     partitions: int = Field(default=8, ge=1, le=1000)  # partitions of a new topic; existing topics keep theirs
     replication: int = Field(default=0, ge=0, le=100)  # replicas of a new Kafka topic; 0: the cluster's default
     samples: Literal["on", "off"] = "on"  # on: load samples into a new folder without keys and documents
@@ -193,6 +194,11 @@ class Settings(BaseSettings):
     def keys(self) -> tuple[ApiKey, ...]:
         """Return the API keys of SLUICE_API_KEYS."""
         return parse_api_keys(self.api_keys.get_secret_value())
+
+    @property
+    def audit_retention_ms(self) -> int | None:
+        """Return for how many ms the audit trail is kept; None: for ever."""
+        return int(self.audit_retention * 86_400_000) or None
 
     @property
     def key_file(self) -> Path:

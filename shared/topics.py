@@ -9,6 +9,7 @@ SUBMITTED = "documents.submitted"
 EXTRACTED = "documents.extracted"
 STATUS = "documents.status"
 DEAD_LETTERS = "dead.letters"
+AUDIT = "audit.trail"  # who changed what (shared/log/audit_trail.py)
 PAIRING = "index.pairing"  # which store belongs to this log (shared/state/pairing.py)
 
 _CHUNKS = "chunks."
@@ -83,8 +84,17 @@ def topic_of(group: str) -> str | None:
     return found.get(group) if generation or stage == "ingest" else None
 
 
+def audit_topic(retention_ms: int | None, *, replication: int | None = None) -> Topic:
+    """Return the topic of the audit trail; a `retention_ms` of None keeps it for ever."""
+    return Topic(name=AUDIT, partitions=1, replication=replication, retention_ms=retention_ms)
+
+
 def pipeline_topics(
-    generation: str, *, partitions: int = PARTITIONS, replication: int | None = None
+    generation: str,
+    *,
+    partitions: int = PARTITIONS,
+    replication: int | None = None,
+    audit_retention_ms: int | None = None,
 ) -> tuple[Topic, ...]:
     """Return every topic of a pipeline with one generation; `partitions` and `replication` are for new topics."""
     return (
@@ -94,6 +104,7 @@ def pipeline_topics(
         Topic(name=STATUS, partitions=1, replication=replication, retention_ms=DAY),
         # Compacted: a dead letter stays until it is settled (docs/adr/0012-dead-letters.md).
         Topic(name=DEAD_LETTERS, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
+        audit_topic(audit_retention_ms, replication=replication),
         Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
     )
 

@@ -219,6 +219,11 @@ class Client:
         body = {"proofs": list(proofs), "dryRun": dry_run}
         return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
 
+    def audit(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
+        """Return `{items[], cursor, more}`: entries of the audit trail, oldest first; the cursor follows them."""
+        params = {name: value for name, value in {**filters, "limit": str(limit)}.items() if value is not None}
+        return self._object("GET", "/ops/audit", params=params)
+
     def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
         while True:

@@ -15,6 +15,7 @@ _EXAMPLES: Final = {
     "search": "sluice search 'tickets for the boat' --top-k 3",
     "ask": "sluice ask 'When is the tower open?' --source handbook",
     "erase": "sluice erase --source handbook --dry-run",
+    "audit": "sluice audit --since 2026-11-20T18:00Z --action rag_document_delete",
     "verify": "sluice verify --repair --dry-run",
     "doctor": "sluice doctor",
     "stats": "sluice stats --json",

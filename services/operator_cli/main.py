@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from services.operator_cli.commands.ask import ask
+from services.operator_cli.commands.audit import audit
 from services.operator_cli.commands.config import config
 from services.operator_cli.commands.demo import demo
 from services.operator_cli.commands.dlq import dlq
@@ -57,6 +58,7 @@ for command in (
     search,
     ask,
     erase,
+    audit,
     verify,
     doctor,
     lag,

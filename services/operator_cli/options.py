@@ -42,6 +42,11 @@ def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
+def remark(sentence: str) -> None:
+    """Print the sentence to stderr."""
+    print(f"sluice: {sentence}", file=sys.stderr)
+
+
 def fail(sentence: str, code: int) -> NoReturn:
     """Print the sentence to stderr and exit with the code."""
     print(f"sluice: {sentence}", file=sys.stderr)

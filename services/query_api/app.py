@@ -43,6 +43,7 @@ from services.query_api.documents import (
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
+from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.lanes import in_lane, index_of
@@ -56,7 +57,7 @@ from services.query_api.http.signing import Signer
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import config, dead_letters, erase, generations, log_state
+from services.query_api.ops import audit, config, dead_letters, erase, generations, log_state
 from services.query_api.ops.eraser import Eraser, no_siblings
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
@@ -69,6 +70,7 @@ from shared.answers.models import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.log import Log, Publish
+from shared.log.audit_trail import AuditTrail
 from shared.log.backlog import Backlog
 from shared.runtime.key_file import key_file_of
 from shared.runtime.probes import Probed, Troubles, livez
@@ -108,6 +110,7 @@ class ApiParts:
     generations: GenerationService | None = None  # None: an API without a registry
     not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
     metrics: Metrics | None = None  # shared by the APIs of several generations
+    trail: AuditTrail | None = None  # likewise
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -223,6 +226,7 @@ def make_api(parts: ApiParts) -> Litestar:
         log_state.ops_replay,
         erase.ops_erase,
         erase.ops_forget,
+        audit.ops_audit,
         *(generations.ROUTES if parts.generations is not None else ()),
         livez,
         monitoring.readyz,
@@ -266,6 +270,7 @@ def make_api(parts: ApiParts) -> Litestar:
         },
         middleware=[
             _Bound,
+            DefineMiddleware(Audit, trail=parts.trail or AuditTrail(parts.publish), request_id=request_id),
             DefineMiddleware(
                 BrowserGuard,
                 hosts=settings.own_names,
@@ -277,6 +282,7 @@ def make_api(parts: ApiParts) -> Litestar:
             DefineMiddleware(Admission, limits=limits),
             ReplyWarnings,
         ],
+        before_request=note_begin,
         guards=[KnownQuery()],
         exception_handlers=HANDLERS,
         before_send=[_Observer(metrics)],

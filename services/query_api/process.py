@@ -19,6 +19,7 @@ from services.query_api.search.words import weight
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates
+from shared.log.audit_trail import AuditTrail
 from shared.log.consume import Consumption
 from shared.log.publish import publish
 from shared.runtime.generation_stages import Join
@@ -80,6 +81,9 @@ async def opened(
     letters = DeadLetterService(
         log=base.log, ledger=base.ledger, index=base.index, blobs=base.blobs, publish=partial(publish, broker)
     )
+    trail = AuditTrail(partial(publish, broker))
+    stack.push_async_callback(trail.end)
+    stack.callback(asyncio.create_task(trail.keep()).cancel)
     settling = asyncio.create_task(settle_for_ever(letters))
     stack.callback(settling.cancel)
     return ApiParts(
@@ -101,6 +105,7 @@ async def opened(
         readiness=troubles,
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),
         registry=base.registry,
+        trail=trail,
     )
 
 

@@ -203,7 +203,12 @@ def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generat
 
 def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ...]:
     """Return the topics of a pipeline with this generation, configured by the settings."""
-    return pipeline_topics(generation.id, partitions=settings.partitions, replication=settings.replication or None)
+    return pipeline_topics(
+        generation.id,
+        partitions=settings.partitions,
+        replication=settings.replication or None,
+        audit_retention_ms=settings.audit_retention_ms,
+    )
 
 
 async def open_resources(

@@ -37,6 +37,7 @@ ON_THE_WAY = (
     "put blob",
     "rename blob",
     "send documents.submitted",
+    "send audit.trail",
     "insert ledger",
     "insert callbacks",
     "upsert ledger",

@@ -26,7 +26,7 @@ from tests.integration.api import MAX_BODY, TENANTS, a_client
 async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     keys = [f"key-of-t{n}:t{n}:ingest+query" for n in range(TENANTS)]
     keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin"]
-    keys.append("key-operator:ops:admin+operator")
+    keys += ["key-operator:ops:admin+operator", "key-boss:boss:admin+operator"]
     settings = Settings(
         data=tmp_path_factory.mktemp("api"),
         samples="off",

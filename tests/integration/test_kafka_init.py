@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from services.operator_cli.actions.init import InitStep, initialise, lines
 from shared.settings import Settings
-from shared.topics import DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED
+from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED
 from tests.contract.kafka_harness import create, empty
 from tests.servers.cache import CI_ONLY, run
 from tests.servers.kafka import JVM, KafkaServer
@@ -54,13 +54,13 @@ async def test_topics_are_made_as_the_pipeline_needs_them(
     before = [name for name in await admin.list_topics() if not name.startswith("__")]
     made = await initialise(settings, dry_run=False)
 
-    assert states(looked) == {"missing": 10}
+    assert states(looked) == {"missing": 11}
     assert before == []
-    assert states(made) == {"created": 10}
+    assert states(made) == {"created": 11}
     assert all(part.differences == () for part in made)
     described = await admin.describe_topics([part.name for part in made if part.kind == "topic"])
     partitions = {topic["topic"]: len(topic["partitions"]) for topic in described}
-    assert partitions == {SUBMITTED: 3, EXTRACTED: 3, made[2].name: 3, STATUS: 1, DEAD_LETTERS: 1, PAIRING: 1}
+    assert partitions == {SUBMITTED: 3, EXTRACTED: 3, made[2].name: 3, STATUS: 1, DEAD_LETTERS: 1, AUDIT: 1, PAIRING: 1}
     for topic, cleanup, kept in (
         (SUBMITTED, "delete", "604800000"),
         (EXTRACTED, "compact", "-1"),
@@ -84,7 +84,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
     await admin.close()
 
     found = await initialise(settings, dry_run=False)
-    assert (found[0].state, states(found)["missing"]) == ("unfit", 9)
+    assert (found[0].state, states(found)["missing"]) == ("unfit", 10)
     commands = [line.partition("mend: ")[2] for line in lines(found, dry_run=False) if "mend: " in line]
     assert len(commands) == len(found[0].differences) == 3
     for command in commands:
@@ -92,7 +92,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
         run(["java", *JVM, "-cp", kafka.classpath, SCRIPTS[script], *arguments])
 
     mended = await initialise(settings, dry_run=False)
-    assert states(mended) == {"there": 1, "created": 9}
+    assert states(mended) == {"there": 1, "created": 10}
     assert (mended[0].partitions, mended[0].differences) == (8, ())
 
 
@@ -105,7 +105,7 @@ async def test_what_an_operator_may_choose_is_a_remark_and_no_obstacle(
 
     parts = await initialise(settings_for(kafka_address, tmp_path), dry_run=False)
 
-    assert states(parts) == {"there": 1, "created": 9}
+    assert states(parts) == {"there": 1, "created": 10}
     assert [(each.weight, str(each)) for each in parts[0].differences] == [
         ("risk", "retention.ms 60000, not 604800000 or more"),
         ("note", "partitions 12, not 8"),

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
+from services.operator_cli.actions.audited import enter
 from shared.embedder.pool import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log
@@ -82,6 +83,8 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             await pair_by_hand(settings, log, store, wanted)
         else:
             await make_missing(settings, log, store, wanted, embedder=settings.embedder)
+        if missing or pair:
+            await enter(log, settings, "init --pair" if pair else "init", "done")
         made = await _parts(settings, log, store, wanted)
         return tuple(
             msgspec.structs.replace(now, state="created") if before in missing else now

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from aiokafka import TopicPartition
 
+from services.operator_cli.actions.audited import audited
 from services.operator_cli.client import CommandError, Misuse
 from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
 from shared.errors import Rejected
@@ -117,7 +118,8 @@ async def planned_reset(log: Log, group: str, to: ResetTo, partitions: Sequence[
 async def reset(log: Log, plan: Sequence[NewOffset]) -> None:
     """Commit the planned offsets. Raises Rejected if the group has members by now."""
     offsets = {TopicPartition(each.topic, each.partition): each.new_offset for each in plan}
-    await log.reset_offsets(plan[0].group, offsets)
+    async with audited(log, load_settings(), "groups reset"):
+        await log.reset_offsets(plan[0].group, offsets)
 
 
 async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
@@ -125,7 +127,10 @@ async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
     broker = log.broker("replay")
     await broker.start()
     try:
-        return await replay(log, partial(publish, broker), order, dry_run=dry_run)
+        if dry_run:
+            return await replay(log, partial(publish, broker), order, dry_run=True)
+        async with audited(log, load_settings(), "replay"):
+            return await replay(log, partial(publish, broker), order)
     finally:
         await broker.stop()
 

@@ -10,6 +10,7 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from services.ingest_worker.chunk import CHUNKER
+from services.operator_cli.actions.audited import enter
 from services.operator_cli.actions.log_tools import check_log_exists
 from services.operator_cli.terminal import console
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
@@ -64,10 +65,15 @@ def verify_here(
 
     async def run() -> VerifyOutcome:
         async with opened(settings, generation) as parts:
+            if repair and not dry_run:
+                await enter(parts.log, settings, "verify --repair", "begun")
             with progress() as watch:
-                return await verify(
+                outcome = await verify(
                     parts, watch, repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience_s
                 )
+            if repair and not dry_run:
+                await enter(parts.log, settings, "verify --repair", "done")
+            return outcome
 
     return asyncio.run(run())
 

@@ -10,7 +10,7 @@ from litestar.params import JSONBody
 
 from services.query_api.clients.links import Links
 from services.query_api.http.auth import needs, needs_key
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import READS, in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import Retriever
@@ -75,7 +75,7 @@ async def web_search(
     "/process",
     operation_id="process_file",
     guards=[needs("ingest")],
-    opt=in_lane("bring"),
+    opt={**in_lane("bring"), READS: True},
     status_code=200,
     include_in_schema=False,
 )

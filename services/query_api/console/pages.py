@@ -11,8 +11,10 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.console.assets import fingerprint, load_assets, templates
+from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE
+from services.query_api.http.lanes import AUDITED
 from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
@@ -114,8 +116,12 @@ class Console:
         """Return the session: the roles that the browser has."""
         if not self._keyring.needed:
             return _session(ANYBODY, keys=False)
+        return _session(self.signed_in(request), keys=True)
+
+    def signed_in(self, request: AnyRequest) -> Caller | None:
+        """Return who is signed in; None: nobody."""
         cookie = request.cookies.get(SESSION_COOKIE)
-        return _session(None if cookie is None else self._keyring.signed_in(cookie), keys=True)
+        return None if cookie is None else self._keyring.signed_in(cookie)
 
     def sign_in(self, request: AnyRequest, key: str) -> Response[Session]:
         """Return the session of the key, with its cookie.
@@ -128,7 +134,10 @@ class Console:
         if not self._keyring.needed:
             raise Problem(409, "this server has no API keys, so nobody needs to sign in")
         value = self._keyring.session(key.strip())
-        session = _session(self._keyring.signed_in(value), keys=True)
+        caller = self._keyring.signed_in(value)
+        if caller is not None:
+            note_caller(caller)
+        session = _session(caller, keys=True)
         return Response(session, cookies=[_cookie(request, value, SESSION_S)], headers={"Cache-Control": "no-store"})
 
 
@@ -186,7 +195,7 @@ async def console_session(request: AnyRequest, console: NamedDependency[Console]
     return Response(console.session(request), headers={"Cache-Control": "no-store"})
 
 
-@post("/console/session", include_in_schema=False, opt={OPEN: True}, status_code=200)
+@post("/console/session", include_in_schema=False, opt={OPEN: True, AUDITED: True}, status_code=200)
 async def console_sign_in(
     data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
 ) -> Response[Session]:
@@ -194,9 +203,11 @@ async def console_sign_in(
     return await slowed(lambda: console.sign_in(request, data.key))
 
 
-@delete("/console/session", include_in_schema=False, opt={OPEN: True}, status_code=204)
-async def console_sign_out(request: AnyRequest) -> Response[None]:
+@delete("/console/session", include_in_schema=False, opt={OPEN: True, AUDITED: True}, status_code=204)
+async def console_sign_out(request: AnyRequest, console: NamedDependency[Console]) -> Response[None]:
     """Sign a browser out."""
+    if (caller := console.signed_in(request)) is not None:
+        note_caller(caller)
     return Response(None, status_code=204, cookies=[_cookie(request, "", 0)])
 
 

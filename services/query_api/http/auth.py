@@ -205,20 +205,21 @@ class Authenticate(AbstractAuthenticationMiddleware):
 
 
 class RoleGuard:
-    """A guard of routes that admits callers with `role`, or, if it is None, every caller with a key."""
+    """A guard of routes that admits callers with `role` or one of `others`; if it is None, every caller with a key."""
 
-    def __init__(self, role: Role | None) -> None:
+    def __init__(self, role: Role | None, *others: Role) -> None:
         self.role = role
+        self._others = others
 
     def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
         """Raise a 403 if the caller lacks the role."""
-        if self.role is not None and not connection.user.may(self.role):
+        if self.role is not None and not any(connection.user.may(role) for role in (self.role, *self._others)):
             raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
 
 
-def needs(role: Role) -> RoleGuard:
-    """Return the guard of a route that only callers with `role` may use."""
-    return RoleGuard(role)
+def needs(role: Role, *others: Role) -> RoleGuard:
+    """Return the guard of a route that only callers with `role`, or one of the `others`, may use."""
+    return RoleGuard(role, *others)
 
 
 needs_key: Final = RoleGuard(None)  # the guard of a route that every caller with a key may use

@@ -8,6 +8,8 @@ from litestar.handlers import HTTPRouteHandler
 Lane = Literal["bring", "ask", "watch"]  # submit documents; request and reply; long-lived streams
 LANE: Final = "lane"
 LINE: Final = "line"
+READS: Final = "reads"  # changes nothing, whatever its method and role
+AUDITED: Final = "audited"  # is entered in the audit trail, though it asks for no role
 JSON_ONLY: Final = "json_only"  # refuses bodies that browsers send without a preflight request, such as forms
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from services.query_api.http.audit import note_change
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import unavailable
 from services.query_api.ingest.status_waiters import StatusWaiters
@@ -92,11 +93,14 @@ class Submissions:
                 written = await self._publish(SUBMITTED, value, key=id_.encode())
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
+            if error.code == UNKNOWN:
+                note_change(id_, "unknown")
             raise unavailable(
                 f"{error.sentence}; sending the document again is safe",
                 code="OUTCOME_UNKNOWN" if error.code == UNKNOWN else "UNAVAILABLE",
                 documentId=id_,
             ) from error
+        note_change(id_)
         self._count(document.tenant)
         place = LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
         await self._enter(id_, document, place)

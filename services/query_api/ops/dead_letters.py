@@ -9,11 +9,12 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
+from services.query_api.http.audit import note_change
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
-from services.query_api.ops.redrive import DeadLetterService, SettledLetter
+from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
 from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import LetterFilter, OpenLetter
 from shared.times import iso, parse_iso
@@ -227,6 +228,9 @@ async def _settled(
     above, upto = (-1, None) if chosen.cursor is None else _offsets(chosen.cursor, 2)
     found = await service.open.oldest(chosen.wanted(request.user.tenant), limit=MOST, above=above, upto=upto)
     items = await settle(found.letters, dry_run=chosen.dry_run)
+    for each, item in zip(found.letters, items, strict=True):
+        if not chosen.dry_run and item.outcome != "refused" and (name := document_of(each.letter)) is not None:
+            note_change(name)
     known = {each.id for each in items}
     unknown = [id_ for id_ in dict.fromkeys(chosen.ids or ()) if id_ not in known]
     items += [SettledLetter(id=id_, outcome="unknown", sentence=f"there is no dead letter {id_}") for id_ in unknown]

@@ -14,7 +14,7 @@ from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
 from shared.settings import Settings
 from shared.store.open import open_store
-from shared.topics import DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED, Topic, TopicDifference
+from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED, Topic, TopicDifference
 from tests.servers.cache import CI_ONLY
 
 
@@ -42,12 +42,12 @@ async def test_what_is_missing_is_made_once_and_a_dry_run_makes_nothing(settings
     again = await initialise(settings, dry_run=False)
 
     assert untouched
-    assert states(looked) == {"missing": 10}
-    assert states(made) == {"created": 10}
-    assert states(again) == {"there": 10}
+    assert states(looked) == {"missing": 11}
+    assert states(made) == {"created": 11}
+    assert states(again) == {"there": 11}
     topics = {part.name: part.partitions for part in again if part.kind == "topic"}
     [chunks] = [name for name in topics if name.startswith("chunks.")]
-    assert topics == {SUBMITTED: 8, EXTRACTED: 8, chunks: 8, STATUS: 1, DEAD_LETTERS: 1, PAIRING: 1}
+    assert topics == {SUBMITTED: 8, EXTRACTED: 8, chunks: 8, STATUS: 1, DEAD_LETTERS: 1, AUDIT: 1, PAIRING: 1}
     assert [part.name for part in again if part.kind == "generation"] == [chunks.removeprefix("chunks.")]
 
 
@@ -68,7 +68,7 @@ async def test_nothing_is_made_beside_a_topic_that_is_unfit(settings: Settings) 
     parts = await initialise(settings, dry_run=False)
 
     assert (parts[0].name, parts[0].state) == (SUBMITTED, "unfit")
-    assert states(parts) == {"unfit": 1, "missing": 9}
+    assert states(parts) == {"unfit": 1, "missing": 10}
 
 
 async def test_a_store_that_another_process_runs_is_used_where_it_is(settings: Settings) -> None:
@@ -78,7 +78,7 @@ async def test_a_store_that_another_process_runs_is_used_where_it_is(settings: S
         await store.start()
         try:
             parts = await initialise(settings, dry_run=False)
-            assert states(parts) == {"created": 10}
+            assert states(parts) == {"created": 11}
             assert "ledger" in await store.collections()
         finally:
             await store.close()

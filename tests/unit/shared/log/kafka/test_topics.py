@@ -27,7 +27,7 @@ def test_the_logs_own_clock_stamps_every_topic() -> None:
 def test_new_topics_get_what_is_asked_for_and_those_read_in_one_piece_a_single_partition() -> None:
     topics = pipeline_topics("g1", partitions=12, replication=3)
 
-    assert [topic.partitions for topic in topics] == [12, 12, 12, 1, 1, 1]
+    assert [topic.partitions for topic in topics] == [12, 12, 12, 1, 1, 1, 1]
     assert {topic.replication for topic in topics} == {3}
 
 

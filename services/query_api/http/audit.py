@@ -1,0 +1,173 @@
+"""Enters each change, each admin call and each refusal into the audit trail.
+
+A reply that confirms a change leaves only after the log has its entry (docs/adr/0049-an-audit-trail-on-the-log.md).
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+
+import structlog
+from litestar import Request
+from litestar.handlers import BaseRouteHandler
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.query_api.http.auth import Caller, RoleGuard
+from services.query_api.http.lanes import AUDITED, READS
+from services.query_api.http.problems import Problem, answer, unavailable
+from shared.contracts import AuditEntry, AuditResult
+from shared.errors import Unavailable
+from shared.log.audit_trail import AuditedCall, AuditTrail
+
+log = structlog.get_logger(__name__)
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_REFUSALS: Final = frozenset({401, 403, 429})
+_ADMINS: Final = frozenset({"admin", "operator"})
+_current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
+RequestId = Callable[[Scope], str]
+
+
+def note_change(document_id: str, result: AuditResult = "accepted") -> None:
+    """Enter a document that the request under way has changed; outside of a request, do nothing."""
+    visit = _current.get()
+    if visit is not None:
+        visit.trail.change(visit.call, document_id, result)
+
+
+def note_caller(caller: Caller) -> None:
+    """Say who calls, on a route that asks for no key beforehand."""
+    visit = _current.get()
+    if visit is not None:
+        visit.caller = caller
+
+
+async def note_begin(_: Request[Any, Any, Any]) -> None:
+    """Enter that an admin's change begins, before it does.
+
+    Raises:
+        Unavailable: the log is away; nothing was changed.
+    """
+    visit = _current.get()
+    if visit is not None and visit.by_admin and visit.writes:
+        visit.trail.enter(visit.entry("begun", None, ()))
+        await visit.trail.written()
+
+
+class Audit:
+    """Middleware around all others, so that it sees who was refused, too."""
+
+    def __init__(self, app: ASGIApp, trail: AuditTrail, request_id: RequestId) -> None:
+        self._app = app
+        self._trail = trail
+        self._request_id = request_id
+        self._routes: dict[int, _Route] = {}  # by the identity of the handler, which lives as long as this
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request; the reply is 503 if the change was made, but the audit trail doesn't have it."""
+        visit = _Visit(self._trail, scope, self._request_id, self._route(scope["route_handler"]))
+        token = _current.set(visit)
+        replied = refused = False
+
+        async def audited(message: Message) -> None:
+            nonlocal replied, refused
+            if message["type"] == "http.response.start" and not replied:
+                replied = True
+                problem = await visit.settle(int(message["status"]))
+                if problem is not None:
+                    refused = True
+                    request: Request[Any, Any, Any] = Request(scope)
+                    await answer(request, problem).to_asgi_response(None, request)(scope, receive, send)
+            if not refused:
+                await send(message)
+
+        try:
+            await self._app(scope, receive, audited)
+        except Problem as problem:  # of another middleware
+            if not replied:
+                await visit.settle(problem.status)
+            raise
+        finally:
+            _current.reset(token)
+
+    def _route(self, handler: BaseRouteHandler) -> "_Route":
+        route = self._routes.get(id(handler))
+        if route is None:
+            name = getattr(handler.fn, "__name__", "")
+            opt = handler.opt
+            route = _Route(name, role_of(handler), signs=AUDITED in opt, reads=READS in opt)
+            self._routes[id(handler)] = route
+        return route
+
+
+class _Route(NamedTuple):
+    """What an entry says of a route, and whether there is one."""
+
+    action: str
+    role: str | None
+    signs: bool
+    reads: bool
+
+
+class _Visit:
+    """One request."""
+
+    def __init__(self, trail: AuditTrail, scope: Scope, request_id: RequestId, route: _Route) -> None:
+        self.trail = trail
+        self.caller: Caller | None = None
+        self._scope = scope
+        self._request_id = request_id
+        self._action, self._role, self._signs, reads = route
+        self.by_admin = self._role in _ADMINS
+        self.writes = scope.get("method", "GET") not in _SAFE and not reads
+        self.call = AuditedCall(self.entry)
+
+    def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
+        """Return an entry about this request."""
+        caller = self.caller or self._scope.get("user")
+        return AuditEntry(
+            time=self.trail.now_ms,
+            action=self._action,
+            result=result,
+            tenant="" if caller is None else caller.tenant,
+            key="" if caller is None else caller.key,
+            role=self._role or "",
+            request=self._request_id(self._scope),
+            status=status,
+            documents=documents,
+        )
+
+    async def settle(self, status: int) -> Problem | None:
+        """Enter how the request ended, and return when the log has what it must have before the reply.
+
+        Return the 503 if it doesn't have it.
+        """
+        result: AuditResult = "done" if status < 400 else "refused" if status in _REFUSALS else "failed"
+        whole = self.writes and (self.by_admin or self._signs) and result == "done"
+        if whole:
+            self.trail.enter(self.entry(result, status, ()))
+        elif self._counts(result):
+            self.trail.count(self.entry(result, status, ()))
+        if whole or self.call.changes:
+            try:
+                await self.trail.written()
+            except Unavailable as error:
+                log.warning("change_not_audited", action=self._action, reason=error.sentence)
+                return unavailable(
+                    f"the change may have been made, but the audit trail doesn't have it: {error.sentence}; sending "
+                    "the request again is safe",
+                    code="OUTCOME_UNKNOWN",
+                )
+        return None
+
+    def _counts(self, result: AuditResult) -> bool:
+        """Return whether a call that changes nothing, or nothing more, is counted."""
+        if result == "refused" or self.by_admin or self._signs:
+            return True
+        return self._role == "ingest" and self.writes and not (result == "done" and self.call.changes)
+
+
+def role_of(handler: BaseRouteHandler) -> str | None:
+    """Return the role that the route needs; None if it needs none."""
+    guards = [guard for layer in handler.ownership_layers for guard in layer.guards or ()]
+    return next((guard.role for guard in guards if isinstance(guard, RoleGuard)), None)

@@ -1,0 +1,103 @@
+"""`GET /ops/audit`: the audit trail, of all tenants for operators, of the caller's own for its admins."""
+
+from typing import Annotated, Final
+
+import msgspec
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import FromQuery, QueryParameter
+
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest
+from services.query_api.ops.log_state import LogOperations
+from shared.contracts import AuditEntry
+from shared.log.audit_trail import AuditFilter, audit_page
+from shared.times import iso, parse_iso
+
+MOST: Final = 1000
+Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many entries, at least, 1 to {MOST}.")]
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Who did what. `count` equal calls that changed nothing share an entry."""
+
+    time: str
+    action: str
+    result: str
+    tenant: str = ""
+    key: str = ""
+    role: str = ""
+    request: str = ""
+    status: int | None = None
+    document_ids: tuple[str, ...] = ()
+    count: int = 1
+    door: str = "http"
+
+
+class AuditViewPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Entries, the oldest first; the cursor follows them. `more`: there are more already."""
+
+    items: list[AuditView]
+    cursor: str
+    more: bool
+
+
+@get(
+    "/ops/audit",
+    operation_id="ops_audit",
+    guards=[needs("admin", "operator")],
+    opt=in_lane("ask", "show who changed what"),
+)
+async def ops_audit(
+    request: ApiRequest,
+    operations: NamedDependency[LogOperations],
+    *,
+    since: FromQuery[str | None] = None,
+    tenant: FromQuery[str | None] = None,
+    key: FromQuery[str | None] = None,
+    action: FromQuery[str | None] = None,
+    cursor: FromQuery[str | None] = None,
+    limit: Limit = 100,
+) -> AuditViewPage:
+    """Show changes, admin calls and refusals, the oldest first: all for operators, those of its tenant for an admin.
+
+    `since` is an ISO 8601 time, `key` an id as `sluice keys ls` shows it. An empty page may still move the cursor.
+    """
+    if not request.user.may("operator"):
+        if tenant not in (None, request.user.tenant):
+            raise Problem(
+                403, "only an operator can see other tenants in the audit trail", details={"role": "operator"}
+            )
+        tenant = request.user.tenant
+    page = await audit_page(
+        operations.log,
+        AuditFilter(tenant=tenant, key=key, action=action),
+        since=_ms(since),
+        after=_offset(cursor),
+        limit=limit,
+    )
+    return AuditViewPage(items=[_view(each) for each in page.entries], cursor=str(page.after), more=not page.end)
+
+
+def _view(entry: AuditEntry) -> AuditView:
+    fields = msgspec.structs.asdict(entry)
+    return AuditView(time=iso(fields.pop("time")), document_ids=fields.pop("documents"), **fields)
+
+
+def _ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_iso(text)
+    except ValueError:
+        raise invalid("since", f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None
+
+
+def _offset(cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 17):
+        raise invalid("cursor", "is not one that this API issued")
+    return int(cursor)

@@ -1,0 +1,222 @@
+"""The audit trail: who did what, on a topic of its own. docs/adr/0049-an-audit-trail-on-the-log.md"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import structlog
+from aiokafka import TopicPartition
+
+from shared.contracts import AuditEntry, AuditRecord, AuditResult, decode, encode
+from shared.errors import Rejected, Unavailable
+from shared.log import Log, Publish
+from shared.log.read import reading
+from shared.topics import AUDIT
+
+log = structlog.get_logger(__name__)
+
+MOST_IDS: Final = 1000  # of one entry
+EVERY_S: Final = 60.0  # between two entries of equal calls that are only counted
+_KEY: Final = b"audit"
+_MOST_KINDS: Final = 1000  # of calls that are counted apart in `EVERY_S`
+_MOST_WAITING: Final = 10_000  # entries; only a log that is away lets so many wait
+_RECORD_BYTES: Final = 256 * 1024
+_END_S: Final = 5.0
+
+
+class AuditedCall:
+    """A call that is under way, and the documents that it has changed since they were last written down."""
+
+    def __init__(self, describe: Callable[[AuditResult, int | None, tuple[str, ...]], AuditEntry]) -> None:
+        """Take what makes an entry of a result, a status and documents."""
+        self.describe = describe
+        self.changed: dict[AuditResult, list[str]] = {}
+        self.changes = False  # whether any document was changed
+
+    def entries(self) -> list[AuditEntry]:
+        """Return what isn't written down yet; afterwards it counts as written down."""
+        changed, self.changed = self.changed, {}
+        return [
+            self.describe(result, None, tuple(ids[start : start + MOST_IDS]))
+            for result, ids in changed.items()
+            for start in range(0, len(ids), MOST_IDS)
+        ]
+
+
+class AuditTrail:
+    """Writes entries in batches: those that come while a record is on its way to the log share the next one."""
+
+    def __init__(self, publish: Publish, now: Callable[[], float] = time.time) -> None:
+        self._publish = publish
+        self._now = now
+        self._calls: dict[AuditedCall, None] = {}
+        self._waiting: list[AuditEntry] = []
+        self._entered = self._written = 0
+        self._turn = asyncio.Lock()
+        self._writing: asyncio.Task[None] | None = None
+        self._counted: Counter[AuditEntry] = Counter()  # by the kind of call, since `EVERY_S` began
+
+    @property
+    def now_ms(self) -> int:
+        """Return the time of an entry that is made now."""
+        return int(self._now() * 1000)
+
+    def change(self, call: AuditedCall, document_id: str, result: AuditResult) -> None:
+        """Note that the call has changed a document. It is written at once, without waiting for the call's end."""
+        call.changed.setdefault(result, []).append(document_id)
+        call.changes = True
+        self._calls[call] = None
+        self._note()
+
+    def enter(self, entry: AuditEntry) -> None:
+        """Write the entry soon; `written` waits for it."""
+        if len(self._waiting) >= _MOST_WAITING:
+            log.error("audit_entry_lost", action=entry.action, result=entry.result)
+            return
+        self._collect()
+        self._waiting.append(entry)
+        self._note()
+
+    def count(self, entry: AuditEntry) -> None:
+        """Write the first entry of its kind, and how many more of that kind came, once in `EVERY_S`.
+
+        For calls that change nothing: nobody may fill the log with them.
+        """
+        kind = msgspec.structs.replace(entry, time=0, request="")
+        if kind not in self._counted and len(self._counted) >= _MOST_KINDS:
+            kind = AuditEntry(time=0, action="other", result=entry.result)
+        self._counted[kind] += 1
+        if self._counted[kind] == 1:
+            self.enter(entry)
+
+    async def written(self) -> None:
+        """Return when the log has all that was noted before.
+
+        Raises:
+            Unavailable: it hasn't; the entries are kept and tried again.
+        """
+        upto = self._entered
+        while self._written < upto:
+            async with self._turn:
+                if self._written < upto:
+                    await self._write()
+
+    async def keep(self) -> None:
+        """Write the counts, and what the log didn't take before, every `EVERY_S`; never returns."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            await self._sum_up()
+
+    async def end(self) -> None:
+        """Write what is left, if the log is there."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await self._sum_up()
+
+    async def _sum_up(self) -> None:
+        counted, self._counted = self._counted, Counter()
+        for kind, count in counted.items():
+            if count > 1:
+                self.enter(msgspec.structs.replace(kind, time=self.now_ms, count=count - 1))
+        await self._soon()
+
+    def _note(self) -> None:
+        self._entered += 1
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._soon())
+
+    async def _soon(self) -> None:
+        try:
+            while self._written < self._entered:
+                await self.written()
+        except (Unavailable, Rejected) as error:
+            log.warning("audit_entries_wait", count=len(self._waiting), reason=error.sentence)
+
+    def _collect(self) -> None:
+        """Make entries of the changes noted so far, so that they stand before what is entered next."""
+        calls, self._calls = self._calls, {}
+        self._waiting += [entry for call in calls for entry in call.entries()]
+
+    async def _write(self) -> None:
+        upto = self._entered
+        self._collect()
+        while self._waiting:
+            value, taken = _record(self._waiting)
+            # What isn't confirmed stays, so that an entry may be there twice, but is never missing.
+            await self._publish(AUDIT, value, key=_KEY)
+            del self._waiting[:taken]
+        self._written = max(self._written, upto)
+
+
+def _record(entries: list[AuditEntry]) -> tuple[bytes, int]:
+    """Return a record with the first entries, and how many they are."""
+    taken, size = 0, 0
+    for entry in entries:
+        size += len(encode(entry)) + 1
+        if taken and size > _RECORD_BYTES:
+            break
+        taken += 1
+    return encode(AuditRecord(entries=tuple(entries[:taken]))), taken
+
+
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries are wanted; None: any."""
+
+    tenant: str | None = None
+    key: str | None = None
+    action: str | None = None
+
+    def takes(self, entry: AuditEntry) -> bool:
+        """Return whether the entry is wanted."""
+        return (
+            self.tenant in (None, entry.tenant)
+            and self.key in (None, entry.key)
+            and self.action in (None, entry.action)
+        )
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """Entries in the order in which they were written, and the offset of the record after them."""
+
+    entries: list[AuditEntry]
+    after: int
+    end: bool  # whether nothing follows yet
+
+
+async def audit_page(
+    log_: Log,
+    wanted: AuditFilter,
+    *,
+    since: int | None = None,
+    after: int | None = None,
+    limit: int,
+    most: int = 10_000,
+) -> AuditPage:
+    """Return the wanted entries `after` an offset, else since a time (ms since 1970), else all.
+
+    A page ends with a whole record, so it may have more than `limit` entries; at most `most` records are read for it.
+
+    Raises:
+        Unavailable: the log is away.
+    """
+    tp = TopicPartition(AUDIT, 0)
+    end = (await log_.end_offsets(AUDIT))[tp]
+    start = (await log_.offsets_since(AUDIT, since or 0))[tp] if after is None else after
+    upto, entries = min(end, start + most), list[AuditEntry]()
+    if start < upto:
+        async with reading(log_, tp) as reader:
+            async for record in reader.between(start, upto):
+                start = record.offset + 1
+                try:
+                    found = decode(record.value, AuditRecord).entries
+                except Rejected as error:
+                    log.warning("record_passed", topic=AUDIT, offset=record.offset, reason=error.sentence)
+                    continue
+                entries += [entry for entry in found if wanted.takes(entry)]
+                if len(entries) >= limit:
+                    return AuditPage(entries, start, end=start >= end)
+    return AuditPage(entries, max(start, upto), end=upto >= end)
