@@ -27,7 +27,7 @@ from shared.contracts import (
     decode,
 )
 from shared.errors import Rejected, Unavailable
-from shared.log import Aging, Log, Record
+from shared.log import Aging, Log, Record, deleting
 from shared.log.dead_letters import body_owner
 from shared.log.read import reading
 from shared.state.ledger import Entry, Ledger
@@ -115,7 +115,8 @@ class BlobCollector:
         for name in await self._held({document for document, _ in candidates}, candidates):
             candidates.pop(name, None)
         now = await self._time(newest) if now is None else now
-        removed, left = await self._settle(candidates, now)
+        with deleting(self._log):
+            removed, left = await self._settle(candidates, now)
         freed, unowned = sum(blob.size for blob in removed), sum(blob.size for blob in left)
         found = Collected(total - unowned - freed, unowned, len(removed))
         self._bytes.labels("yes").set(found.owned_bytes)

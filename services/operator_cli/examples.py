@@ -21,6 +21,8 @@ _EXAMPLES: Final = {
     "stats": "sluice stats --json",
     "lag": "sluice lag --json",
     "replay": "sluice replay --topic documents.submitted --from beginning --source handbook --dry-run",
+    "backup": "sluice backup /backups/2026-11-22.tar",
+    "restore": "sluice restore /backups/2026-11-22.tar --data ./data",
     "config_show": "sluice config show --changed",
     "groups_list": "sluice groups list",
     "groups_describe": "sluice groups describe --group ingest",

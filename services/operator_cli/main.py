@@ -13,6 +13,7 @@ import typer
 
 from services.operator_cli.commands.ask import ask
 from services.operator_cli.commands.audit import audit
+from services.operator_cli.commands.backup import backup, restore
 from services.operator_cli.commands.config import config
 from services.operator_cli.commands.demo import demo
 from services.operator_cli.commands.dlq import dlq
@@ -63,6 +64,8 @@ for command in (
     doctor,
     lag,
     replay,
+    backup,
+    restore,
     stats,
 ):
     app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)

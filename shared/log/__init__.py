@@ -4,7 +4,9 @@ The driver `sqlite` implements aiokafka's interface on an append-only file; `kaf
 Handlers see neither: they get records and publish bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -107,6 +109,39 @@ class Aging(Protocol):
     async def age_ms(self) -> int:
         """Return how many ms have passed since the log's first upkeep; it never decreases. Raises Unavailable."""
         ...
+
+
+Commits = Sequence[tuple[str, int, int, str]]  # group, id of the partition, offset, metadata
+
+
+@runtime_checkable
+class Copyable(Protocol):
+    """A log that can be copied while it is used. Methods raise Unavailable."""
+
+    def deleting(self) -> AbstractContextManager[None]:
+        """Keep copies from starting while the block deletes; during a copy, raise Unavailable, code `held_for_copy`."""
+        ...
+
+    def copying(self, patience_s: float) -> AbstractAsyncContextManager[None]:
+        """Keep everybody from deleting while the block copies; wait `patience_s` for deletions to finish."""
+        ...
+
+    async def commits(self) -> Commits:
+        """Return the committed offsets of all groups."""
+        ...
+
+    async def copy_to(self, path: Path, commits: Commits) -> None:
+        """Write the log as of one moment into a new file, with these committed offsets instead of its own."""
+        ...
+
+
+def deleting(log: Log) -> AbstractContextManager[None]:
+    """Keep copies of the log from starting while the block deletes what they may need.
+
+    Raises:
+        Unavailable: code `held_for_copy`: the log is being copied.
+    """
+    return log.deleting() if isinstance(log, Copyable) else nullcontext()
 
 
 @runtime_checkable

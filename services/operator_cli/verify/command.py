@@ -146,7 +146,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         stack.push_async_callback(embedders.close)
         await log.start()
         stack.push_async_callback(log.stop)
-        store = await _store(settings, stack)
+        store = await opened_store(settings, stack)
         registry = await registry_of(store)
         if registry is None:
             embedder, address = await embedders.get(settings.embedder), settings.embedder
@@ -169,8 +169,12 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         )
 
 
-async def _store(settings: Settings, stack: AsyncExitStack) -> Store:
-    """Return the running server's store, or our own embedded one if no server runs."""
+async def opened_store(settings: Settings, stack: AsyncExitStack) -> Store:
+    """Return the running server's store, or our own embedded one if no server runs; `stack` closes it.
+
+    Raises:
+        ConfigurationError: the data folder is in use, and its store doesn't answer. Unavailable: the store is away.
+    """
     store = open_store(settings, attach=True)
     try:
         await store.start()

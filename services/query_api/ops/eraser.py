@@ -26,7 +26,7 @@ from shared.contracts import (
     erasure,
 )
 from shared.errors import Rejected
-from shared.log import ErasableLog, Log, Publish, Record, Replacement
+from shared.log import ErasableLog, Log, Publish, Record, Replacement, deleting
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of
 from shared.log.integrity import sealed
 from shared.log.open_letters import LetterFilter, OpenLetters
@@ -134,7 +134,15 @@ class Eraser:
         self._siblings = siblings
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
-        """Erase the documents; return by document id None if it is erased, else the reason why not."""
+        """Erase the documents; return by document id None if it is erased, else the reason why not.
+
+        Raises:
+            Unavailable: a part is away; or, code `held_for_copy`, a backup is being made.
+        """
+        with deleting(self._log):
+            return await self._erase(entries, wait_s)
+
+    async def _erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
         outcomes = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
         fences: dict[str, _Fence] = {}
         outcome: dict[str, str | None] = {}

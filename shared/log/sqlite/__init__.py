@@ -7,6 +7,7 @@ file at the same time. Not for a network file system: SQLite's shared memory doe
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +17,13 @@ from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
-from shared.log import GroupMember, Record, Replacement
+from shared.log import Commits, GroupMember, Record, Replacement
 from shared.log.faststream_driver import DriverBroker
-from shared.log.sqlite import erasing, groups, upkeep
+from shared.log.sqlite import erasing, groups, snapshot, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since, partition_id
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, boot_clock, connect
+from shared.log.sqlite.hold import Hold
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
 from shared.settings import ConfigurationError
@@ -51,6 +53,7 @@ class SqliteLog:
         self._upkeep_every_s = upkeep_every_s
         self._upkeep: asyncio.Task[None] | None = None
         self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
+        self._hold = Hold(path)
 
     async def start(self) -> None:
         """Open the file, or create it.
@@ -61,7 +64,7 @@ class SqliteLog:
         """
         await self._storage.start()
         self._upkeep = asyncio.create_task(
-            upkeep.keep_up_for_ever(self._storage, self._connect, self._upkeep_every_s), name="log-upkeep"
+            upkeep.keep_up_for_ever(self.keep_up, self._upkeep_every_s), name="log-upkeep"
         )
 
     async def stop(self) -> None:
@@ -177,8 +180,29 @@ class SqliteLog:
         return max(0, newest - self._storage.now())
 
     async def keep_up(self) -> None:
-        """Compact, apply the retention, and free space; this also happens by itself at intervals."""
-        await upkeep.keep_up(self._storage, self._connect)
+        """Compact, apply the retention, and free space; this also happens by itself at intervals.
+
+        Raises:
+            Unavailable: the file can't be written now; or, code `held_for_copy`, it is being copied.
+        """
+        with self.deleting():
+            await upkeep.keep_up(self._storage, self._connect)
+
+    def deleting(self) -> AbstractContextManager[None]:
+        """Keep copies from starting while the block deletes. See `shared.log.Copyable`."""
+        return self._hold.deleting()
+
+    def copying(self, patience_s: float) -> AbstractAsyncContextManager[None]:
+        """Keep everybody from deleting while the block copies. See `shared.log.Copyable`."""
+        return self._hold.copying(patience_s)
+
+    async def commits(self) -> Commits:
+        """Return the committed offsets of all groups. See `shared.log.Copyable`."""
+        return await self._storage.read(snapshot.read_commits)
+
+    async def copy_to(self, path: Path, commits: Commits) -> None:
+        """Write the log as of one moment into a new file. See `shared.log.Copyable`."""
+        await asyncio.to_thread(snapshot.copy, self._storage.path, self._connect, path, commits)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         """Return how many records were overwritten. See `shared.log.Forgetful`."""

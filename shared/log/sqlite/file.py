@@ -124,8 +124,8 @@ def boot_clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class _Descriptor:
-    """A file descriptor that forked children close: a lock inherited by a parser would outlive its owner."""
+class FileLock:
+    """A lock on a file, which forked children close: a lock inherited by a parser would outlive its owner."""
 
     def __init__(self, path: Path) -> None:
         self.number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -137,9 +137,10 @@ class _Descriptor:
         if number >= 0:
             os.close(number)
 
-    def try_lock(self) -> bool:
+    def try_lock(self, kind: int = fcntl.LOCK_EX) -> bool:
+        """Return whether nobody else holds a lock that excludes this `kind`."""
         try:
-            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.number, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -148,7 +149,7 @@ class _Descriptor:
         fcntl.flock(self.number, fcntl.LOCK_UN)
 
 
-_descriptors: "weakref.WeakSet[_Descriptor]" = weakref.WeakSet()
+_descriptors: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
@@ -170,7 +171,7 @@ class WriteTurn:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = _Descriptor(path.with_name(path.name + ".lock"))
+        self._lock = FileLock(path.with_name(path.name + ".lock"))
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -200,7 +201,7 @@ class Presence:
         self._folder = path.with_name(path.name + ".members")
         self._folder.mkdir(exist_ok=True)
         self.id = uuid4().hex
-        self._lock = _Descriptor(self._folder / self.id)
+        self._lock = FileLock(self._folder / self.id)
         self._lock.try_lock()  # nobody else knows the name yet
         for sign in self._folder.iterdir():
             # Delete the files of killed processes. A young one may belong to a process that is about to lock it.
@@ -215,7 +216,7 @@ class Presence:
         sign = self._folder / process
         if not sign.exists():
             return False
-        descriptor = _Descriptor(sign)
+        descriptor = FileLock(sign)
         try:
             dead = descriptor.try_lock()
             if dead:

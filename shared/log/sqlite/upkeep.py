@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -11,12 +11,14 @@ from shared.errors import Unavailable
 from shared.log.sqlite.age import end_at, forget_milestones
 from shared.log.sqlite.errors import unavailable
 from shared.log.sqlite.file import Connect, open_reader
+from shared.log.sqlite.hold import HELD
 from shared.log.sqlite.storage import Storage, Transaction
 
 log = logging.getLogger(__name__)
 
 # How long a tombstone stays, so that a reader that lags still learns that the key was deleted.
 TOMBSTONE_MS = 24 * 3600 * 1000
+HELD_S = 10.0  # between two attempts while the log is copied
 _SLICE = 500  # rows of one transaction, for which writers wait
 _FREE_PAGES = 2000  # freed per step: 8 MB
 
@@ -179,11 +181,15 @@ async def keep_up(storage: Storage, connect: Connect) -> None:
     await give_room_back(storage)
 
 
-async def keep_up_for_ever(storage: Storage, connect: Connect, every_s: float) -> None:
+async def keep_up_for_ever(keep_up: Callable[[], Awaitable[None]], every_s: float) -> None:
     """Repeat the upkeep at intervals; not at once, so that a machine that was off for long reads its records first."""
+    wait_s = every_s
     while True:
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(wait_s)
+        wait_s = every_s
         try:
-            await keep_up(storage, connect)
+            await keep_up()
         except Unavailable as error:
             log.warning("upkeep_failed: %s", error.sentence)
+            if error.code == HELD:
+                wait_s = min(every_s, HELD_S)

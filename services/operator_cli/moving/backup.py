@@ -1,0 +1,296 @@
+"""Makes a backup of a standalone installation, whether or not it runs. docs/adr/0074-backups.md
+
+The committed offsets are read first, then the store, then the log, then the blobs; the copy of the log gets the offsets
+that were read first. So whatever changed in the store while it was read is done again by whoever starts the copy.
+"""
+
+import asyncio
+import os
+import shutil
+import tarfile
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from services.operator_cli.actions.log_tools import existing_log
+from services.operator_cli.client import CommandError
+from services.operator_cli.moving import collections, manifest
+from services.operator_cli.moving.manifest import BackedUpFile, Manifest
+from services.operator_cli.verify.command import opened_store
+from services.operator_cli.verify.verifier import VerifyProgress
+from shared.blobs import BlobInventory
+from shared.blobs.open import open_blobs
+from shared.contracts import BlobRef, Message
+from shared.errors import Rejected, Unavailable
+from shared.log import Copyable, Log
+from shared.settings import ConfigurationError, Settings
+from shared.state import pairing
+from shared.state.generations import Registry, registry_of
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.rebuild_gate import CODE, last_rebuild
+from shared.store import Measured, Store, wire
+from shared.version import VERSION
+
+PARTIAL: Final = ".partial"  # ending of what isn't a backup yet
+TAR: Final = ".tar"
+_MARK: Final = "INCOMPLETE"
+_ROOM: Final = 1.1  # free disk space that a backup needs, in sizes of what is copied
+
+
+class BackedUp(Message, frozen=True, kw_only=True):
+    """What was backed up, or would be."""
+
+    path: str
+    dry_run: bool
+    log_bytes: int
+    store_bytes: int
+    blob_bytes: int
+    documents: int
+    points: int
+    blobs: int
+    seconds: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all parts."""
+        return self.log_bytes + self.store_bytes + self.blob_bytes
+
+
+async def backup(
+    settings: Settings, target: Path, watch: VerifyProgress, *, dry_run: bool, patience_s: float
+) -> BackedUp:
+    """Return what was written to `target`: a folder, or one file if its name ends with `.tar`.
+
+    Raises:
+        CommandError: the target exists, or the disk has too little room.
+        ConfigurationError: the installation isn't a standalone one, or has no log yet.
+        Unavailable: a part is away; the index is being rebuilt or switched; or the upkeep didn't end in time.
+    """
+    check_standalone(settings)
+    _check_new(target)
+    began = asyncio.get_running_loop().time()
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(existing_log(settings))
+        store = await opened_store(settings, stack)
+        plan = await _planned(settings, store, target, dry_run=dry_run)
+        _check_room(target, plan)
+        if dry_run:
+            return plan
+        assert isinstance(log, Copyable)
+        await stack.enter_async_context(log.copying(patience_s))
+        made = await _made(settings, log, store, target, watch)
+    points, blobs = (
+        sum(each.size for each in made.files if each.path.startswith(part)) for part in ("store/", "blobs/")
+    )
+    return BackedUp(
+        path=str(target),
+        dry_run=False,
+        log_bytes=made.size - points - blobs,
+        store_bytes=points,
+        blob_bytes=blobs,
+        documents=made.documents,
+        points=made.points,
+        blobs=made.blobs,
+        seconds=round(asyncio.get_running_loop().time() - began, 1),
+    )
+
+
+def check_standalone(settings: Settings) -> None:
+    """Check that log, store and blobs are in folders.
+
+    Raises:
+        ConfigurationError: one of them is on a server.
+    """
+    for name, value, scheme in (
+        ("SLUICE_LOG", settings.log, "sqlite:"),
+        ("SLUICE_STORE", settings.store, "edge:"),
+        ("SLUICE_BLOBS", settings.blobs, "file:"),
+    ):
+        if not value.startswith(scheme):
+            raise ConfigurationError(
+                f"a backup copies folders, and {name} names a server: use the server's own backups, or copy everything "
+                "into a folder with sluice migrate"
+            )
+
+
+def _check_new(target: Path) -> None:
+    if target.is_dir() and not any(target.iterdir()):
+        target.rmdir()
+    if target.exists():
+        raise CommandError(f"{target} exists: choose another name, or delete it")
+
+
+async def _planned(settings: Settings, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
+    assert isinstance(store, Measured)
+    sizes = await store.sizes()
+    log = settings.data / manifest.LOG
+    blobs = [blob async for some in _inventory(settings).stored() for blob in some]
+    return BackedUp(
+        path=str(target),
+        dry_run=dry_run,
+        # By their directory entries: a file of the log that was opened here would lose its locks when it is closed.
+        log_bytes=sum(path.stat().st_size for path in log.parent.glob(f"{log.name}*") if path.is_file()),
+        store_bytes=sum(size.disk_bytes for size in sizes),
+        blob_bytes=sum(blob.size for blob in blobs),
+        documents=sum(size.live for size in sizes if size.name == LEDGER),
+        points=sum(size.live for size in sizes),
+        blobs=len(blobs),
+    )
+
+
+def _inventory(settings: Settings) -> BlobInventory:
+    blobs = open_blobs(settings.blobs, settings.data)
+    assert isinstance(blobs, BlobInventory)
+    return blobs
+
+
+def _check_room(target: Path, plan: BackedUp) -> None:
+    there = next(folder for folder in target.absolute().parents if folder.is_dir())
+    free = shutil.disk_usage(there).free
+    needed = int(_ROOM * plan.size * (2 if target.suffix == TAR else 1))
+    if free < needed:
+        raise CommandError(f"{there} has {free / 1e6:.0f} MB free, and the backup needs up to {needed / 1e6:.0f} MB")
+
+
+async def _made(settings: Settings, log: Log, store: Store, target: Path, watch: VerifyProgress) -> Manifest:
+    folder = _begun(target)
+    try:
+        made = await _filled(settings, log, store, folder, watch)
+        (folder / _MARK).unlink()
+        await asyncio.to_thread(_finish, folder, target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return made
+
+
+def _begun(target: Path) -> Path:
+    """Return a new folder beside the target; one that an interrupted backup left is deleted."""
+    folder = target.with_name(target.name + PARTIAL)
+    if folder.exists():
+        if not (folder / _MARK).exists():
+            raise CommandError(f"{folder} exists, and isn't an interrupted backup: delete it, or choose another name")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / _MARK).touch()
+    return folder
+
+
+def _finish(folder: Path, target: Path) -> None:
+    """Give the backup its name, once all of it is on the disk."""
+    os.sync()  # one call for all files; syncing each of many small ones takes far longer
+    if target.suffix == TAR:
+        packed = folder.with_name(folder.name + TAR)
+        with tarfile.open(packed, "w") as archive:
+            archive.add(folder, arcname=target.stem)
+        os.sync()
+        packed.rename(target)
+        shutil.rmtree(folder)
+    else:
+        folder.rename(target)
+    os.sync()
+
+
+async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: VerifyProgress) -> Manifest:
+    assert isinstance(log, Copyable)
+    registry = await _settled(store)
+    commits = await log.commits()
+    files: list[BackedUpFile] = []
+    points, documents = 0, 0
+    (folder / manifest.STORE).mkdir()
+    names = collections.in_reading_order(await store.collections())
+    for name in names:
+        watch.begin(f"store: {name}", await store.count(name))
+        file, count = await _collection(store, name, folder, watch)
+        files.append(file)
+        points += count
+        documents += count if name == LEDGER else 0
+    # A generation that was dropped, or begun, would be in some of the collections only.
+    if await _settled(store) != registry or collections.in_reading_order(await store.collections()) != names:
+        raise Unavailable("the generations of the index changed during the backup: run it again", "generation")
+    watch.begin("log", 0)
+    await log.copy_to(folder / manifest.LOG, commits)
+    files.append(await asyncio.to_thread(_hashed, folder, manifest.LOG))
+    paired = await pairing.on_log(log)  # after the copy, so that the store's checkpoint is never put below the log's
+    blobs = await _blobs(_inventory(settings), folder, watch)
+    if settings.key_file.exists():
+        _copy_private(settings.key_file, folder / manifest.KEYS)
+        files.append(_hashed(folder, manifest.KEYS))
+    given = {name: settings.shown(name) for name, source in settings.sources.items() if source != "default"}
+    made = Manifest(
+        format=manifest.FORMAT,
+        sluice=VERSION,
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        log_id=paired.log_id if paired is not None else "",
+        store_id=paired.store_id if paired is not None else "",
+        checkpoint=paired.checkpoint if paired is not None else 0,
+        documents=documents,
+        points=points,
+        blobs=len(blobs),
+        settings=given,
+        files=(*files, *blobs),
+    )
+    manifest.write(folder, made)
+    return made
+
+
+async def _settled(store: Store) -> Registry | None:
+    """Return the registry. Raises Unavailable while the index is rebuilt or switched."""
+    rebuild = await last_rebuild(store)
+    if rebuild is not None and rebuild.phase != "done":
+        raise Unavailable(rebuild.sentence, CODE)
+    registry = await registry_of(store)
+    if registry is not None and registry.switching is not None:
+        raise Unavailable(f"a switch to generation {registry.switching.target} is under way", "generation")
+    return registry
+
+
+async def _collection(store: Store, name: str, folder: Path, watch: VerifyProgress) -> tuple[BackedUpFile, int]:
+    """Return the file with the collection's points, and how many they are."""
+    path, count = f"{manifest.STORE}/{name}", 0
+    digest, size = xxhash.xxh3_128(), 0
+    with (folder / path).open("xb") as file:
+        async for points in collections.pages(store, name):
+            frame = wire.done_frame(count, points)
+            file.write(frame)
+            digest.update(frame)
+            size += len(frame)
+            count += len(points)
+            watch.step(len(points))
+    return BackedUpFile(path=path, size=size, xxh3=digest.hexdigest()), count
+
+
+async def _blobs(blobs: BlobInventory, folder: Path, watch: VerifyProgress) -> list[BackedUpFile]:
+    found = [blob async for some in blobs.stored() for blob in some]
+    watch.begin("blobs", len(found))
+    files = []
+    (folder / manifest.BLOBS).mkdir()
+    for blob in found:
+        path = f"{manifest.BLOBS}/{blob.tenant}/{blob.document_id}/{blob.sha256}"
+        try:
+            data = await blobs.get(blob.tenant, blob.document_id, BlobRef(sha256=blob.sha256, size=blob.size))
+        except Rejected as error:
+            if error.code == "blob_missing":  # given up by its own writer since it was listed
+                continue
+            raise CommandError(f"{error.sentence}: `sluice verify --repair` mends what can be mended") from error
+        await asyncio.to_thread(_write, folder / path, data)
+        files.append(BackedUpFile(path=path, size=len(data), xxh3=xxhash.xxh3_128_hexdigest(data)))
+        watch.step(1)
+    return files
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _copy_private(source: Path, target: Path) -> None:
+    target.touch(mode=0o600)
+    shutil.copyfile(source, target)
+
+
+def _hashed(folder: Path, path: str) -> BackedUpFile:
+    return BackedUpFile(path=path, size=(folder / path).stat().st_size, xxh3=manifest.file_hash(folder / path))

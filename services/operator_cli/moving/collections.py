@@ -1,0 +1,59 @@
+"""Reads and fills whole collections of a store, whatever the store is."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+from shared.state.generations import Registry
+from shared.state.index import GENERATIONS, Index
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.ledger import Ledger
+from shared.state.rebuild_gate import COLLECTION as PAIRING
+from shared.store import Point, Store
+
+_PAGE: Final = 256
+
+
+def in_reading_order(names: Iterable[str]) -> list[str]:
+    """Return the names in the order in which a running store is copied. docs/adr/0074-backups.md
+
+    The registry names the collections. The pairing must not have seen more of the log than is copied after it. A head
+    that is read before its points may lack them, and the ledger may name a newer version: both are mended by reading
+    the log again. The other way round, the ledger would lack a version that answers.
+    """
+    stages = (GENERATIONS, PAIRING, "heads.", "chunks.", "", LEDGER)
+
+    def stage(name: str) -> int:
+        if name in stages:
+            return stages.index(name)
+        return next((number for number in (2, 3) if name.startswith(stages[number])), 4)
+
+    return sorted(names, key=lambda name: (stage(name), name))
+
+
+async def pages(store: Store, name: str) -> AsyncIterator[list[Point]]:
+    """Yield all points of the collection with their vectors. Raises Unavailable."""
+    after: str | None = None
+    while True:
+        page = await store.scroll(name, limit=_PAGE, after=after, vectors=True)
+        if page.points:
+            yield page.points
+        if page.after is None:
+            return
+        after = page.after
+
+
+async def create(store: Store, name: str, registry: Registry | None) -> None:
+    """Create the collection with its indexes unless it exists; `registry` names the generations.
+
+    Raises:
+        ConfigurationError: it is there with other vectors. Unavailable: the store is away.
+    """
+    for each in registry.generations if registry is not None else ():
+        if name in (each.generation.chunks, each.generation.heads):
+            await Index(store, each.generation).create()
+            return
+    if name == LEDGER:
+        await Ledger(store).create()
+        return
+    # Whoever opens one of the others adds what it lacks.
+    await store.create_collection(name, size=None, sparse=False, indexes={})

@@ -1,0 +1,121 @@
+"""What a backup holds, in `manifest.json`: every file with its size and hash, and what made it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+import xxhash
+
+from shared.contracts import Message
+from shared.settings import ConfigurationError
+
+FORMAT: Final = 1
+NAME: Final = "manifest.json"
+LOG: Final = "log.sqlite"
+STORE: Final = "store"  # folder with a file for each collection
+BLOBS: Final = "blobs"  # folder of tenant/document/sha256
+KEYS: Final = "keys.json"
+_CHUNK: Final = 1 << 20
+
+
+class BackedUpFile(Message, frozen=True):
+    """A file of the backup."""
+
+    path: str  # relative, with slashes
+    size: int  # bytes
+    xxh3: str  # 32 hex digits, xxh3_128
+
+
+class Manifest(Message, frozen=True, kw_only=True):
+    """Everything about a backup but its content."""
+
+    format: int  # without a default, so that it is always written
+    sluice: str  # version that made it
+    created: str  # ISO 8601
+    log_id: str
+    store_id: str
+    checkpoint: int  # of the log's copy of the pairing, or a later one
+    documents: int
+    points: int
+    blobs: int
+    settings: dict[str, str]  # that were given, without secrets: for whoever restores it
+    files: tuple[BackedUpFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest into the folder and sync it."""
+    with (folder / NAME).open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(folder: Path) -> Manifest:
+    """Return the manifest of the backup in the folder.
+
+    Raises:
+        ConfigurationError: it isn't a whole backup, or a newer release made it.
+    """
+    try:
+        raw = (folder / NAME).read_bytes()
+        known = msgspec.json.decode(raw, type=_Format).format
+        if known > FORMAT:
+            raise ConfigurationError(
+                f"a newer release of Sluice made the backup {folder} (format {known}, this release reads {FORMAT}): "
+                "restore it with that release"
+            )
+        return msgspec.json.decode(raw, type=Manifest)
+    except FileNotFoundError:
+        raise ConfigurationError(f"{folder} is no whole backup: it has no {NAME}") from None
+    except OSError as error:
+        raise ConfigurationError(f"the backup {folder} can't be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"{folder / NAME} is damaged: {error}") from None
+
+
+def check(folder: Path, manifest: Manifest) -> Iterator[BackedUpFile]:
+    """Yield each file once it is seen to be as it was backed up.
+
+    Raises:
+        ConfigurationError: one is missing, damaged, or has a name that leads out of the folder.
+    """
+    for each in manifest.files:
+        path = place(folder, each.path)
+        try:
+            if file_hash(path) != each.xxh3:
+                raise ConfigurationError(f"{path} is damaged: its content isn't what was backed up")
+        except OSError as error:
+            raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+        yield each
+
+
+def place(folder: Path, path: str) -> Path:
+    """Return the path of a file of the backup.
+
+    Raises:
+        ConfigurationError: it leads out of the folder.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or ".." in parts or PurePosixPath(path).is_absolute():
+        raise ConfigurationError(f"{folder / NAME} names the file {path!r}, which isn't in the backup")
+    return folder.joinpath(*parts)
+
+
+def file_hash(path: Path) -> str:
+    """Return 32 hex digits, xxh3_128 of the file's bytes. Raises OSError."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+class _Format(msgspec.Struct, frozen=True):
+    format: int

@@ -1,0 +1,193 @@
+"""Makes a data folder of a backup. docs/adr/0074-backups.md"""
+
+import asyncio
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from services.operator_cli.client import CommandError
+from services.operator_cli.moving import collections, manifest
+from services.operator_cli.moving.manifest import Manifest
+from services.operator_cli.verify.verifier import VerifyProgress
+from shared.contracts import Message
+from shared.runtime.data_lock import lock_data_folder
+from shared.settings import ConfigurationError
+from shared.state import pairing
+from shared.state.generations import registry_of
+from shared.store import Point, Store, wire
+from shared.store.edge import EdgeStore
+
+STAGING: Final = ".restoring"
+_NOBODYS: Final = {STAGING, "serve.lock", "lost+found"}  # what an empty folder may have
+_ROOM: Final = 1.5  # free disk space that a restore needs, in sizes of the backup: an index takes more than its points
+_CHUNK: Final = 1 << 20
+_points = wire.body_decoder(list[Point])
+
+
+class Restored(Message, frozen=True, kw_only=True):
+    """What was restored, or would be."""
+
+    path: str  # the data folder
+    dry_run: bool
+    created: str  # when the backup was made
+    sluice: str  # the version that made it
+    documents: int
+    points: int
+    blobs: int
+    settings: dict[str, str]  # of the installation that was backed up, without secrets
+    seconds: float = 0.0
+
+
+async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: bool) -> Restored:
+    """Return what was restored from `source` into the data folder, which must be empty or absent.
+
+    All hashes are checked first. The log is moved to its place last, so a folder with a log is whole.
+
+    Raises:
+        CommandError: the folder isn't empty, or the disk has too little room.
+        ConfigurationError: `source` isn't a whole backup, is damaged, or a newer release made it; or the folder is in
+            use.
+        Unavailable: the store can't be started.
+    """
+    began = asyncio.get_running_loop().time()
+    with _new_folder(source, data) as staging:
+        folder = await asyncio.to_thread(_unpacked, source, staging)
+        made = manifest.read(folder)
+        _check_room(data, made)
+        watch.begin("check", made.size)
+        await asyncio.to_thread(_check, folder, made, watch)
+        if not dry_run:
+            await _stage(folder, made, staging, watch)
+            await asyncio.to_thread(_settle, staging, data)
+    return Restored(
+        path=str(data),
+        dry_run=dry_run,
+        created=made.created,
+        sluice=made.sluice,
+        documents=made.documents,
+        points=made.points,
+        blobs=made.blobs,
+        settings=made.settings,
+        seconds=round(asyncio.get_running_loop().time() - began, 1),
+    )
+
+
+@contextmanager
+def _new_folder(source: Path, data: Path) -> Iterator[Path]:
+    """Give a folder to build in, within the locked data folder. What isn't used of both is deleted."""
+    if data.exists() and (others := sorted({path.name for path in data.iterdir()} - _NOBODYS)):
+        raise CommandError(f"{data} isn't empty, it has {others[0]}: restore into another folder")
+    if not source.exists():
+        raise ConfigurationError(f"there is no backup {source}")
+    made_here = not data.exists()
+    data.mkdir(parents=True, exist_ok=True)
+    staging = data / STAGING
+    try:
+        with lock_data_folder(data):
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir(mode=0o700)
+            try:
+                yield staging
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    finally:
+        if made_here and {path.name for path in data.iterdir()} <= _NOBODYS:
+            shutil.rmtree(data)
+
+
+def _unpacked(source: Path, staging: Path) -> Path:
+    """Return the folder of the backup, unpacked if it is a file. Raises ConfigurationError when it isn't a backup."""
+    if source.is_dir():
+        return source
+    folder = staging / "backup"
+    try:
+        with tarfile.open(source) as archive:
+            archive.extractall(folder, filter="data")
+    except (OSError, tarfile.TarError) as error:
+        raise ConfigurationError(f"the backup {source} can't be read: {error}") from None
+    found = [path for path in folder.iterdir() if path.is_dir()]
+    if len(found) != 1:
+        raise ConfigurationError(f"{source} is no whole backup: it has no {manifest.NAME}")
+    return found[0]
+
+
+def _check_room(data: Path, made: Manifest) -> None:
+    free, needed = shutil.disk_usage(data).free, int(_ROOM * made.size)
+    if free < needed:
+        raise CommandError(f"{data} has {free / 1e6:.0f} MB free, and the restore needs about {needed / 1e6:.0f} MB")
+
+
+def _check(folder: Path, made: Manifest, watch: VerifyProgress) -> None:
+    for file in manifest.check(folder, made):
+        watch.step(file.size)
+
+
+async def _stage(folder: Path, made: Manifest, staging: Path, watch: VerifyProgress) -> None:
+    """Build everything in a folder of its own."""
+    store = EdgeStore(staging / manifest.STORE)
+    try:
+        await store.start()
+        await _fill(store, folder, made, watch)
+        await _agree(store, made)
+        await store.flush()
+    finally:
+        await store.close()
+    blobs = [file.path for file in made.files if file.path.startswith(f"{manifest.BLOBS}/")]
+    watch.begin("blobs", len(blobs))
+    await asyncio.to_thread(_copy, folder, staging, blobs, watch)
+    rest = [file.path for file in made.files if file.path in (manifest.LOG, manifest.KEYS)]
+    await asyncio.to_thread(_copy, folder, staging, rest, watch)
+
+
+async def _fill(store: Store, folder: Path, made: Manifest, watch: VerifyProgress) -> None:
+    names = [
+        file.path.removeprefix(f"{manifest.STORE}/") for file in made.files if file.path.startswith(manifest.STORE)
+    ]
+    watch.begin("store", made.points)
+    for name in collections.in_reading_order(names):  # the registry first: it tells how the others are made
+        await collections.create(store, name, await registry_of(store))
+        for points in _read(manifest.place(folder, f"{manifest.STORE}/{name}")):
+            await store.upsert(name, points)
+            watch.step(len(points))
+
+
+def _read(path: Path) -> Iterator[list[Point]]:
+    frames = wire.Frames()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            for frame in frames.feed(chunk):
+                reply = wire.read_reply(frame)
+                assert isinstance(reply, wire.CallDone)  # the hash says that it is what a backup wrote
+                yield _points.decode(reply.body)
+
+
+async def _agree(store: Store, made: Manifest) -> None:
+    """Let the store's checkpoint be no older than the log's: the log was copied after it, and has all that it has."""
+    known = await pairing.in_store(store)
+    if known is not None and known.checkpoint < made.checkpoint:
+        wanted = msgspec.structs.replace(known, checkpoint=made.checkpoint)
+        await pairing.tell_store(store, wanted, known=known)
+
+
+def _copy(folder: Path, staging: Path, paths: list[str], watch: VerifyProgress) -> None:
+    for path in paths:
+        target = manifest.place(staging, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(manifest.place(folder, path), target)
+        target.chmod(0o600)
+        watch.step(1)
+
+
+def _settle(staging: Path, data: Path) -> None:
+    """Move everything to its place, the log last: without it, a start refuses the store."""
+    os.sync()
+    for name in (manifest.STORE, manifest.BLOBS, manifest.KEYS, manifest.LOG):
+        if (staging / name).exists():
+            (staging / name).rename(data / name)
+    os.sync()

@@ -1,0 +1,63 @@
+"""The hold: while a log is copied, nothing that the copy may still need is deleted. docs/adr/0074-backups.md
+
+It is a lock on a file beside the log, so it holds for every process of the machine, and ends with the process that
+took it, however that ends.
+"""
+
+import asyncio
+import fcntl
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final
+
+from shared.errors import Unavailable
+from shared.log.sqlite.file import FileLock
+
+HELD: Final = "held_for_copy"  # code of what is refused meanwhile
+_POLL_S: Final = 0.1
+
+
+class Hold:
+    """The hold on one log. Deletions share it; a copy has it alone."""
+
+    def __init__(self, log: Path) -> None:
+        """Take the path of the log's file."""
+        self._path = log.with_name(log.name + ".hold")
+
+    @contextmanager
+    def deleting(self) -> Iterator[None]:
+        """Keep copies from starting while the block deletes.
+
+        Raises:
+            Unavailable: code HELD: the log is being copied.
+        """
+        lock = FileLock(self._path)
+        try:
+            if not lock.try_lock(fcntl.LOCK_SH):
+                raise Unavailable(f"a backup of {self._path.parent} is being made; try again when it is finished", HELD)
+            yield
+        finally:
+            lock.close()
+
+    @asynccontextmanager
+    async def copying(self, patience_s: float) -> AsyncIterator[None]:
+        """Keep everybody from deleting while the block copies.
+
+        Raises:
+            Unavailable: code HELD: deletions, or another copy, weren't finished within `patience_s`.
+        """
+        lock = FileLock(self._path)
+        deadline = time.monotonic() + patience_s
+        try:
+            while not lock.try_lock():
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"another backup, or the upkeep of {self._path.parent}, has been running for {patience_s:g} s",
+                        HELD,
+                    )
+                await asyncio.sleep(_POLL_S)
+            yield
+        finally:
+            lock.close()

@@ -1,0 +1,64 @@
+"""A manifest says what a backup holds, and nothing else passes for one."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from services.operator_cli.moving import manifest
+from services.operator_cli.moving.manifest import BackedUpFile, Manifest
+from shared.settings import ConfigurationError
+
+CONTENT = b"frames"
+
+
+def of(*files: BackedUpFile, format_: int = manifest.FORMAT) -> Manifest:
+    return Manifest(
+        format=format_,
+        sluice="0.1.0",
+        created="2026-11-22T19:00:00Z",
+        log_id="a",
+        store_id="b",
+        checkpoint=3,
+        documents=1,
+        points=2,
+        blobs=0,
+        settings={"chunk_size": "400"},
+        files=files,
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> BackedUpFile:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "ledger").write_bytes(CONTENT)
+    return BackedUpFile(path="store/ledger", size=len(CONTENT), xxh3=manifest.file_hash(tmp_path / "store" / "ledger"))
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path, file: BackedUpFile) -> None:
+    manifest.write(tmp_path, of(file))
+
+    assert manifest.read(tmp_path) == of(file)
+    assert list(manifest.check(tmp_path, of(file))) == [file]
+    assert of(file).size == len(CONTENT)
+
+
+def test_one_of_a_newer_release_or_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no whole backup: it has no manifest\.json"):
+        manifest.read(tmp_path)
+    newer = msgspec.to_builtins(of(format_=manifest.FORMAT + 1)) | {"files": "in another way"}
+    (tmp_path / manifest.NAME).write_bytes(msgspec.json.encode(newer))
+    with pytest.raises(ConfigurationError, match="a newer release of Sluice made the backup"):
+        manifest.read(tmp_path)
+    (tmp_path / manifest.NAME).write_bytes(b'{"format": 1')
+    with pytest.raises(ConfigurationError, match="damaged"):
+        manifest.read(tmp_path)
+
+
+def test_other_content_and_places_outside_are_refused(tmp_path: Path, file: BackedUpFile) -> None:
+    (tmp_path / "store" / "ledger").write_bytes(b"Frames")
+    with pytest.raises(ConfigurationError, match="ledger is damaged"):
+        list(manifest.check(tmp_path, of(file)))
+    for path in ("../elsewhere", "/etc/passwd", ""):
+        with pytest.raises(ConfigurationError, match="isn't in the backup"):
+            list(manifest.check(tmp_path, of(BackedUpFile(path=path, size=0, xxh3=""))))
