@@ -11,12 +11,13 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from services.operator_cli.client import RequestRefused, ServerAway
+from services.operator_cli.client import Misuse, RequestRefused, ServerAway
 from services.operator_cli.local_files import FoundFile
 from shared.ids import file_hash
 
 AT_ONCE: Final = 16  # enough for the server's stages to be busy, and few enough to hold so many files
 COMPARED_AT_ONCE: Final = 500
+MOST_PERCENT: Final = 20  # of a source's documents that go without a confirmed number
 RENAMES_LOOKED_FOR: Final = 1000  # missing documents; each is looked up
 
 T = TypeVar("T")
@@ -103,11 +104,30 @@ def load(files: Iterable[FoundFile], server: Uploads, *, source: str, tags: Sequ
     _each(files, lambda found: _loaded(found, server, source, tags), done)
 
 
-def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Callable[[str], bool]) -> dict[str, str]:
-    """Return path and id of the source's documents that none of these files stands for; `chosen` says which count."""
+class MissingFiles(msgspec.Struct, frozen=True):
+    """A source's documents that no file stands for."""
+
+    gone: dict[str, str]  # path and id
+    total: int  # documents of the source, with those
+
+
+def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Callable[[str], bool]) -> MissingFiles:
+    """Return the source's documents that none of these files stands for; `chosen` says which are compared."""
     there = set(names)
     listed = server.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
-    return {each["path"]: each["documentId"] for each in listed if each["path"] not in there and chosen(each["path"])}
+    compared = {each["path"]: each["documentId"] for each in listed if chosen(each["path"])}
+    return MissingFiles({path: id_ for path, id_ in compared.items() if path not in there}, len(compared))
+
+
+def check_share(count: int, total: int, confirmed: int | None) -> None:
+    """Raise Misuse if so many of a source's documents go only once their number is confirmed, and it isn't."""
+    if confirmed is not None and confirmed != count:
+        raise Misuse(f"--confirm {confirmed} is not the number of documents that are gone: {count} of {total}")
+    if confirmed is None and count * 100 > total * MOST_PERCENT:
+        raise Misuse(
+            f"{count} of the source's {total} documents are gone, more than {MOST_PERCENT} %, so none was removed; "
+            f"if that is right, add --confirm {count}"
+        )
 
 
 def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: Lookups) -> dict[str, str]:

@@ -58,3 +58,11 @@ def test_a_folder_again_and_again(tmp_path: Path) -> None:
         with server.client() as client:
             found = client.post("/rag/search", json={"query": "lantern 8 keeper 8", "topK": 200}).json()["results"]
         assert not [each for each in found if each["metadata"]["path"] == "1/8.md"]
+
+        folder.rename(tmp_path / "unmounted")
+        folder.mkdir()  # a mount point without its share
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            ingest(server, folder, "--delete-missing", "--yes")
+
+        assert "as if it were not mounted, so nothing was removed" in refused.value.stderr
+        assert len(listed(server)) == FILES - 1

@@ -11,7 +11,17 @@ from typing import Any, Final
 import msgspec
 
 from services.operator_cli.actions.remove import confirm
-from services.operator_cli.bulk_load import Done, LoadOutcome, load, missing, outcome, remove, renames, to_send
+from services.operator_cli.bulk_load import (
+    Done,
+    LoadOutcome,
+    check_share,
+    load,
+    missing,
+    outcome,
+    remove,
+    renames,
+    to_send,
+)
 from services.operator_cli.client import Client, CommandError, Misuse, ServerAway
 from services.operator_cli.folder_watch import Watched, stamps
 from services.operator_cli.local_files import FoundFile, files_at, wanted
@@ -40,6 +50,7 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     watch: bool = False
     delete_missing: bool = False
+    confirm: int | None = None  # number of documents that are removed though they are many
     dry_run: bool = False
     yes: bool = False
     as_json: bool = False
@@ -74,12 +85,19 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise Misuse("--watch needs files or folders, and can't be combined with --dry-run")
         if self.title is not None and (len(self.what) > 1 or any(path.is_dir() for path in self.paths)):
             raise Misuse(f"--title {self.title} names one document: give one file, URL or -")
+        self._check_removal()
+
+    def _check_removal(self) -> None:
+        if self.confirm is not None and not self.delete_missing:
+            raise Misuse(f"--confirm {self.confirm} is the number that --delete-missing removes: give that as well")
         if not self.delete_missing:
             return
         if self.piped or self.urls or any(path.is_file() for path in self.paths):
             raise Misuse("--delete-missing compares a source with folders: give folders only")
         if self.source is None:
             raise Misuse("--delete-missing deletes documents of a source that the folders don't have: give --source")
+        if self.watch and self.confirm is not None:
+            raise Misuse(f"--confirm {self.confirm} confirms one removal: run it without --watch first")
         if self.watch and not self.yes:
             raise Misuse("add --yes to let --watch delete documents without asking")
 
@@ -191,18 +209,37 @@ def _load(client: Client, options: IngestOptions, files: Sequence[FoundFile], do
 
 
 def _remove(client: Client, options: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
-    """Remove the source's documents that no file stands for, of those that the globs let through."""
+    """Remove the source's documents that no file stands for, of those that the globs let through.
+
+    Raises:
+        Misuse: a folder looks like an unmounted one, or so many are gone that their number has to be confirmed.
+    """
     names = (each.name for each in files)
-    gone = missing(
+    found = missing(
         names, client, source=options.files_source, chosen=lambda path: wanted(path, options.include, options.exclude)
     )
+    gone = found.gone
     if options.dry_run:
         for path, id_ in gone.items():
             report(LoadOutcome(path=path, status="would remove", document_id=id_))
     elif gone:
-        confirm("removed", "Remove", len(gone), yes=options.yes, as_json=options.as_json)
+        _check_folders(options, files)
         created = {each.name: each.file for each in files if each.name in set(report.created)}
-        remove(gone, client, done=report, renamed=renames(gone, created, client))
+        renamed = renames(gone, created, client)
+        check_share(len(gone) - len(renamed), found.total, options.confirm)
+        if options.confirm is None:
+            confirm("removed", "Remove", len(gone), yes=options.yes, as_json=options.as_json)
+        remove(gone, client, done=report, renamed=renamed)
+
+
+def _check_folders(options: IngestOptions, files: Sequence[FoundFile]) -> None:
+    """Raise Misuse if a folder has no file: a share that isn't mounted looks like that."""
+    for folder in options.paths:
+        if not any(each.file.is_relative_to(folder) for each in files):
+            raise Misuse(
+                f"{folder} has no file to load, as if it were not mounted, so nothing was removed; to remove all "
+                f"documents of the source: sluice documents rm --source {options.files_source}"
+            )
 
 
 def _watch(
@@ -223,11 +260,22 @@ def _watch(
                 files = {each.name: each for each in _files(options)}
                 changed, gone = watched.look(stamps(list(files.values())))
                 _load(client, options, [files[name] for name in changed], done)
-                if options.delete_missing and gone:
-                    there = missing(files, client, source=options.files_source, chosen=frozenset(gone).__contains__)
-                    remove(there, client, done=done)
-                for name in (*changed, *gone):
+                for name in changed:
                     watched.done(name)  # failed or not: it comes again when it changes
+                if options.delete_missing and gone:
+                    _check_folders(options, list(files.values()))
+                    found = missing(
+                        files,
+                        client,
+                        source=options.files_source,
+                        chosen=lambda path: wanted(path, options.include, options.exclude),
+                    )
+                    there = {path: id_ for path, id_ in found.gone.items() if path in gone}
+                    renamed = renames(there, {name: files[name].file for name in changed}, client)
+                    check_share(len(there) - len(renamed), found.total, None)
+                    remove(there, client, done=done, renamed=renamed)
+                for name in gone:
+                    watched.done(name)
                 last_error = ""
             except (ServerAway, Misuse) as error:  # it may come back, and what was to be done then is
                 if str(error) != last_error:

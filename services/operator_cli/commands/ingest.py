@@ -48,6 +48,10 @@ def ingest(
     delete_missing: Annotated[
         bool, typer.Option("--delete-missing", help="Delete documents of the source that are no longer in the folders.")
     ] = False,
+    confirm: Annotated[
+        int | None,
+        typer.Option(help="Number of documents to delete where that is more than 20 % of the source."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be loaded and deleted.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per document.")] = False,
@@ -73,6 +77,7 @@ def ingest(
         exclude=tuple(exclude or ()),
         watch=watch,
         delete_missing=delete_missing,
+        confirm=confirm,
         dry_run=dry_run,
         yes=yes,
         as_json=as_json,

@@ -1,6 +1,8 @@
 """The workflows of deploy/n8n can be imported, and none of them fails in silence."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,60 @@ def test_a_single_item_is_tried_again(file: str, name: str) -> None:
 
     assert node["retryOnFail"] is True
     assert "neverError" not in node["parameters"]["options"]["response"]["response"], "then nothing would be retried"
+
+
+def gone(tmp_path: Path, read: list[str], documents: list[str], **settings: object) -> tuple[list[str], str]:
+    """Return what the script of the folder workflow would remove, and what it throws."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    [content] = [workflow(each) for each in WORKFLOWS if each.stem == "folder-to-sluice"]
+    [code] = [each["parameters"]["jsCode"] for each in content["nodes"] if each["name"] == "What is gone"]
+    given = {
+        "Settings": [{"json": {"source": "s", "removeGone": True, "confirm": 0, **settings}}],
+        "Read the folder": [
+            {"binary": {"data": {"directory": path.rpartition("/")[0], "fileName": path.rpartition("/")[2]}}}
+            for path in read
+        ],
+    }
+    items = [{"source": "s", "path": path} for path in documents]
+    pages = [{"json": {"statusCode": 200, "body": {"items": part}}} for part in (items[:3], items[3:])]
+    script = tmp_path / "run.js"
+    script.write_text(
+        f"const given = {json.dumps(given)}, pages = {json.dumps(pages)};\n"
+        "const $ = (name) => ({ first: () => given[name][0], all: () => given[name] });\n"
+        "const $input = { all: () => pages };\n"
+        f"try {{ console.log(JSON.stringify((() => {{ {code} }})())); }} catch (e) {{ console.error(e.message); }}"
+    )
+    ran = subprocess.run([node, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    return [each["json"]["path"] for each in json.loads(ran.stdout or "[]")], ran.stderr.strip()
+
+
+FILES = [f"/share/{number}.md" for number in range(10)]
+
+
+def test_a_file_that_is_gone_is_removed(tmp_path: Path) -> None:
+    assert gone(tmp_path, FILES[2:], FILES) == (FILES[:2], "")
+
+
+def test_what_looks_like_an_unmounted_share_removes_nothing(tmp_path: Path) -> None:
+    removed, why = gone(tmp_path, [], FILES, confirm=len(FILES))
+
+    assert removed == []
+    assert "as if the folder were not mounted" in why
+
+
+def test_more_than_a_fifth_goes_only_with_the_number(tmp_path: Path) -> None:
+    removed, why = gone(tmp_path, FILES[3:], FILES)
+
+    assert removed == []
+    assert "3 of 10 documents of s have no file any more, more than 20 %" in why
+    assert gone(tmp_path, FILES[3:], FILES, confirm=2)[0] == []
+    assert gone(tmp_path, FILES[3:], FILES, confirm=3) == (FILES[:3], "")
+
+
+def test_nothing_is_removed_where_that_is_turned_off(tmp_path: Path) -> None:
+    assert gone(tmp_path, FILES[2:], FILES, removeGone=False) == ([], "")
 
 
 def test_kafka_is_asked_to_confirm_and_keeps_a_document_s_records_in_order() -> None:

@@ -146,7 +146,7 @@ def test_what_can_not_be_compared_is_sent(tmp_path: Path) -> None:
 def test_missing_are_the_source_s_documents_that_no_file_stands_for() -> None:
     server = Server(has=dict.fromkeys(("a.md", "b.md", "kept.txt"), ""))
 
-    gone = missing(["a.md"], server, source="s", chosen=lambda path: path.endswith(".md"))
+    gone = missing(["a.md"], server, source="s", chosen=lambda path: path.endswith(".md")).gone
 
     assert gone == {"b.md": "s/b.md"}
 

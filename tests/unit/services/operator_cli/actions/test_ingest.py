@@ -165,20 +165,70 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(sluice: Sluice, wire
 
 def test_missing_documents_are_removed_only_when_that_is_confirmed(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("a")
-    knows(wire, True)
-    holds(wire, "a.md", "gone.md", "other.txt")
+    knows(wire, *[True] * 5)
+    holds(wire, "a.md", "gone.md", "other.txt", *(f"{n}.md" for n in "bcde"))
+    for name in "bcde":
+        (tmp_path / f"{name}.md").write_text(name)
     command = ("ingest", str(tmp_path), "--source", "s", "--include", "*.md", "--delete-missing")
 
     unconfirmed, confirmed = sluice(*command), sluice(*command, "--yes", "--json")
 
     assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to confirm that 1 will be removed\n")
     assert confirmed.code == 0
-    assert lines(confirmed.out) == [
-        {"path": "a.md", "status": "unchanged"},
+    assert lines(confirmed.out)[-2:] == [
         {"path": "gone.md", "status": "deleted", "documentId": "id-of-gone.md"},
-        {"source": "s", "dryRun": False, "counts": {"deleted": 1, "unchanged": 1}},
+        {"source": "s", "dryRun": False, "counts": {"deleted": 1, "unchanged": 5}},
     ]
     assert asked(wire, "DELETE") == [f"{DOCUMENTS}/id-of-gone.md"]
+
+
+@pytest.mark.parametrize("more", [(), ("--yes",), ("--confirm", "3")])
+def test_an_empty_folder_removes_nothing_whatever_is_confirmed(
+    sluice: Sluice, wire: Wire, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a" / "a.md").write_text("a")
+    knows(wire, True)
+    holds(wire, "a.md", "b.md", "c.md", "d.md")
+    folders = (str(tmp_path / "a"), str(tmp_path / "empty"))
+
+    ran = sluice("ingest", *folders, "--source", "s", "--delete-missing", *more)
+
+    assert ran.code == 2
+    assert f"{folders[1]} has no file to load, as if it were not mounted, so nothing was removed" in ran.err
+    assert asked(wire, "DELETE") == []
+
+
+def test_more_than_a_fifth_of_the_source_goes_only_with_its_number(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.md").write_text(name)
+    knows(wire, True, True, True)
+    holds(wire, *(f"{name}.md" for name in "abcd"))
+    command = ("ingest", str(tmp_path), "--source", "s", "--delete-missing", "--yes")
+
+    many, wrong, right = sluice(*command), sluice(*command, "--confirm", "2"), sluice(*command, "--confirm", "1")
+
+    assert (many.code, wrong.code, right.code) == (2, 2, 0)
+    assert "1 of the source's 4 documents are gone, more than 20 %, so none was removed" in many.err
+    assert "add --confirm 1" in many.err
+    assert "--confirm 2 is not the number of documents that are gone: 1 of 4" in wrong.err
+    assert asked(wire, "DELETE") == [f"{DOCUMENTS}/id-of-d.md"]
+
+
+def test_chunk_sizes_and_a_callback_are_sent_and_sizes_are_compared(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+    options = ("--chunk-size", "300", "--chunk-overlap", "20", "--callback-url", "https://a.test/done")
+
+    ran = sluice("ingest", str(tmp_path), *options)
+
+    compared, sent = wire.seen
+    assert ran.code == 0
+    assert json.loads(compared.body)["items"][0].items() >= {"chunkSize": 300, "chunkOverlap": 20}.items()
+    for name, value in (("chunkSize", "300"), ("chunkOverlap", "20"), ("callbackUrl", "https://a.test/done")):
+        assert f'name="{name}"\r\n\r\n{value}' in sent.body.decode()
 
 
 def test_a_renamed_file_is_told_as_such(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
@@ -189,7 +239,7 @@ def test_a_renamed_file_is_told_as_such(sluice: Sluice, wire: Wire, tmp_path: Pa
     for path, text in (("old.md", b"the same"), ("other.md", b"another")):
         digest = hashlib.sha256(text).hexdigest()
         wire.answers("GET", f"{DOCUMENTS}/id-of-{path}", {"documentId": f"id-of-{path}", "sha256": digest})
-    command = ("ingest", str(tmp_path), "--source", "s", "--delete-missing", "--yes")
+    command = ("ingest", str(tmp_path), "--source", "s", "--delete-missing", "--confirm", "1")
 
     ran = sluice(*command)
 
@@ -226,6 +276,11 @@ def test_title_and_metadata_are_compared_and_sent(sluice: Sluice, wire: Wire, tm
         (("http://a/b", "--source", "s", "--delete-missing"), "--delete-missing compares a source with folders"),
         ((__file__, "--source", "s", "--delete-missing"), "--delete-missing compares a source with folders"),
         ((".", "--delete-missing"), "--delete-missing deletes documents of a source that the folders don't have"),
+        ((".", "--confirm", "1"), "--confirm 1 is the number that --delete-missing removes: give that as well"),
+        (
+            (".", "--source", "s", "--watch", "--delete-missing", "--yes", "--confirm", "1"),
+            "--confirm 1 confirms one removal: run it without --watch first",
+        ),
         ((".", "--source", "s", "--watch", "--delete-missing"), "add --yes to let --watch delete documents"),
     ],
 )
@@ -285,15 +340,36 @@ def test_what_changes_is_loaded_once_it_is_written(
 def test_what_goes_is_removed_where_that_was_asked_for(
     wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("a.md", "b.md"):
+    names = [f"{name}.md" for name in "abcde"]
+    for name in names:
         (tmp_path / name).write_text(name)
-    knows(wire, True, True)
-    holds(wire, "a.md", "b.md")
+    knows(wire, *[True] * 5)
+    holds(wire, *names)
 
     watch(tmp_path, Between((tmp_path / "a.md").unlink, nothing), delete_missing=True, yes=True)
 
-    assert capsys.readouterr().out.splitlines() == ["2 documents in s: 2 unchanged", "a.md: deleted"]
+    assert capsys.readouterr().out.splitlines() == ["5 documents in s: 5 unchanged", "a.md: deleted"]
     assert asked(wire, "DELETE") == [f"{DOCUMENTS}/id-of-a.md"]
+
+
+def test_a_share_that_is_unmounted_while_it_is_watched_removes_nothing_and_is_said_once(
+    wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"{name}.md" for name in "abcde"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    knows(wire, *[True] * 5)
+    holds(wire, *names)
+
+    def unmounted() -> None:
+        for name in names:
+            (tmp_path / name).unlink()
+
+    watch(tmp_path, Between(unmounted, nothing, nothing), delete_missing=True, yes=True)
+
+    captured = capsys.readouterr()
+    assert asked(wire, "DELETE") == []
+    assert captured.err.count("as if it were not mounted, so nothing was removed") == 1
 
 
 def test_a_folder_that_goes_as_a_whole_removes_nothing(
