@@ -33,12 +33,22 @@ from shared.settings import ConfigurationError, Settings
 from shared.state import pairing, verdict
 from shared.state.callbacks import Callbacks
 from shared.state.generation_watch import GenerationWatch
-from shared.state.generations import Registry, change, moved, no_generation, registry_of, serving
+from shared.state.generations import (
+    Registry,
+    change,
+    first_registry,
+    moved,
+    no_generation,
+    only_serving,
+    registry_of,
+    serving,
+)
 from shared.state.index import Generation, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, Rebuild, RebuildGate, last_rebuild, write_rebuild
+from shared.state.registry_copy import RegistryCopy, registered
 from shared.store import Store
 from shared.store.bm25 import Bm25, bm25_of
 from shared.store.open import open_store
@@ -141,11 +151,13 @@ class Resources:
 
     def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
         """Start writing checkpoints to log and store; return a function that writes the last one and ends."""
-        address = store_address(self.settings)
+        address, copy = store_address(self.settings), RegistryCopy()
 
         async def keep() -> None:
             with suppress(Unavailable):  # the next checkpoint covers this one
                 await pairing.keep_checkpoint(self.log, self.store, partial(publish, broker), address)
+                with suppress(ConfigurationError):  # a newer release writes the registry now, and its copy
+                    await copy.keep(self.store, partial(publish, broker))
 
         async def keep_for_ever() -> None:
             while True:
@@ -172,10 +184,9 @@ class Resources:
             self.settings,
             self.log,
             self.store,
-            self.index.generation,
+            only_serving(known) if known is not None else first_registry(self.index.generation, self.settings.embedder),
             gate=self.gate,
             grace_s=self.grace_s,
-            embedder=known.current.embedder if known is not None else self.settings.embedder,
         )
         if self.index.code_noted is not None:
             await self.index.note_code(self.index.code_noted)
@@ -235,22 +246,21 @@ async def open_resources(
 
     gate = RebuildGate(store)
     grace_s = GRACE_S if attach else 0.0  # without attach, only this process reads the store
-    known = await registry_of(store)
+    known = await registered(store, log)
     if known is not None:
-        generation = known.current.generation
         embedder, address = await model_in_force(known.current, settings, embedders)
     elif chunker is not None:
         embedder, address = await embedders.get(settings.embedder), settings.embedder
-        generation = wanted_generation(settings, chunker, embedder.model)
+        known = first_registry(wanted_generation(settings, chunker, embedder.model), address)
     else:
         raise no_generation()
     ledger, index = await make_missing(
-        settings, log, store, generation, gate=gate, grace_s=grace_s, rebuilds=chunker is not None, embedder=address
+        settings, log, store, known, gate=gate, grace_s=grace_s, rebuilds=chunker is not None
     )
     if chunker is not None:
         refuse_newer_chunker(index.generation, chunker)
-    registered = await change(store, lambda known: moved(known, index.generation.id, address))
-    await embedders.keep_only(frozenset({address, *(each.embedder for each in registered.generations)}))
+    written = await change(store, lambda known: moved(known, index.generation.id, address))
+    await embedders.keep_only(frozenset({address, *(each.embedder for each in written.generations)}))
     generations = GenerationWatch(store, name)
     if not attach:
         await generations.alone()
@@ -282,26 +292,24 @@ async def make_missing(
     settings: Settings,
     log: Log,
     store: Store,
-    wanted: Generation,
+    wanted: Registry,
     *,
     gate: RebuildGate | None = None,
     grace_s: float = GRACE_S,
     rebuilds: bool = True,
-    embedder: str = "",
     judge: Callable[[BothSides], PairingDecision] = decide,
 ) -> tuple[Ledger, ServingIndex]:
     """Create missing topics and collections; return the ledger and the index of the generation that answers.
 
-    If the store has no generation, `wanted` answers, with the model at the address `embedder`. If a collection was
-    lost while the log has documents, a rebuild is recorded, and the collection is created `grace_s` later: readers that
-    find it empty learn that from `gate`.
+    If the store has no registry, `wanted` becomes its registry. If a collection was lost while the log has documents, a
+    rebuild is recorded, and the collection is created `grace_s` later: readers that find it empty learn that from
+    `gate`.
 
     Raises:
         ConfigurationError: log and store don't belong together, or an existing part is unfit.
         Unavailable: a part is away; or the index is lost, and this process doesn't rebuild it (`rebuilds`).
     """
-    known = await registry_of(store)
-    generation = known.current.generation if known is not None else wanted
+    generation = (await registry_of(store) or wanted).current.generation
     await log.ensure_topics(wanted_topics(settings, generation))
     seen = await look_at(settings, log, store, generation)
     decision = judge(seen)
@@ -317,7 +325,7 @@ async def make_missing(
     await gate.look()
     if decision.lost:
         await asyncio.sleep(grace_s)
-    generation = await serving(store, wanted, embedder) if rebuilds else generation
+    generation = await serving(store, wanted) if rebuilds else generation
     ledger, index = Ledger(store, gate), ServingIndex(store, generation, gate)
     await _together(ledger.create(), index.create(), Callbacks(store).create())
     return ledger, index
@@ -364,7 +372,7 @@ async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
     return standing
 
 
-async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Generation) -> None:
+async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Registry) -> None:
     """Pair log and store whatever they say of each other; no process is ready until `sluice verify` compared them.
 
     Raises:
@@ -376,7 +384,7 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Gener
         said.append(seen)
         return by_hand(seen)
 
-    await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge, embedder=settings.embedder)
+    await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge)
     if not said[0].emptied:
         first = "log and store were paired by hand (sluice init --pair), and have not been compared since"
         await verdict.write(store, verdict.Verdict(differences=1, at=int(time.time() * 1000), first=first))

@@ -168,6 +168,19 @@ def dropped(registry: Registry, id_: str) -> Registry:
     return msgspec.structs.replace(registry, generations=left)
 
 
+def only_serving(registry: Registry) -> Registry:
+    """Return the registry with the serving generation alone, and no switch under way, as the first revision.
+
+    Numbers that were given to generations aren't given again: topics and groups of lost ones may still be there.
+    """
+    return Registry(
+        serving=registry.serving,
+        generations=(msgspec.structs.replace(registry.current, served=True),),
+        rev=1,
+        builds=registry.builds,
+    )
+
+
 def moved(registry: Registry, id_: str, embedder: str) -> Registry:
     """Return the registry with another address of the generation's model."""
     return _replaced(registry, id_, embedder=embedder)
@@ -243,16 +256,21 @@ async def change(store: Store, transition: Callable[[Registry], Registry]) -> Re
             return wanted
 
 
-async def serving(store: Store, wanted: Generation, embedder: str = "") -> Generation:
-    """Return the generation that answers: the registered one, or `wanted` with its model's address if there is none.
+def first_registry(generation: Generation, embedder: str = "") -> Registry:
+    """Return the registry of a new index with this generation; `embedder` is the address of its model."""
+    first = Registered(generation=generation, embedder=embedder, served=True)
+    return Registry(serving=generation.id, generations=(first,), rev=1)
+
+
+async def serving(store: Store, wanted: Registry) -> Generation:
+    """Return the generation that answers: that of the store's registry, which becomes `wanted` if there is none.
 
     An index goes on with the settings it was built with, whatever is wanted now.
     """
     registry = await registry_of(store)
     if registry is None:
         await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
-        first = Registered(generation=wanted, embedder=embedder, served=True)
-        await _written(store, Registry(serving=wanted.id, generations=(first,), rev=1), 0)
+        await _written(store, wanted, 0)
         registry = await registry_of(store)
         assert registry is not None
     return registry.current.generation

@@ -14,7 +14,7 @@ from qdrant_client import AsyncQdrantClient, models
 from shared.embedder import Model
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
-from shared.state.generations import serving
+from shared.state.generations import first_registry, serving
 from shared.state.index import Generation, Head, Index, of_document, vector_hash
 from shared.state.ledger import COLLECTION, Ledger, finished
 from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
@@ -102,7 +102,7 @@ async def test_processes_that_start_together_make_each_collection_once(store: Qd
     await asyncio.gather(*(other.start() for other in others))
 
     await asyncio.gather(*(Index(each, GENERATION).create() for each in (store, *others)))
-    agreed = await asyncio.gather(*(serving(each, GENERATION) for each in (store, *others)))
+    agreed = await asyncio.gather(*(serving(each, first_registry(GENERATION)) for each in (store, *others)))
 
     assert await store.collections() == sorted([GENERATION.chunks, GENERATION.heads, "generations"])
     assert agreed == [GENERATION] * 5

@@ -18,6 +18,7 @@ from shared.state.generations import (
     begun,
     change,
     dropped,
+    first_registry,
     registry_of,
     serving,
     switch_begun,
@@ -114,7 +115,7 @@ def test_processes_that_change_it_at_once_lose_no_step(plans: list[list[Step]], 
 
     async def together() -> Registry | None:
         store = cast("Store", Interleaved(random))
-        await serving(store, FIRST)
+        await serving(store, first_registry(FIRST))
         await asyncio.gather(*(work(store, plan) for plan in plans))
         return await registry_of(store)
 

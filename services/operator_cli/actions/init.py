@@ -18,9 +18,10 @@ from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
 from shared.settings import ConfigurationError, Settings, load_settings
-from shared.state.generations import registry_of
+from shared.state.generations import first_registry, registry_of
 from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.registry_copy import registered
 from shared.store import Store
 from shared.store.open import open_store
 from shared.topics import TopicDifference, TopicInspection
@@ -70,19 +71,19 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
         for start in (log.start, store.start):
             await start()
 
-        registry = await registry_of(store)
+        registry = await registered(store, log)
         if registry is None:
-            wanted = wanted_generation(settings, CHUNKER, (await embedders.get(settings.embedder)).model)
-        else:
-            wanted = registry.current.generation
+            model = (await embedders.get(settings.embedder)).model
+            registry = first_registry(wanted_generation(settings, CHUNKER, model), settings.embedder)
+        wanted = registry.current.generation
         found = await _parts(settings, log, store, wanted)
         missing = [part for part in found if part.state == "missing"]
         if dry_run or any(part.state == "unfit" for part in found):
             return found
         if pair:
-            await pair_by_hand(settings, log, store, wanted)
+            await pair_by_hand(settings, log, store, registry)
         else:
-            await make_missing(settings, log, store, wanted, embedder=settings.embedder)
+            await make_missing(settings, log, store, registry)
         if missing or pair:
             await enter(log, settings, "init --pair" if pair else "init", "done")
         made = await _parts(settings, log, store, wanted)

@@ -30,6 +30,7 @@ from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state import verdict
 from shared.state.generations import registry_of
 from shared.state.rebuild_gate import CODE, last_rebuild
+from shared.state.registry_copy import registered
 from shared.store import Store
 from shared.store.bm25 import bm25_of
 from shared.store.open import open_store
@@ -147,7 +148,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         await log.start()
         stack.push_async_callback(log.stop)
         store = await opened_store(settings, stack)
-        registry = await registry_of(store)
+        registry = await registered(store, log)
         if registry is None:
             embedder, address = await embedders.get(settings.embedder), settings.embedder
             generation = wanted_generation(settings, CHUNKER, embedder.model)

@@ -23,9 +23,10 @@ from shared.log.headers import PLACE_HEADER, position_header, text_headers
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.state import ledger
-from shared.state.generations import serving
+from shared.state.generations import first_registry, serving
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
+from shared.state.registry_copy import registered
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
 
@@ -131,7 +132,9 @@ class _Doing:
         """Create the collections of an emptied store: without them, the workers would wait for ever."""
         if self._dry_run:
             return
-        generation = await serving(self._parts.store, self._parts.generation, self._parts.address)
+        parts = self._parts
+        registry = await registered(parts.store, parts.log) or first_registry(parts.generation, parts.address)
+        generation = await serving(parts.store, registry)
         await self._ledger.create()
         await Index(self._parts.store, generation).create()
 

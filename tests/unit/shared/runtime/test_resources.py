@@ -12,6 +12,7 @@ from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
 from shared.runtime.resources import embedder_troubles, log_troubles, make_missing, store_troubles
 from shared.settings import Settings
+from shared.state.generations import first_registry
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.rebuild_gate import RebuildGate, last_rebuild
 from shared.topics import EXTRACTED
@@ -54,7 +55,7 @@ async def test_what_was_lost_beside_the_log_is_to_be_rebuilt(tmp_path: Path, los
 
     async def started() -> str | None:
         gate = RebuildGate(store)
-        await make_missing(settings, log, store, GENERATION, gate=gate, grace_s=0.0)
+        await make_missing(settings, log, store, first_registry(GENERATION), gate=gate, grace_s=0.0)
         return (await store_troubles(store, gate))["index"]
 
     told = [await started(), await started()]
@@ -81,7 +82,7 @@ async def test_what_was_lost_beside_the_log_is_to_be_rebuilt(tmp_path: Path, los
 async def test_who_does_not_rebuild_makes_nothing_of_what_was_lost(tmp_path: Path) -> None:
     settings, log, store = Settings(data=tmp_path), SqliteLog(tmp_path / "log"), MemoryStore()
     await log.start()
-    await make_missing(settings, log, store, GENERATION)
+    await make_missing(settings, log, store, first_registry(GENERATION))
     broker = log.broker("worker")
     await broker.start()
     await publish(broker, EXTRACTED, b"{}", key=truth_key("d", 1), route=b"d")
@@ -89,7 +90,7 @@ async def test_who_does_not_rebuild_makes_nothing_of_what_was_lost(tmp_path: Pat
     await store.drop_collection(LEDGER)
 
     with pytest.raises(Unavailable, match="the index is lost; an ingest worker rebuilds it"):
-        await make_missing(settings, log, store, GENERATION, rebuilds=False)
+        await make_missing(settings, log, store, first_registry(GENERATION), rebuilds=False)
     await log.stop()
 
     assert LEDGER not in await store.collections()

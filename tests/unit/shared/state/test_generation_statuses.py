@@ -9,7 +9,7 @@ import msgspec
 from shared.contracts import DocumentVersion, truth_key
 from shared.state.generation_statuses import GenerationStatuses, truth_guarded
 from shared.state.generation_watch import GenerationWatch
-from shared.state.generations import begun, change, serving, switch_begun, switched
+from shared.state.generations import begun, change, first_registry, serving, switch_begun, switched
 from shared.state.index import Head, Index
 from shared.state.ledger import Ledger
 from shared.topics import EXTRACTED
@@ -28,7 +28,7 @@ class Two:
 
     async def begin(self) -> "Two":
         self.ledger, self.first = await ledger_and_index(self.store)
-        await serving(self.store, GENERATION)
+        await serving(self.store, first_registry(GENERATION))
         begin = partial(begun, generation=GENERATION, embedder="m", ends={}, now=0)
         registry = await change(self.store, begin)
         self.second = Index(self.store, registry.generations[-1].generation)

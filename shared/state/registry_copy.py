@@ -1,0 +1,71 @@
+"""The log's copy of the registry of generations, so that a lost store is rebuilt as it was. ADR 0106.
+
+It is on the compacted topic of the pairing, under a key of its own. The store's registry is the truth while there is
+one; this copy follows it within seconds.
+"""
+
+from typing import Final
+
+import msgspec
+from aiokafka import TopicPartition
+
+from shared.contracts import encode
+from shared.log import Log, Publish
+from shared.log.read import reading
+from shared.state.generations import Registry, only_serving, registry_in, registry_of
+from shared.store import Store
+from shared.topics import PAIRING, Topic
+
+_KEY: Final = b"generations"
+
+
+class RegistryCopy:
+    """Keeps the log's copy like the store's registry."""
+
+    def __init__(self) -> None:
+        self._written: Registry | None = None
+
+    async def keep(self, store: Store, publish: Publish) -> None:
+        """Write the store's registry to the log unless this process has done so already.
+
+        Raises Unavailable when either is away.
+        """
+        known = await registry_of(store)
+        if known is not None and known != self._written:
+            await publish(PAIRING, encode(known), key=_KEY)
+            self._written = known
+
+
+async def registered(store: Store, log: Log) -> Registry | None:
+    """Return the registry of the store; of a store without one, what the log remembers; None for a new index.
+
+    What the log remembers has the serving generation alone: all others went with the store.
+
+    Raises:
+        Unavailable: the store or the log is away. ConfigurationError: a newer release has written it.
+    """
+    known = await registry_of(store)
+    if known is None and (remembered := await on_log(log)) is not None:
+        return only_serving(remembered)
+    return known
+
+
+async def on_log(log: Log) -> Registry | None:
+    """Return the log's copy, None if it has none.
+
+    Raises:
+        Unavailable: the log is away. ConfigurationError: a newer release has written the copy.
+    """
+    [found] = await log.inspect_topics([Topic(name=PAIRING)])
+    if found.partitions is None:  # nothing has ever started on this log
+        return None
+    newest: Registry | None = None
+    async with reading(log, TopicPartition(PAIRING, 0)) as reader:
+        _, end = await reader.bounds()
+        async for record in reader.between(0, end):
+            if record.key != _KEY or record.value is None:
+                continue
+            copy = registry_in(msgspec.json.decode(record.value))
+            # Processes write side by side, so an earlier registry may stand after a later one.
+            newest = copy if newest is None or copy.rev >= newest.rev else newest
+    return newest
