@@ -76,7 +76,7 @@ bench: $(DEV) ## measure, and print the figures beside their bars: make bench ON
 
 eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder
 	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }
-	@exec $(PY) -m tests.bench.eval "$(DATA)"
+	@exec $(PY) -m tests.bench.eval "$(DATA)" $(or $(MODE),hybrid) $(EMBEDDER)
 
 sbom: $(DEV) ## write the bill of materials and the licences of all packages into build/
 	@exec $(PY) -m tests.licences.sbom build

@@ -6,8 +6,11 @@ from typing import Any, Final
 from aiokafka import ConsumerRecord
 
 from shared.contracts import Chunk, DocumentVersion, LogPosition, Status
+from shared.embedder import Embedder
+from shared.embedder.open import open_embedder
 from shared.ids import text_hash
 from shared.log import Record
+from shared.settings import Settings
 from shared.state.ledger import Accepted, Entry, Last
 
 PLACE: Final = LogPosition(partition=3, offset=7, time=1_700_000_000_000)
@@ -85,3 +88,8 @@ def an_entry(
         "updated_at": 1,
     }
     return Entry(document_id=document_id, accepted=taken, last=last, **(plain | fields))
+
+
+def default_embedder() -> Embedder:
+    """Return the embedder of a new folder where nothing is set, not started."""
+    return open_embedder(Settings.model_fields["embedder"].default)

@@ -49,7 +49,7 @@ def judgments(path: Path) -> dict[str, dict[str, float]]:
 
 def main() -> int:
     if len(sys.argv) < 2:
-        print("usage: make eval DATA=folder [MODE=hybrid]", file=sys.stderr)
+        print("usage: make eval DATA=folder [MODE=hybrid|dense|sparse|all] [EMBEDDER=minilm:]", file=sys.stderr)
         return 2
     data = Path(sys.argv[1])
     if any((data / name).exists() for name in ("manifest.jsonl", "gold.jsonl")):
@@ -57,10 +57,11 @@ def main() -> int:
             print(line)
         return 0
     mode = sys.argv[2] if len(sys.argv) > 2 else "hybrid"
+    settings = {"EMBEDDER": sys.argv[3]} if len(sys.argv) > 3 else {}
     grades = judgments(data / "qrels.tsv")
     corpus = list(lines(data / "corpus.jsonl"))
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder) / "data").start()
+        server = Server(Path(folder) / "data", **settings).start()
         try:
             with server.client(headers={"Prefer": "wait=300"}) as client, ThreadPoolExecutor(32) as pool:
 

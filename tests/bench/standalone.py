@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from shared.embedder.minilm import MiniLm
 from tests.bench.report import Row
+from tests.builders import default_embedder
 from tests.e2e.growth import anonymous_bytes
 from tests.e2e.harness import Server
 from tests.e2e.text import WORDS
@@ -69,7 +69,7 @@ def raw_embedding(texts: Sequence[str]) -> float:
     """Return the seconds the embedder alone needs, with everything else quiet."""
 
     async def run() -> float:
-        embedder = MiniLm()
+        embedder = default_embedder()
         await embedder.start()
         await embedder.embed_documents(texts[:4])
         begun = time.perf_counter()

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from shared.embedder import Embedder, Vector
-from shared.embedder.minilm import MiniLm
 from shared.store import Point
 from shared.store.edge import EdgeStore
+from tests.builders import default_embedder
 
 QUIET_GUARD_S = 60.0
 
@@ -55,12 +55,12 @@ async def differences(
 ) -> list[str]:
     """Return what is wrong, as sentences: the store in `folder` against {document id: paragraphs}.
 
-    `embedder` gives the vectors that should be there, MiniLM unless given; `described` the members that the metadata of
-    each of a document's chunks must have. What is wrong for less than `quiet_s` isn't told: a sweep may still be at
-    work.
+    `embedder` gives the vectors that should be there, the default model unless given; `described` the members that the
+    metadata of each of a document's chunks must have. What is wrong for less than `quiet_s` isn't told: a sweep may
+    still be at work.
     """
     store = EdgeStore(folder, attach=True)
-    embedder = embedder or MiniLm()
+    embedder = embedder or default_embedder()
     await store.start()
     await embedder.start()
     try:

@@ -92,7 +92,7 @@ def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_gener
             send(server, number)
         first = generations(server)["serving"]
 
-        assert post(server, "start", {"embedder": "minilm:int8", "chunkSize": 300}).status_code == 200
+        assert post(server, "start", {"embedder": "minilm:", "chunkSize": 300}).status_code == 200
         for number in range(KILLS):
             send(server, DOCUMENTS + number)
             time.sleep(rng.uniform(0.05, 1.0))  # the random moment itself

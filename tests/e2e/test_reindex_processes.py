@@ -51,7 +51,7 @@ def test_processes_on_kafka_build_a_generation_switch_to_it_and_go_back(tmp_path
             send(client, number)
         first = states(client)["serving"]["id"]
 
-        assert client.post("/ops/generations/start", json={"embedder": "minilm:int8"}).status_code == 200
+        assert client.post("/ops/generations/start", json={"embedder": "minilm:"}).status_code == 200
         built = until_ready(client, running)
         send(client, DOCUMENTS)
         served = [do(client, "switch")]

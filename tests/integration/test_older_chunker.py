@@ -13,16 +13,16 @@ from services.ingest_worker.chunk import chunks
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.contracts import DocumentExtracted, DocumentSubmitted, decode, encode, truth_key
-from shared.embedder.minilm import MiniLm
 from shared.ids import document_id
 from shared.log import Log
 from shared.runtime.resources import wanted_generation
 from shared.settings import Settings
-from shared.state.generations import serving
+from shared.state.generations import first_registry, serving
 from shared.state.index import of_document
 from shared.store import Filter, Match, Point
 from shared.store.edge import EdgeStore
 from shared.topics import EXTRACTED, readers
+from tests.builders import default_embedder
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
@@ -35,10 +35,10 @@ TEXT = "# Harbour\n\n" + "\n\n".join(paragraphs(1, 3))
 @pytest.fixture
 async def pipeline(tmp_path: Path) -> AsyncIterator[Pipeline]:
     """Give an index of chunker 0 that holds one document as that cut it, and one that came later."""
-    settings, store, model = Settings(data=tmp_path), EdgeStore(tmp_path / "store"), MiniLm()
+    settings, store, model = Settings(data=tmp_path), EdgeStore(tmp_path / "store"), default_embedder()
     await store.start()
     await model.start()
-    older = await serving(store, wanted_generation(settings, "0", model.model))
+    older = await serving(store, first_registry(wanted_generation(settings, "0", model.model)))
     await store.close()
     await model.close()
     async with running(tmp_path) as pipeline:

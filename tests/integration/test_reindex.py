@@ -135,7 +135,7 @@ async def test_another_model_takes_over_while_documents_come_and_searches_go_on(
     async with asyncio.TaskGroup() as working:
         for each in (search, search, search, send):
             working.create_task(each())
-        plan = await rig.post("/ops/generations/start", {"embedder": "minilm:int8"})
+        plan = await rig.post("/ops/generations/start", {"embedder": "minilm:"})
         second = (await rig.until_ready())["id"]
         assert (await rig.post("/ops/generations/switch", {}))["serving"] == second
         first = (await rig.post("/ops/generations/rollback", {}))["serving"]
