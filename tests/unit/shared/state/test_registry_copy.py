@@ -41,7 +41,7 @@ async def test_after_a_switch_a_lost_store_gets_what_served_last_and_no_number_t
     await copy.keep(store, partial(publish, broker))
     later = await change(store, lambda known: begun(known, OTHER, embedder="ollama://h/m", ends={}, now=1))
     [shadow] = later.others
-    await change(store, lambda known: switched(switch_begun(marked_built(known, shadow.id), shadow.id)))
+    await change(store, lambda known: switched(switch_begun(marked_built(known, shadow.id, now=2), shadow.id)))
     await copy.keep(store, partial(publish, broker))
     await copy.keep(store, partial(publish, broker))
     await broker.stop()
