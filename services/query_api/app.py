@@ -14,7 +14,6 @@ from litestar.datastructures import Headers, MutableScopeHeaders, State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
@@ -49,6 +48,7 @@ from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.lanes import in_lane, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.metrics import Metrics
+from services.query_api.http.openapi import DescribedRoutes
 from services.query_api.http.problems import HANDLERS
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
@@ -366,5 +366,5 @@ def _openapi(version: str) -> OpenAPIConfig:
         openapi_router=Router(
             "/openapi.json", route_handlers=[], include_in_schema=False, guards=[needs_key], opt=in_lane("ask")
         ),
-        render_plugins=[JsonRenderPlugin(path="/", media_type=MediaType.JSON)],
+        render_plugins=[DescribedRoutes(path=["/", "/openapi.json"], media_type=MediaType.JSON)],
     )

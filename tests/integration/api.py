@@ -14,6 +14,7 @@ from litestar import Litestar
 from prometheus_client import CollectorRegistry
 
 from services.query_api.app import ApiParts, make_api
+from tests.conformance import Conformance
 
 TENANTS = 300  # more than there are tests
 MAX_BODY = 1_000_000
@@ -30,7 +31,13 @@ def a_client(app: Litestar, tenant: str = "") -> httpx.AsyncClient:
     key = {"Authorization": f"Bearer key-of-{tenant}"} if tenant else {}
     # Litestar's types of the same protocol are narrower than httpx's.
     transport = httpx.ASGITransport(cast("Any", app))
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=key, timeout=60)
+    return httpx.AsyncClient(
+        transport=transport,
+        base_url="http://127.0.0.1",
+        headers=key,
+        timeout=60,
+        event_hooks={"response": [Conformance.of(app).check_reply]},
+    )
 
 
 async def ingested(client: httpx.AsyncClient, text: str = LANTERN, **fields: Any) -> str:

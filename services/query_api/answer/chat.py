@@ -20,6 +20,7 @@ from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_o
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
+from services.query_api.http.replies import EVENT_STREAM, JSON, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
@@ -43,16 +44,51 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stream: bool = False
 
 
+class RagSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A passage that was found."""
+
+    document_id: str
+    chunk_id: str
+    score: float
+    metadata: dict[str, Any]
+
+
+class ChatSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The same passage, as the chatbot's older client reads it."""
+
+    document: str
+    chunk: str
+    score: float
+    document_id: str
+    chunk_id: str
+
+
+class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """An answer; `data` is the object of Ollama's /api/chat."""
+
+    status: str
+    data: dict[str, Any]
+    conversation_id: str
+    rag_used: bool
+    rag_sources: list[RagSource]
+    response: str
+    sources: list[ChatSource]
+    citations: list[dict[str, Any]]
+    references: list[str]
+    general_knowledge: bool = False
+    warnings: tuple[str, ...] = ()
+
+
 @post(
     "/chat",
     operation_id="chat",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask", "chat: message, useRag"),
+    opt=in_lane("ask", "chat: message, useRag") | replies(422, ok={JSON: ChatReply, EVENT_STREAM: str}),
     status_code=200,
 )
 async def chat(
     data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]
-) -> Response[dict[str, Any]] | ServerSentEvent:
+) -> Response[ChatReply] | ServerSentEvent:
     """Answer a message; with `useRag`, from the indexed documents."""
     turns = _turns(data)
     question_of(turns[-1].content, "message")
@@ -95,29 +131,29 @@ def _turns(data: ChatBody) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def _reply(answer: Answer, id_: str) -> dict[str, Any]:
-    return {
-        "status": "success",
-        "data": _ollama_object(answer),
-        "conversationId": id_,
-        "ragUsed": answer.rag_used,
-        "ragSources": _rag_sources(answer.passages),
-        "response": answer.text,
-        "sources": [
-            {
-                "document": passage.title,
-                "chunk": excerpt(passage.text),
-                "score": passage.score,
-                "documentId": passage.metadata["documentId"],
-                "chunkId": passage.metadata["chunkId"],
-            }
+def _reply(answer: Answer, id_: str) -> ChatReply:
+    return ChatReply(
+        status="success",
+        data=_ollama_object(answer),
+        conversation_id=id_,
+        rag_used=answer.rag_used,
+        rag_sources=_rag_sources(answer.passages),
+        response=answer.text,
+        sources=[
+            ChatSource(
+                document=passage.title,
+                chunk=excerpt(passage.text),
+                score=passage.score,
+                document_id=passage.metadata["documentId"],
+                chunk_id=passage.metadata["chunkId"],
+            )
             for passage in answer.passages
         ],
-        "citations": [citation.view() for citation in answer.citations],
-        "references": references(answer.citations),
-        **({"generalKnowledge": True} if answer.general else {}),
-        **({"warnings": list(answer.warnings)} if answer.warnings else {}),
-    }
+        citations=[citation.view() for citation in answer.citations],
+        references=references(answer.citations),
+        general_knowledge=answer.general,
+        warnings=answer.warnings,
+    )
 
 
 def _ollama_object(answer: Answer) -> dict[str, Any]:
@@ -145,13 +181,13 @@ def _counts(usage: Usage) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _rag_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+def _rag_sources(passages: Sequence[Passage]) -> list[RagSource]:
     return [
-        {
-            "documentId": passage.metadata["documentId"],
-            "chunkId": passage.metadata["chunkId"],
-            "score": passage.score,
-            "metadata": {**passage.metadata, "title": passage.title},
-        }
+        RagSource(
+            document_id=passage.metadata["documentId"],
+            chunk_id=passage.metadata["chunkId"],
+            score=passage.score,
+            metadata={**passage.metadata, "title": passage.title},
+        )
         for passage in passages
     ]

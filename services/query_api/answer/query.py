@@ -21,6 +21,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, unavailable
+from services.query_api.http.replies import EVENT_STREAM, JSON, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import question_of
@@ -50,11 +51,35 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stream: bool = False
 
 
+class QuerySource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A passage that the answer may cite."""
+
+    doc_id: str
+    title: str
+    page_number: int | None
+    chunk_id: str
+    similarity: float
+
+
+class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """An answer with its sources."""
+
+    success: bool
+    answer: str
+    sources: list[QuerySource]
+    chunks_used: int
+    model: str
+    citations: list[dict[str, Any]]
+    references: list[str]
+    warnings: tuple[str, ...] = ()
+
+
 @post(
     "/rag/query",
     operation_id="rag_query",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask", "ask chosen documents: question, documentIds"),
+    opt=in_lane("ask", "ask chosen documents: question, documentIds")
+    | replies(404, 409, 422, ok={JSON: QueryReply, EVENT_STREAM: str}),
     status_code=200,
 )
 async def rag_query(
@@ -62,7 +87,7 @@ async def rag_query(
     request: ApiRequest,
     answering: NamedDependency[Answering],
     library: NamedDependency[DocumentViews],
-) -> Response[dict[str, Any]] | ServerSentEvent:
+) -> Response[QueryReply] | ServerSentEvent:
     """Answer a question from chosen documents, with citations."""
     question = question_of(data.question, "question")
     ids = _ids(data)
@@ -133,27 +158,27 @@ def _failed(error: PipelineError) -> Problem:
     return unavailable("the answer could not be generated", code="GENERATION_FAILED", reason=error.sentence)
 
 
-def _reply(answer: Answer) -> dict[str, Any]:
-    return {
-        "success": True,
-        "answer": answer.text,
-        "sources": _sources(answer.passages),
-        "chunksUsed": len(answer.passages),
-        "model": answer.model,
-        "citations": [citation.view() for citation in answer.citations],
-        "references": references(answer.citations),
-        **({"warnings": list(answer.warnings)} if answer.warnings else {}),
-    }
+def _reply(answer: Answer) -> QueryReply:
+    return QueryReply(
+        success=True,
+        answer=answer.text,
+        sources=_sources(answer.passages),
+        chunks_used=len(answer.passages),
+        model=answer.model,
+        citations=[citation.view() for citation in answer.citations],
+        references=references(answer.citations),
+        warnings=answer.warnings,
+    )
 
 
-def _sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+def _sources(passages: Sequence[Passage]) -> list[QuerySource]:
     return [
-        {
-            "docId": passage.metadata["documentId"],
-            "title": passage.title,
-            "pageNumber": passage.metadata.get("pageNumber"),
-            "chunkId": passage.metadata["chunkId"],
-            "similarity": passage.score,
-        }
+        QuerySource(
+            doc_id=passage.metadata["documentId"],
+            title=passage.title,
+            page_number=passage.metadata.get("pageNumber"),
+            chunk_id=passage.metadata["chunkId"],
+            similarity=passage.score,
+        )
         for passage in passages
     ]

@@ -21,7 +21,7 @@ async def events(
     *,
     instance: str,
     sources: Callable[[Sources], Mapping[str, Any]],
-    done: Callable[[Answer], Mapping[str, Any]],
+    done: Callable[[Answer], msgspec.Struct],
     problem: Callable[[PipelineError], Problem] = of_pipeline,
 ) -> AsyncIterator[ServerSentEventMessage]:
     """Yield the events. `sources` and `done` build the events' data; `instance` is the path in an error.
@@ -44,5 +44,5 @@ async def events(
         yield _event("error", body(Problem(500, "the answer broke off", code="BUG"), instance))
 
 
-def _event(name: str, data: Mapping[str, Any]) -> ServerSentEventMessage:
+def _event(name: str, data: Mapping[str, Any] | msgspec.Struct) -> ServerSentEventMessage:
     return ServerSentEventMessage(event=name, data=msgspec.json.encode(data))

@@ -8,9 +8,11 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.clients.conditions import FilterConditions
+from services.query_api.clients.reply_types import DifyRecords
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
+from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
@@ -69,9 +71,8 @@ class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
     "/retrieval",
     operation_id="dify_retrieval",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(422, ok={JSON: DifyRecords}),
     status_code=200,
-    include_in_schema=False,
 )
 async def retrieval(
     data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]

@@ -18,21 +18,29 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.answer.chat import ChatBody, chat
+from services.query_api.answer.chat import ChatBody, ChatReply, chat
 from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import Asking, broken, figures, objects, sampling
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Choice, Models
+from services.query_api.clients.reply_types import (
+    OllamaAnswer,
+    OllamaEmbedding,
+    OllamaEmbeddings,
+    OllamaModels,
+    OllamaModelShown,
+    OllamaVersion,
+)
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
+from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, replies
 from services.query_api.http.request import ApiRequest, body_of
 from shared.answers import Sampling, Turn
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
-NDJSON: Final = "application/x-ndjson"
 _WINDOW: Final = 8192  # tokens; the adapters for answers request the same
 _AGENTX: Final = frozenset({"message", "useRag", "target", "system", "conversationId", "conversationHistory"})
 
@@ -98,19 +106,37 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int | None = None
 
 
-@get("/version", operation_id="ollama_version", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
+@get(
+    "/version",
+    operation_id="ollama_version",
+    guards=[needs("query")],
+    opt=in_lane("ask") | replies(ok={JSON: OllamaVersion}, needs_parts=False),
+    include_in_schema=True,
+)
 async def version() -> dict[str, str]:
     """Return the version of Ollama's API that this server implements."""
     return {"version": API_VERSION}
 
 
-@get("/tags", operation_id="ollama_tags", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
+@get(
+    "/tags",
+    operation_id="ollama_tags",
+    guards=[needs("query")],
+    opt=in_lane("ask") | replies(ok={JSON: OllamaModels}, needs_parts=False),
+    include_in_schema=True,
+)
 async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
     return {"models": [_listed(name) for name in models.listed()]}
 
 
-@get("/ps", operation_id="ollama_ps", guards=[needs("query")], opt=in_lane("ask"), include_in_schema=False)
+@get(
+    "/ps",
+    operation_id="ollama_ps",
+    guards=[needs("query")],
+    opt=in_lane("ask") | replies(ok={JSON: OllamaModels}, needs_parts=False),
+    include_in_schema=True,
+)
 async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the loaded models. All models are always reported as loaded."""
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # Ollama's "never"
@@ -144,9 +170,9 @@ def _details() -> dict[str, Any]:
     "/show",
     operation_id="ollama_show",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, ok={JSON: OllamaModelShown}, needs_parts=False),
     status_code=200,
-    include_in_schema=False,
+    include_in_schema=True,
 )
 async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> dict[str, Any]:
     """Show a model."""
@@ -174,9 +200,9 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
     "/chat",
     operation_id="api_chat",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, 422, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: str}),
     status_code=200,
-    include_in_schema=False,
+    include_in_schema=True,
 )
 async def api_chat(
     data: JSONBody[Any],
@@ -184,10 +210,10 @@ async def api_chat(
     asking: NamedDependency[Asking],
     models: NamedDependency[Models],
     links: NamedDependency[Links],
-) -> Response[dict[str, Any]] | Stream | ServerSentEvent:
+) -> Response[dict[str, Any]] | Response[ChatReply] | Stream | ServerSentEvent:
     """Answer a chat, in AgentX's or in Ollama's format, according to the fields of the body."""
     if not speaks_ollama(data):
-        agentx: Response[dict[str, Any]] | ServerSentEvent = await chat.fn(
+        agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(
             body_of(data, ChatBody), request, asking.answering
         )
         return agentx
@@ -211,9 +237,9 @@ async def api_chat(
     "/generate",
     operation_id="ollama_generate",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, 422, ok={JSON: OllamaAnswer, NDJSON: str}),
     status_code=200,
-    include_in_schema=False,
+    include_in_schema=True,
 )
 async def generate(
     data: JSONBody[GenerateBody],
@@ -353,9 +379,9 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
     "/embed",
     operation_id="ollama_embed",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, ok={JSON: OllamaEmbeddings}),
     status_code=200,
-    include_in_schema=False,
+    include_in_schema=True,
 )
 async def embed(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
@@ -379,9 +405,9 @@ async def embed(
     "/embeddings",
     operation_id="ollama_embeddings",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, ok={JSON: OllamaEmbedding}),
     status_code=200,
-    include_in_schema=False,
+    include_in_schema=True,
 )
 async def embeddings(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]

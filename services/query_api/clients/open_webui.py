@@ -1,17 +1,23 @@
 """Routes for Open WebUI: its external web search, its external document loader, and its tools."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
 from litestar import get, post, put
 from litestar.di import NamedDependency
+from litestar.openapi.spec import OpenAPIFormat, OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.params import JSONBody
 
 from services.query_api.clients.links import Links
+from services.query_api.clients.reply_types import ProcessedFile, WebResult
 from services.query_api.http.auth import needs, needs_key
 from services.query_api.http.lanes import READS, in_lane
+from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
+from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
@@ -51,9 +57,8 @@ class WebSearchBody(msgspec.Struct, frozen=True, kw_only=True):
     "/web-search",
     operation_id="web_search",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(ok={JSON: list[WebResult]}),
     status_code=200,
-    include_in_schema=False,
 )
 async def web_search(
     data: JSONBody[WebSearchBody],
@@ -71,13 +76,23 @@ async def web_search(
     return list(results.values())
 
 
+@dataclass
+class FileOperation(Operation):
+    """Describes the request body for OpenAPI: a file as it is."""
+
+    def __post_init__(self) -> None:
+        """Fill in the request's content type."""
+        raw = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)
+        self.request_body = RequestBody(content={"application/octet-stream": OpenAPIMediaType(raw)}, required=True)
+
+
 @put(
     "/process",
     operation_id="process_file",
+    operation_class=FileOperation,
     guards=[needs("ingest")],
-    opt={**in_lane("bring"), READS: True},
+    opt=in_lane("bring") | {READS: True} | replies(422, 501, ok={JSON: ProcessedFile}),
     status_code=200,
-    include_in_schema=False,
 )
 async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:
     """Extract the text of a file without storing it: Open WebUI's external document loader."""
@@ -103,9 +118,14 @@ async def no_reader(
 @get("/tools/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
 async def tools(request: ApiRequest) -> dict[str, Any]:
     """Return the OpenAPI description of the read-only routes, which an assistant can use as tools."""
-    schema = request.app.openapi_schema.to_schema()
+    schema = described(request.app)
     paths = {
-        path: {method: operation for method, operation in item.items() if operation.get("operationId") in TOOLS}
+        path: {method: _tool(operation) for method, operation in item.items() if operation["operationId"] in TOOLS}
         for path, item in schema["paths"].items()
     }
     return {**schema, "paths": {path: item for path, item in paths.items() if item}}
+
+
+def _tool(operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the operation with its 200 only: a language model reads it, and refusals tell it nothing."""
+    return {**operation, "responses": {"200": operation["responses"]["200"]}}

@@ -24,9 +24,11 @@ from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
+from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList, OpenAIModel, OpenAIModels
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid, openai_error
+from services.query_api.http.replies import EVENT_STREAM, JSON, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
@@ -77,8 +79,8 @@ class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
     "/v1/models",
     operation_id="openai_models",
     guards=[needs("query")],
-    opt=in_lane("ask", "OpenAI's API, with /v1/chat/completions and /v1/embeddings"),
-    include_in_schema=False,
+    opt=in_lane("ask", "OpenAI's API, with /v1/chat/completions and /v1/embeddings")
+    | replies(ok={JSON: OpenAIModels}, needs_parts=False),
 )
 async def models(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
@@ -89,8 +91,7 @@ async def models(models: NamedDependency[Models]) -> dict[str, Any]:
     "/v1/models/{name:path}",
     operation_id="openai_model",
     guards=[needs("query")],
-    opt=in_lane("ask"),
-    include_in_schema=False,
+    opt=in_lane("ask") | replies(ok={JSON: OpenAIModel}, needs_parts=False),
 )
 async def model(name: FromPath[str], models: NamedDependency[Models]) -> dict[str, Any]:
     """Show a model."""
@@ -108,9 +109,8 @@ def _card(name: str) -> dict[str, Any]:
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: str}),
     status_code=200,
-    include_in_schema=False,
 )
 async def chat_completions(
     data: JSONBody[CompletionBody],
@@ -260,9 +260,8 @@ def _event(data: Mapping[str, Any]) -> bytes:
     "/v1/embeddings",
     operation_id="openai_embeddings",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, ok={JSON: EmbeddingList}),
     status_code=200,
-    include_in_schema=False,
 )
 async def embeddings(
     data: JSONBody[EmbeddingsBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]

@@ -19,9 +19,11 @@ from services.query_api.clients.links import Links, SourceLink, rag_sources, sou
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
 from services.query_api.clients.openai import STREAM_HEADERS
+from services.query_api.clients.reply_types import ResponseObject
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
+from services.query_api.http.replies import EVENT_STREAM, JSON, replies
 from services.query_api.http.request import ApiRequest, body_of
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
@@ -53,9 +55,8 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     "/v1/responses",
     operation_id="openai_responses",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: str}),
     status_code=200,
-    include_in_schema=False,
 )
 async def responses(
     data: JSONBody[ResponsesBody],

@@ -9,9 +9,11 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.clients.conditions import OPERATORS, FilterConditions
+from services.query_api.clients.reply_types import VectorStoreCard, VectorStoreList, VectorStoreResults
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
 from services.query_api.search.results import Found
@@ -128,8 +130,7 @@ def _check(id_: str) -> None:
     "/v1/vector_stores",
     operation_id="openai_vector_stores",
     guards=[needs("query")],
-    opt=in_lane("ask"),
-    include_in_schema=False,
+    opt=in_lane("ask") | replies(ok={JSON: VectorStoreList}),
 )
 async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
     """List the store."""
@@ -141,8 +142,7 @@ async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]
     "/v1/vector_stores/{id_:str}",
     operation_id="openai_vector_store",
     guards=[needs("query")],
-    opt=in_lane("ask"),
-    include_in_schema=False,
+    opt=in_lane("ask") | replies(ok={JSON: VectorStoreCard}),
 )
 async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
     """Show the store."""
@@ -154,9 +154,8 @@ async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDepe
     "/v1/vector_stores/{id_:str}/search",
     operation_id="openai_vector_store_search",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(422, ok={JSON: VectorStoreResults}),
     status_code=200,
-    include_in_schema=False,
 )
 async def search(
     id_: FromPath[str],

@@ -15,6 +15,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, of_contract
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import Submissions
@@ -84,7 +85,8 @@ class BulkDeleteOperation(Operation):
     operation_id="rag_documents_delete",
     operation_class=BulkDeleteOperation,
     guards=[needs("ingest")],
-    opt=in_lane("ask", "delete all documents that fit filters, once their number is confirmed"),
+    opt=in_lane("ask", "delete all documents that fit filters, once their number is confirmed")
+    | replies(404, 409, 422),
     status_code=200,
 )
 async def rag_documents_delete(

@@ -6,6 +6,7 @@ from litestar.di import NamedDependency
 
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from shared.state.callback_signature import callback_key, shown_key
 
@@ -31,7 +32,7 @@ class CallbackKeys:
     "/rag/callback-key",
     operation_id="rag_callback_key",
     guards=[needs("ingest")],
-    opt=in_lane("ask", "show the key that verifies callbacks"),
+    opt=in_lane("ask", "show the key that verifies callbacks") | replies(needs_parts=False),
 )
 async def rag_callback_key(request: ApiRequest, callback_keys: NamedDependency[CallbackKeys]) -> CallbackKey:
     """Show the key that signs the callbacks of the caller's tenant, to verify them with (docs/callbacks.md)."""

@@ -12,6 +12,7 @@ from services.query_api.documents.views import DocumentView, DocumentViews, view
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from shared.contracts import TERMINAL, Given, LogPosition
 from shared.log.headers import position_from, position_header
@@ -166,7 +167,8 @@ def _callback_view(callback: Callback) -> CallbackView:
     "/rag/documents/{document_id:str}",
     operation_id="rag_document",
     guards=[needs("query")],
-    opt=in_lane("ask", "show a document; /chunks, /text and /original show its content, /events its progress"),
+    opt=in_lane("ask", "show a document; /chunks, /text and /original show its content, /events its progress")
+    | replies(headers=("ETag",)),
 )
 async def rag_document(
     document_id: FromPath[str],

@@ -15,6 +15,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from shared.blobs import Blobs
 from shared.contracts import DocumentSubmitted
@@ -109,7 +110,7 @@ class Originals:
     "/rag/documents/{document_id:str}/original",
     operation_id="rag_document_original",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(ok={"*/*": bytes}, headers=("ETag", "Content-Disposition")),
 )
 async def rag_document_original(
     document_id: FromPath[str], request: ApiRequest, originals: NamedDependency[Originals]

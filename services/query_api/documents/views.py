@@ -18,6 +18,7 @@ from services.query_api.documents.plain_text import plain
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, not_found
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
 from services.query_api.ingest.submissions import Submissions
@@ -323,7 +324,7 @@ class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     "/rag/documents/{document_id:str}",
     operation_id="rag_document_patch",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "change a document's metadata"),
+    opt=in_lane("bring", "change a document's metadata") | replies(409, 412, 422, accepted=True),
     status_code=200,
 )
 async def rag_document_patch(
@@ -378,7 +379,7 @@ def version_of(if_match: str | None) -> int | None:
     "/rag/documents/{document_id:str}",
     operation_id="rag_document_delete",
     guards=[needs("ingest")],
-    opt=in_lane("ask", "delete a document"),
+    opt=in_lane("ask", "delete a document") | replies(409, 422, accepted=True),
     status_code=200,
 )
 async def rag_document_delete(
@@ -396,7 +397,7 @@ async def rag_document_delete(
     "/rag/documents/{document_id:str}/chunks",
     operation_id="rag_document_chunks",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(409),
 )
 async def rag_document_chunks(
     document_id: FromPath[str],
@@ -414,7 +415,7 @@ async def rag_document_chunks(
     "/rag/documents/{document_id:str}/text",
     operation_id="rag_document_text",
     guards=[needs("query")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(422, ok={"text/markdown": str, "text/plain": str}),
 )
 async def rag_document_text(
     document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]

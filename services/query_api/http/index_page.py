@@ -6,6 +6,7 @@ from litestar import get
 
 from services.query_api.http.auth import needs_key
 from services.query_api.http.lanes import in_lane
+from services.query_api.http.openapi import described
 from services.query_api.http.problems import AnyRequest
 
 MORE_LINES = {
@@ -17,4 +18,4 @@ MORE_LINES = {
 @get("/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
 async def openapi(request: AnyRequest) -> dict[str, Any]:
     """Describe every route."""
-    return request.app.openapi_schema.to_schema()
+    return described(request.app)

@@ -1,14 +1,24 @@
 """Readiness and metrics at the API's port, which strangers can reach, too."""
 
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from litestar import Response, get
 from litestar.di import NamedDependency
 
 from services.query_api.http.auth import Keyring, slowed
 from services.query_api.http.problems import AnyRequest, Problem
+from services.query_api.http.replies import JSON, replies
 from shared.runtime.probes import METRICS_TEXT, OPEN, Probed, exposition, report
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether Sluice is ready; with a key, what each part says: null if all is well."""
+
+    status: Literal["ready", "not ready"]
+    checks: dict[str, str | None] = {}
+    details: dict[str, str] = {}
 
 
 class Monitoring:
@@ -46,7 +56,9 @@ class Monitoring:
         return any(host in network for network in self._networks)
 
 
-@get("/readyz", operation_id="readyz", opt={OPEN: True})
+@get(
+    "/readyz", operation_id="readyz", opt={OPEN: True} | replies(instead={503: {JSON: Readiness}}, ok={JSON: Readiness})
+)
 async def readyz(
     request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
 ) -> Response[dict[str, Any]]:
@@ -54,7 +66,9 @@ async def readyz(
     return await report(probed, detailed=await monitoring.may_see_details(request))
 
 
-@get("/metrics", operation_id="metrics", opt={OPEN: True}, media_type=METRICS_TEXT)
+@get(
+    "/metrics", operation_id="metrics", opt={OPEN: True} | replies(401, ok={METRICS_TEXT: str}), media_type=METRICS_TEXT
+)
 async def metrics(
     request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
 ) -> bytes:

@@ -22,6 +22,7 @@ from shared.runtime.probes import RETRY_AFTER_S
 from shared.state.rebuild_gate import CODE as REBUILDING
 
 _PROBLEM_JSON = "application/problem+json"
+PROBLEM_TYPES = (_PROBLEM_JSON, "application/json")  # see `media_type`
 _CODES = {
     400: "INVALID",
     401: "UNAUTHENTICATED",
@@ -38,7 +39,59 @@ _CODES = {
 }
 
 _OPENAI_PATH = re.compile(r"(?:/api)?/v1(?:/|\Z)")  # clients of these routes read only OpenAI's error object
+_DIFY_PATH = re.compile(r"(?:/api)?/retrieval/?")
+_DIFY_CODES = {401: 1002, 403: 1002, 404: 2001}  # Dify's own numbers; of the others it shows the message
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "Why the request was refused or failed (RFC 9457). Ollama's clients read `error`.",
+    "properties": {
+        "type": {"type": "string", "description": "`urn:sluice:problem:` and the code."},
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "A sentence for people."},
+        "instance": {"type": "string", "description": "The request's path."},
+        "success": {"const": False},
+        "error": {"type": ["string", "boolean"], "description": "The sentence; `true` with `Prefer: errors=flag`."},
+        "message": {"type": "string", "description": "The sentence."},
+        "code": {"type": "string", "description": "For programs."},
+        "details": {"type": "object", "description": "Such as the `field` that is wrong."},
+    },
+    "required": ["type", "title", "status", "detail", "instance", "success", "error", "message", "code", "details"],
+}
+ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies, by their name in /openapi.json
+    "Problem": _PROBLEM,
+    "DifyError": {
+        "description": "A problem that also has the fields of Dify's contract.",
+        "allOf": [
+            {"$ref": "#/components/schemas/Problem"},
+            {
+                "type": "object",
+                "properties": {"error_code": {"type": "integer"}, "error_msg": _TEXT},
+                "required": ["error_code", "error_msg"],
+            },
+        ],
+    },
+    "OpenAIError": {
+        "type": "object",
+        "description": "The error object of OpenAI's API.",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": {
+                    "message": _TEXT,
+                    "type": _TEXT,
+                    "param": {"type": ["string", "null"]},
+                    "code": _TEXT,
+                },
+                "required": ["message", "type", "param", "code"],
+            }
+        },
+        "required": ["error"],
+    },
+}
 
 log = structlog.get_logger(__name__)
 AnyRequest = Request[Any, Any, Any]
@@ -117,6 +170,11 @@ def openai_error(problem: Problem) -> dict[str, Any]:
     }
 
 
+def is_openai(path: str) -> bool:
+    """Return whether the route at `path` is one of OpenAI's API."""
+    return _OPENAI_PATH.match(path) is not None
+
+
 def prefers(request: AnyRequest, preference: str) -> bool:
     """Return whether the request's `Prefer` headers have the preference, such as `handling=strict` (RFC 7240)."""
     given = ",".join(request.headers.getall("prefer", [])).split(",")
@@ -135,7 +193,7 @@ def media_type(accept: str) -> str:
 def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     """Return the response for the problem."""
     path = request.scope["path"]
-    if _OPENAI_PATH.match(path):
+    if is_openai(path):
         content, kind = msgspec.json.encode(openai_error(problem)), media_type("application/json")
         if problem.code == "NO_MODEL":  # OpenAI's clients retry a 503 with a backoff; this one is permanent
             problem.headers["X-Should-Retry"] = "false"
@@ -143,6 +201,8 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
         told = body(problem, quote(path, errors="replace"))
         if prefers(request, "errors=flag"):  # NextStep's error body has a flag where ours has the sentence
             told |= {"error": True}
+        if _DIFY_PATH.fullmatch(path):
+            told |= {"error_code": _DIFY_CODES.get(problem.status, problem.status), "error_msg": problem.sentence}
         content = msgspec.json.encode(told)
         kind = media_type(request.headers.get("accept", ""))
     return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)

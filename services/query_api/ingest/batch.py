@@ -15,6 +15,7 @@ from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields
 from services.query_api.http.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
@@ -79,7 +80,8 @@ class BatchOperation(Operation):
     guards=[needs("ingest")],
     status_code=200,
     request_max_body_size=None,  # this route counts the body against a limit of its own
-    opt={**in_lane("bring", "add many documents: a JSON array or NDJSON"), HOLDS: WINDOW_BYTES},
+    opt={**in_lane("bring", "add many documents: a JSON array or NDJSON"), HOLDS: WINDOW_BYTES}
+    | replies(422, accepted=True),
 )
 async def rag_ingest_batch(
     request: ApiRequest, submissions: NamedDependency[Submissions], batch_limits: NamedDependency[BatchLimits]

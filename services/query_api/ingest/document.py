@@ -14,6 +14,7 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
@@ -100,7 +101,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     "/rag/ingest",
     operation_id="rag_ingest",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "add or replace a document: source, path, text"),
+    opt=in_lane("bring", "add or replace a document: source, path, text") | replies(409, 422, accepted=True),
     status_code=200,
 )
 async def rag_ingest(
@@ -120,7 +121,7 @@ async def rag_ingest(
     "/rag/ingest/text",
     operation_id="rag_ingest_text",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "add a text"),
+    opt=in_lane("bring", "add a text") | replies(409, 422, accepted=True),
     status_code=200,
 )
 async def rag_ingest_text(

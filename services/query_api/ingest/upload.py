@@ -21,6 +21,7 @@ from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.replies import JSON, replies
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, name_of, tags_of, wait_of
 from services.query_api.ingest.document import (
@@ -173,7 +174,8 @@ class UploadOperation(Operation):
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={**in_lane("bring", "add files"), HOLDS: IN_MEMORY},
+    opt={**in_lane("bring", "add files"), HOLDS: IN_MEMORY}
+    | replies(409, 422, ok={JSON: (IngestReply, UploadReply)}, accepted=True),
 )
 async def rag_ingest_upload(
     request: ApiRequest, submissions: NamedDependency[Submissions]
@@ -195,7 +197,7 @@ async def rag_ingest_upload(
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={**in_lane("bring"), HOLDS: IN_MEMORY},
+    opt={**in_lane("bring"), HOLDS: IN_MEMORY} | replies(409, 422, accepted=True),
 )
 async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submissions]) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""

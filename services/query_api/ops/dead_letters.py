@@ -13,6 +13,7 @@ from services.query_api.http.audit import note_change
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
 from shared.contracts import BlobRef, DeadLetter
@@ -172,7 +173,7 @@ async def ops_dead_letter(
     "/ops/dead-letters/{letter_id:str}/record",
     operation_id="ops_dead_letter_record",
     guards=[needs("admin")],
-    opt=in_lane("ask"),
+    opt=in_lane("ask") | replies(ok={"application/octet-stream": bytes}, headers=("Content-Disposition",)),
 )
 async def ops_dead_letter_record(
     letter_id: FromPath[str],

@@ -14,6 +14,7 @@ from services.query_api.documents.selection import DocumentSelector, selection
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
@@ -94,7 +95,8 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     "/ops/erase",
     operation_id="ops_erase",
     guards=[needs("admin")],
-    opt=in_lane("ask", "erase documents for good; /ops/forget also rewrites the data files now", json_only=True),
+    opt=in_lane("ask", "erase documents for good; /ops/forget also rewrites the data files now", json_only=True)
+    | replies(409),
     status_code=200,
 )
 async def ops_erase(

@@ -10,6 +10,7 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_comparison import CompareRequest, Comparison
@@ -51,7 +52,7 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
     "/ops/generations/start",
     operation_id="ops_generations_start",
     guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
@@ -66,7 +67,7 @@ async def ops_generations_start(data: JSONBody[BuildRequest], generations: Named
     "/ops/generations/compare",
     operation_id="ops_generations_compare",
     guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
 async def ops_generations_compare(
@@ -86,7 +87,7 @@ async def ops_generations_compare(
     "/ops/generations/switch",
     operation_id="ops_generations_switch",
     guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
 async def ops_generations_switch(
@@ -104,7 +105,7 @@ async def ops_generations_switch(
     "/ops/generations/rollback",
     operation_id="ops_generations_rollback",
     guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
 async def ops_generations_rollback(request: ApiRequest, generations: NamedDependency[GenerationService]) -> Outcome:
@@ -120,7 +121,7 @@ async def ops_generations_rollback(request: ApiRequest, generations: NamedDepend
     "/ops/generations/cancel",
     operation_id="ops_generations_cancel",
     guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
 async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
@@ -135,7 +136,7 @@ async def ops_generations_cancel(generations: NamedDependency[GenerationService]
     "/ops/generations/gc",
     operation_id="ops_generations_gc",
     guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
 async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:

@@ -8,6 +8,7 @@ from litestar.params import FromQuery, JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
 from shared.errors import Rejected
@@ -48,7 +49,7 @@ async def ops_lag(operations: NamedDependency[LogOperations]) -> list[GroupLag]:
     return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
 
 
-@get("/ops/groups", operation_id="ops_groups", guards=[needs("operator")], opt=in_lane("ask"))
+@get("/ops/groups", operation_id="ops_groups", guards=[needs("operator")], opt=in_lane("ask") | replies(404))
 async def ops_groups(
     operations: NamedDependency[LogOperations], group: FromQuery[str | None] = None
 ) -> list[PartitionLag]:

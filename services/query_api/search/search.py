@@ -13,6 +13,7 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
+from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, body_of, parse_json
 from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
 from services.query_api.search.filters import filter_of
@@ -127,7 +128,7 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
     "/rag/search",
     operation_id="rag_search",
     guards=[needs("query")],
-    opt=in_lane("ask", "find passages: query, topK, filters"),
+    opt=in_lane("ask", "find passages: query, topK, filters") | replies(422),
     status_code=200,
 )
 async def rag_search(
@@ -138,7 +139,11 @@ async def rag_search(
 
 
 @post(
-    "/rag/search/batch", operation_id="rag_search_batch", guards=[needs("query")], opt=in_lane("ask"), status_code=200
+    "/rag/search/batch",
+    operation_id="rag_search_batch",
+    guards=[needs("query")],
+    opt=in_lane("ask") | replies(422),
+    status_code=200,
 )
 async def rag_search_batch(
     data: JSONBody[SearchBatchBody], request: ApiRequest, retriever: NamedDependency[Retriever]

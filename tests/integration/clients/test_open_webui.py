@@ -60,6 +60,7 @@ async def test_the_tools_are_the_routes_that_only_read(quoting: Site) -> None:
         "rag_document_text",
     }
     assert all(each["description"] for each in operations)
+    assert all([*each["responses"]] == ["200"] for each in operations)
 
 
 async def test_every_operation_has_a_short_name_that_says_what_it_is(quoting: Site) -> None:

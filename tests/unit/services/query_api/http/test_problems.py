@@ -1,6 +1,8 @@
+import httpx
 import pytest
+from litestar import Litestar, get
 
-from services.query_api.http.problems import Problem, body, media_type, of_pipeline
+from services.query_api.http.problems import HANDLERS, Problem, body, media_type, of_pipeline
 from shared.errors import Rejected, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
 
@@ -39,6 +41,22 @@ def test_the_body_speaks_to_old_and_new_clients() -> None:
         "code": "STALE",
         "details": {"documentId": "7"},
     }
+
+
+@get(["/retrieval", "/api/retrieval", "/rag/retrieval"])
+async def refused() -> None:
+    raise Problem(404, "there is no such knowledge")
+
+
+@pytest.mark.parametrize(("path", "difys"), [("/retrieval", True), ("/api/retrieval", True), ("/rag/retrieval", False)])
+async def test_an_error_of_difys_route_also_has_the_fields_of_its_contract(path: str, *, difys: bool) -> None:
+    app = Litestar([refused], exception_handlers=HANDLERS, openapi_config=None, logging_config=None)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:  # type: ignore[arg-type]
+        told = (await client.get(path)).json()
+
+    expected = {"error_code": 2001, "error_msg": "there is no such knowledge"} if difys else {}
+    assert {name: told[name] for name in told.keys() & {"error_code", "error_msg"}} == expected
+    assert told["detail"] == "there is no such knowledge"
 
 
 def test_an_outage_says_when_to_come_again() -> None:

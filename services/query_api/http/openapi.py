@@ -1,0 +1,267 @@
+"""`/openapi.json`: the framework's description of the routes, completed by what each can reply.
+
+The framework knows parameters, bodies and the type of a 200. Refusals come from more places than a handler: its guards,
+the limits on requests, the check of browsers. They are derived here from what a route declares, so that no route can
+forget one.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+from litestar import Litestar, Request
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.routes import HTTPRoute
+
+from services.query_api.http.auth import RoleGuard
+from services.query_api.http.lanes import JSON_ONLY
+from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, is_openai
+from services.query_api.http.replies import JSON, Content, Replies, replies_of
+from shared.runtime.probes import OPEN
+
+ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
+_DESCRIBED: Final = "openapi"  # in the app's state
+_REF: Final = "#/components/schemas/{name}"
+_WHY: Final = {
+    400: "A parameter, a header or the body is wrong; the sentence names it.",
+    401: "There is no API key, or an unknown one.",
+    403: "The key lacks the role, or a page of another site sent the request.",
+    404: "There is nothing of this name.",
+    408: "The body came too slowly.",
+    409: "Not possible as things stand now; the code says why.",
+    410: "The cursor is too old.",
+    412: "Another version has been accepted since.",
+    413: "The body or a part of it is too large.",
+    415: "The route takes no body of this type.",
+    422: "The request is well-formed, and what it asks for isn't possible; the code says why.",
+    429: "Too many requests at once, or too much in a minute; nothing was accepted.",
+    501: "This installation can't do it; the sentence says what is missing.",
+    503: "A part that is needed is unavailable; the sentence names it.",
+}
+_HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "X-Request-Id": {
+        "description": "The request's `X-Request-Id`, or a new one. The log has it, too.",
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 0}},
+    "WWW-Authenticate": {"schema": {"type": "string"}},
+    "Location": {"description": "Where to ask how this submission ended.", "schema": {"type": "string"}},
+    "Link": {"description": 'The event stream of this submission, `rel="monitor"`.', "schema": {"type": "string"}},
+    "Preference-Applied": {"description": "The preference that was heeded.", "schema": {"type": "string"}},
+    "ETag": {"description": "The accepted version. `If-Match` of a PATCH takes it.", "schema": {"type": "string"}},
+    "Content-Disposition": {"schema": {"type": "string"}},
+}
+_REQUIRED: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
+_ACCEPTED: Final = ("Location", "Link", "Retry-After", "Preference-Applied")
+_DESCRIPTION: Final = """\
+Ingests documents into an index, searches it, and answers questions from it.
+
+Every route is also served under `/api`. Before a route is reached, the connection itself can reply: 400 for what is \
+no HTTP, 408 for headers that come too slowly, 431 for too large ones, and 503 with `Retry-After` at the limit of \
+connections. A 405 names the methods of a path in `Allow`."""
+
+
+class DescribedRoutes(JsonRenderPlugin):
+    """Serves `described` instead of what the framework knows."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
+        """Return the description as JSON."""
+        return msgspec.json.encode(described(request.app))
+
+
+class RouteExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request to a route, and the reply that it got once."""
+
+    path: dict[str, str] = {}
+    query: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    type: str = JSON
+    body: Any = None
+    status: int = 200
+    replied: str = JSON  # the reply's media type
+    reply: Any = None
+
+
+@cache
+def examples() -> Mapping[str, RouteExample]:
+    """Return an example of each route by its operation id, in the order in which they can be sent."""
+    text = files(__package__).joinpath("examples.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, RouteExample])
+
+
+def described(app: Litestar) -> dict[str, Any]:
+    """Return the description of every route with its replies. It is made once."""
+    if _DESCRIBED not in app.state:
+        app.state[_DESCRIBED] = _described(app)
+    found: dict[str, Any] = app.state[_DESCRIBED]
+    return found
+
+
+def _described(app: Litestar) -> dict[str, Any]:
+    spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(app.openapi_schema.to_schema()))  # a copy
+    routes = [
+        (route.path_format, method.lower(), handler)
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method, (handler, _) in route.route_handler_map.items()
+        if handler.resolve_include_in_schema() and method.lower() in spec["paths"].get(route.path_format, {})
+    ]
+    types = _Types(replies_of(handler.opt) for _, _, handler in routes)
+    for path, method, handler in routes:
+        operation = spec["paths"][path][method]
+        role = _role(handler)
+        operation |= {
+            "summary": (operation.get("description") or operation["summary"]).partition("\n")[0],
+            "responses": _responses(path, handler, operation, types),
+        }
+        if role:
+            operation[ROLE] = role
+        else:
+            operation["security"] = [{}]  # none is needed
+        if (example := examples().get(operation["operationId"])) is not None:
+            _show(operation, example)
+    components = spec["components"]
+    components["schemas"] = {**types.components, **components["schemas"], **ERRORS}
+    components["headers"] = _HEADERS
+    components["responses"] = {
+        _refusal_name(status, error): _refusal(status, error) for status in _WHY for error in ERRORS
+    }
+    spec["info"]["description"] = _DESCRIPTION
+    return spec
+
+
+class _Types:
+    """The schemas of all types that routes declare."""
+
+    def __init__(self, declared: Iterable[Replies]) -> None:
+        contents = [
+            content for each in declared for content in (each.ok, *each.instead.values()) if content is not None
+        ]
+        kinds = [kind for content in contents for given in content.values() for kind in _several(given)]
+        named = [kind for kind in kinds if kind is not bytes]
+        schemas, self.components = msgspec.json.schema_components(named, ref_template=_REF)
+        self._schemas = dict(zip(map(repr, named), schemas, strict=True))
+
+    def content(self, content: Content) -> dict[str, Any]:
+        """Return the content of a reply."""
+        return {media_type: {"schema": self._schema(given)} for media_type, given in content.items()}
+
+    def _schema(self, given: Any) -> dict[str, Any]:
+        if given is bytes:
+            return {"type": "string", "format": "binary"}
+        schemas = [self._schemas[repr(kind)] for kind in _several(given)]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _role(handler: HTTPRouteHandler) -> str | None:
+    """Return the role that the route asks for; None if it is open to everybody."""
+    for guard in handler.guards or ():
+        if isinstance(guard, RoleGuard):
+            return guard.role or "any"
+    return None
+
+
+def _responses(
+    path: str, handler: HTTPRouteHandler, operation: Mapping[str, Any], types: _Types
+) -> dict[str, dict[str, Any]]:
+    declared = replies_of(handler.opt)
+    content = operation["responses"]["200"]["content"] if declared.ok is None else types.content(declared.ok)
+    found: dict[str, dict[str, Any]] = {
+        "200": {
+            "description": "It was done.",
+            "content": content,
+            "headers": _headers(("Preference-Applied", *declared.headers) if declared.accepted else declared.headers),
+        }
+    }
+    if declared.accepted:
+        said = "The log has it, and processing has not finished yet."
+        found["202"] = {"description": said, "content": content, "headers": _headers(_ACCEPTED)}
+    if declared.nothing:
+        found["204"] = {"description": "There is nothing more to say.", "headers": _headers(())}
+    for status in sorted(_refusals(handler, operation, declared)):
+        found[str(status)] = {"$ref": f"#/components/responses/{_refusal_name(status, _error_of(path))}"}
+    for status, instead in declared.instead.items():
+        found[str(status)] = {**_refusal(status, "Problem"), "content": types.content(instead)}
+    return found
+
+
+def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared: Replies) -> set[int]:
+    """Return the statuses of the problems that the route declares, and of those that follow from what it is."""
+    found = {403, *declared.refusals}  # 403: every route refuses pages of other sites
+    if _role(handler) is not None:
+        found.add(401)
+    if not handler.opt.get(OPEN):
+        found |= {429, *((503,) if declared.needs_parts else ())}
+    if any(parameter["in"] == "path" for parameter in operation.get("parameters", ())):
+        found.add(404)
+    if _takes_query(operation):
+        found.add(400)
+    body = operation.get("requestBody")
+    if body is not None:
+        found |= {400, 408, 413, *((415,) if _named_types(body) else ())}
+    if handler.opt.get(JSON_ONLY):
+        found.add(415)
+    return found
+
+
+def _takes_query(operation: Mapping[str, Any]) -> bool:
+    """Return whether a query can be wrong: our own routes refuse what they don't know, others what they do."""
+    ours = operation["operationId"].startswith(("rag_", "ops_"))
+    return ours or any(parameter["in"] == "query" for parameter in operation.get("parameters", ()))
+
+
+def _named_types(body: Mapping[str, Any]) -> bool:
+    """Return whether the route takes only certain types of bodies."""
+    return "application/octet-stream" not in body["content"]
+
+
+def _error_of(path: str) -> str:
+    return "OpenAIError" if is_openai(path) else "DifyError" if path == "/retrieval" else "Problem"
+
+
+def _refusal_name(status: int, error: str) -> str:
+    return f"{error}{status}"
+
+
+def _refusal(status: int, error: str) -> dict[str, Any]:
+    schema = {"$ref": _REF.format(name=error)}
+    return {
+        "description": f"{HTTPStatus(status).phrase}. {_WHY[status]}",
+        "content": {media_type: {"schema": schema} for media_type in PROBLEM_TYPES},
+        "headers": {**_headers(()), **_headers(_REQUIRED.get(status, ()), required=True)},
+    }
+
+
+def _headers(names: Iterable[str], *, required: bool = False) -> dict[str, dict[str, Any]]:
+    given = {name: _HEADERS[name] for name in names}
+    return {
+        "X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"},
+        **{
+            name: {**header, "required": True} if required else {"$ref": f"#/components/headers/{name}"}
+            for name, header in given.items()
+        },
+    }
+
+
+def _show(operation: dict[str, Any], example: RouteExample) -> None:
+    """Add the example to the operation."""
+    given = {"path": example.path, "query": example.query}
+    for parameter in operation.get("parameters", ()):
+        values = given.get(parameter["in"], {})
+        if parameter["name"] in values:
+            parameter["example"] = values[parameter["name"]]
+    if example.body is not None:
+        operation["requestBody"]["content"][example.type]["example"] = example.body
+    if example.reply is not None:
+        content = operation["responses"][str(example.status)]["content"]
+        for media_type in content:
+            if media_type.partition(";")[0] in (example.replied, "*/*"):
+                content[media_type] |= {"example": example.reply}

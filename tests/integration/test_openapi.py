@@ -1,0 +1,81 @@
+"""`/openapi.json` describes every route: what it takes, each status it has, and an example that works."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from services.query_api.http.openapi import described, examples
+from tests.docs.examples import fits, sent
+
+
+@pytest.fixture(scope="module")
+def spec(app: Litestar) -> dict[str, Any]:
+    return described(app)
+
+
+def _operations(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for item in spec["paths"].values():
+        for operation in item.values():
+            yield operation["operationId"], operation
+
+
+def test_every_route_is_described(app: Litestar, spec: dict[str, Any]) -> None:
+    missing = {
+        f"{method} {route.path_format}"
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method, (handler, _) in route.route_handler_map.items()
+        if method not in ("OPTIONS", "HEAD")
+        and method.lower() not in spec["paths"].get(route.path_format, {})
+        # Under /api each is there a second time.
+        and method.lower() not in spec["paths"].get(route.path_format.removeprefix("/api"), {})
+        and not handler.opt.get("page")
+        and not route.path_format.startswith(("/console", "/api/console"))
+    }
+
+    assert missing == {
+        *("GET /openapi.json", "GET /openapi.json/openapi.json", "GET /openapi.json/{path}", "GET /api/openapi.json"),
+        *("GET /tools/openapi.json", "GET /api/tools/openapi.json"),
+    }
+
+
+def test_every_reply_has_a_schema_and_every_refusal_is_declared(spec: dict[str, Any]) -> None:
+    untyped = []
+    for name, operation in _operations(spec):
+        responses = operation["responses"]
+        assert "200" in responses, name
+        assert "403" in responses, name
+        contents = [each["content"] for each in responses.values() if "content" in each]
+        untyped += [name for content in contents for each in content.values() if not each["schema"]]
+        assert operation["description"].endswith((".", "`", ")")), name
+        assert len(operation["summary"]) < 130, name
+
+    assert untyped == []
+
+
+def test_every_route_has_an_example_that_fits_its_schemas(spec: dict[str, Any]) -> None:
+    for name, operation in _operations(spec):
+        example = examples()[name]
+        if example.body is not None:
+            _check(spec, operation["requestBody"]["content"][example.type]["schema"], example.body, name)
+        content = operation["responses"].get(str(example.status), {}).get("content", {})
+        if example.reply is not None and "application/json" in content and example.replied == "application/json":
+            _check(spec, content["application/json"]["schema"], content["application/json"]["example"], name)
+
+
+def _check(spec: dict[str, Any], schema: dict[str, Any], value: Any, name: str) -> None:
+    found = jsonschema_rs.Draft202012Validator({**schema, "components": spec["components"]}).iter_errors(value)
+    said = [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in found]
+    assert not said, f"{name}: {said[:3]}"
+
+
+@pytest.mark.slow
+async def test_the_examples_work_and_get_the_replies_they_show() -> None:
+    got = await sent()
+
+    assert [*got] == [*examples()]
+    assert {name for name, example in got.items() if not fits(examples()[name], example)} == set()
