@@ -2,15 +2,23 @@
 
 import asyncio
 import resource
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from ipaddress import ip_network
 
 import pytest
 from litestar import Litestar, Request, get, post
 from litestar.response import Stream
 
-from shared.runtime.connections import HEADER_BYTES, HEADER_FIELDS, Connections, connections_within_file_limit
+from shared.runtime.connections import (
+    AT_ONCE,
+    HEADER_BYTES,
+    HEADER_FIELDS,
+    Connections,
+    LimitedProtocol,
+    connections_within_file_limit,
+)
 from shared.runtime.listening import answered, bound
 
 HANG_S = 20
@@ -193,6 +201,32 @@ async def test_half_open_connections_make_room_for_others() -> None:
         assert await halves[0].reply() == b""  # the oldest
         halves[1].send(b"Connection: close\r\n\r\n")
         assert (await halves[1].reply()).endswith(b"hello")
+
+
+class CountedConnections(Connections):
+    """Counts the connections that were taken."""
+
+    taken = 0
+
+    def admit(self, connection: LimitedProtocol) -> bool:
+        self.taken += 1
+        return super().admit(connection)
+
+
+async def test_many_new_connections_are_taken_a_few_in_each_turn_of_the_loop() -> None:
+    """Otherwise a request that needs ten turns waits for ten times 256 connections."""
+    limits = CountedConnections(1000)
+    async with serving(limits) as server:
+        with ExitStack() as stack:
+            for _ in range(10 * AT_ONCE):  # without a turn of the loop
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            turns: list[int] = []
+            while sum(turns) < 10 * AT_ONCE:
+                before = limits.taken
+                await asyncio.sleep(0)
+                turns.append(limits.taken - before)
+
+    assert max(turns) <= AT_ONCE
 
 
 async def test_running_requests_keep_their_connections_and_one_more_is_told_so() -> None:
