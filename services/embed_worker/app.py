@@ -1,6 +1,7 @@
 """Wiring: chunks.<generation> -> embed -> the index."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -10,7 +11,7 @@ from faststream.kafka import KafkaBroker
 from services.embed_worker.apply import Apply
 from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.embed import Embed
-from services.embed_worker.sweep import sweep, sweep_points
+from services.embed_worker.sweep import shorten_deleted, sweep, sweep_points
 from services.embed_worker.vectors import Vectors
 from shared.blobs import BlobInventory, Blobs
 from shared.errors import Unavailable
@@ -33,6 +34,7 @@ log = structlog.get_logger(__name__)
 # After a crash the records are uncommitted, and the worker that reads them again cleans up. A sweep, which reads every
 # point, is needed only after a worker that was overtaken and crashed before it noticed.
 SWEEP_EVERY_S = 7 * 24 * 3600.0
+SHORTEN_EVERY_S = 3600.0  # reads only what was deleted since the last time
 SWEEP_AGAIN_S = 5.0  # pause before the next try while the store is away
 
 
@@ -95,16 +97,22 @@ class EmbedStages:
 
 
 async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves: Callable[[], Awaitable[bool]]) -> None:
-    """Sweep now and every week; retry after SWEEP_AGAIN_S while the log or the store is away."""
+    """Sweep now and every week, and shorten deleted entries every hour; retry while the log or the store is away."""
+    due, since = time.monotonic(), 0
     while True:
         try:
             # Only the generation that serves decides what the truth still has to hold.
-            await (sweep(index, ledger, publish) if await serves() else sweep_points(index, publish))
+            serving = await serves()
+            if time.monotonic() >= due:
+                await (sweep(index, ledger, publish) if serving else sweep_points(index, publish))
+                due, since = time.monotonic() + SWEEP_EVERY_S, 0
+            if serving:
+                since = await shorten_deleted(ledger, since)
         except Unavailable as error:
             log.warning("sweep_waits", reason=error.sentence)
             await asyncio.sleep(SWEEP_AGAIN_S)
         else:
-            await asyncio.sleep(SWEEP_EVERY_S)
+            await asyncio.sleep(SHORTEN_EVERY_S)
 
 
 def keep_swept(

@@ -7,7 +7,7 @@ from typing import Any
 from shared.contracts import Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.ids import chunk_id, point_id
-from shared.state.index import EMBEDDED, Head, vector_hash
+from shared.state.index import EMBEDDED, Head, deletion_head, vector_hash
 from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED
@@ -81,14 +81,15 @@ def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, 
 
 
 def head_of(document: DocumentVersion, chunk_count: int) -> Head:
-    """Return the head that makes this version answer."""
+    """Return the head that makes this version answer; a deletion's is a fence, which needs no names."""
+    if document.deleted:
+        return deletion_head(document.document_id, document.version, document.tenant)
     return Head(
         document_id=document.document_id,
         version=document.version,
         tenant=document.tenant,
         source=document.source,
         path=document.path,
-        deleted=document.deleted,
         chunk_count=chunk_count,
         title=document.title,
         url=document.url,

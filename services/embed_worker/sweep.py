@@ -1,4 +1,7 @@
-"""Removes what never answers: points below their head or of a withdrawn version, and old versions in the truth."""
+"""Removes what never answers: points below their head or of a withdrawn version, and old versions in the truth.
+
+It also shortens the ledger's entries of deleted documents, which stay for ever.
+"""
 
 from collections import defaultdict
 
@@ -6,9 +9,9 @@ import structlog
 
 from shared.log import Publish
 from shared.state.index import ATTEMPT, Head, Index
-from shared.state.ledger import Ledger
+from shared.state.ledger import REMEMBERED_MS, Entry, Ledger, shortened
 from shared.state.truth import forget, tombstone
-from shared.store import EVERYTHING, Point
+from shared.store import EVERYTHING, Filter, Match, Point, Range
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +47,34 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish) -> int:
                 removed += len(old)
         if after is None:
             return removed
+
+
+async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None) -> int:
+    """Shorten the entries of documents deleted since then, and return the `since` of the next call.
+
+    Times are the log's, in ms since 1970. `now` None: the time of the ledger's newest change, because the machine's
+    clock may be ahead, and then ends would be forgotten while somebody waits for them.
+
+    Raises:
+        Unavailable: the store is away, or the ledger is being rebuilt.
+    """
+    if now is None:
+        newest = await ledger.page(EVERYTHING, limit=1)
+        now = newest[0].updated_at if newest else 0
+    until = now - REMEMBERED_MS
+    deleted = Filter(must=(Match("last.status", ("deleted",)), Range("updatedAt", gte=since, lt=until)))
+
+    def short(seen: Entry | None) -> Entry | None:
+        after = None if seen is None else shortened(seen, now)
+        return None if after == seen else after
+
+    after: str | None = None
+    while True:
+        entries, after = await ledger.scan(deleted, after=after, limit=PAGE)
+        for entry in entries:
+            await ledger.update_seen(entry.document_id, entry, short)
+        if after is None:
+            return max(since, until)
 
 
 async def sweep_points(index: Index, publish: Publish) -> int:

@@ -134,7 +134,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         metadata={**_file_properties(extraction), **submitted.metadata},
         chunk_size=submitted.chunk_size,
         chunk_overlap=submitted.chunk_overlap,
-        document_type=extraction.document_type if extraction else "",
+        document_type=extraction.document_type if extraction else "txt",
         text_format=extraction.text_format if extraction else None,
         source_type=_source_type(submitted, extraction),
         language=extraction.language if extraction else None,

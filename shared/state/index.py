@@ -112,8 +112,8 @@ class Head(Message, frozen=True):
     document_id: str
     version: int
     tenant: str
-    source: str
-    path: str
+    source: str = ""
+    path: str = ""
     deleted: bool = False
     chunk_count: int = 0
     title: str | None = None
@@ -156,8 +156,9 @@ def _head_point(head: Head) -> Point:
     return Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
 
 
-def _unnamed(document_id: str, version: int, tenant: str) -> Head:
-    return Head(document_id=document_id, version=version, tenant=tenant, source="", path="", deleted=True)
+def deletion_head(document_id: str, version: int, tenant: str) -> Head:
+    """Return a deleted document's head, which keeps older versions from answering."""
+    return Head(document_id=document_id, version=version, tenant=tenant, deleted=True)
 
 
 def _unchanged(head: Head) -> Filter:
@@ -255,7 +256,7 @@ class Index:
         """
         name, version = head.document_id, head.version
         mark = Withdrawal(version=version, attempt=attempt)
-        bare = msgspec.structs.replace(_unnamed(name, 0, head.tenant), withdrawals=(mark,), withdrawal_rev=1)
+        bare = msgspec.structs.replace(deletion_head(name, 0, head.tenant), withdrawals=(mark,), withdrawal_rev=1)
         await self._store.insert(self._heads, [_head_point(bare)])
         while True:
             standing = (await self._stored_heads([name])).get(name, bare)
@@ -274,7 +275,7 @@ class Index:
 
     async def withdraw_for_good(self, document_id: str, version: int, tenant: str) -> bool:
         """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""
-        standing = await self.withdraw(_unnamed(document_id, version, tenant), FOR_GOOD)
+        standing = await self.withdraw(deletion_head(document_id, version, tenant), FOR_GOOD)
         return standing.version != version
 
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:

@@ -7,7 +7,7 @@ transition to the new entry, so transitions must be safe to repeat.
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from uuid import uuid4
+from secrets import token_urlsafe
 
 import msgspec
 
@@ -40,7 +40,7 @@ INDEXES: dict[str, IndexKind] = {
     "updatedAt": "integer",
 }
 MOST_SOURCES = 10_000
-_PROCESS = uuid4().hex
+_PROCESS = token_urlsafe(8)  # in every entry, so it is short
 _writes = itertools.count()  # numbers instead of random names, which would cost a system call per write
 NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # older than every position
 REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newest one are dropped
@@ -258,6 +258,21 @@ def without(entry: Entry, forgotten: Collection[int]) -> Entry:
     """Return the entry, in which these versions are no longer published."""
     left = tuple(version for version in entry.published if version not in forgotten)
     return msgspec.structs.replace(entry, published=left)
+
+
+def shortened(entry: Entry, now: int) -> Entry:
+    """Return a deleted document's entry without what is only remembered for REMEMBERED_MS; `now` is the log's time.
+
+    These are the ends of its earlier submissions, which are superseded from then on, and the deletion's stage times.
+    """
+    last = entry.last
+    answers = last.status == "deleted" and last.version == entry.accepted.version
+    if not answers or last.place.time >= now - REMEMBERED_MS:
+        return entry
+    # A failure may have a higher version, which must not be given again; what hasn't ended is still awaited.
+    earlier = tuple(each for each in entry.earlier if each.version > last.version or each.status not in TERMINAL)
+    bare = msgspec.structs.replace(last, chunk_count=None, extracted_at=0, chunked_at=0)
+    return msgspec.structs.replace(entry, last=bare, earlier=earlier)
 
 
 Transition = Callable[[Entry | None], Entry | None]

@@ -29,7 +29,7 @@ def index_judged(name: str, expected: Expected | None, head: Payload | None, poi
         drop = None if head is None else _only(name, "version", head)
         remedy = Remedy(delete_points=tuple(point.id for point in points), drop_head=drop)
         return JudgedDocument(tuple(findings.all), remedy)
-    drop_head, mend_head = _judge_head(findings, expected.head, head)
+    drop_head, mend_head = _judge_head(findings, expected.head, head, erased=expected.document.raw_hash == ERASED)
     delete, mend = _judge_points(findings, expected, points)
     remedy = Remedy(
         delete_points=tuple(delete),
@@ -59,7 +59,9 @@ def _only(name: str, field: str, payload: Payload) -> Filter:
     return Filter(must=(Ids((name,)), *((Match(field, (seen,)),) if isinstance(seen, int) else ())))
 
 
-def _judge_head(findings: _Findings, wanted: Head, payload: Payload | None) -> tuple[Filter | None, Head | None]:
+def _judge_head(
+    findings: _Findings, wanted: Head, payload: Payload | None, *, erased: bool
+) -> tuple[Filter | None, Head | None]:
     """Return which head must go, and the one that must stand in its place at once."""
     if payload is None:
         findings.add("I1", f"version {wanted.version} has no head")
@@ -71,6 +73,8 @@ def _judge_head(findings: _Findings, wanted: Head, payload: Payload | None) -> t
         findings.add("I1", f"the head can't be read: {error}")
         return drop, None
     head = msgspec.structs.replace(head, withdrawals=(), withdrawal_rev=0)  # of versions that failed since
+    if head.deleted and wanted.deleted and not erased:  # an earlier release left a deleted document's names in its head
+        head = msgspec.structs.replace(head, source="", path="", title=None, url=None, tags=(), updated_at=0)
     if head == wanted:
         return None, None
     if head.tenant != wanted.tenant:

@@ -79,13 +79,13 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
         if chunk.embedding is not None:
             payload["embeddingText"] = chunk.embedding
         points[point] = Point(id=point, payload=payload, sparse=vector)
+    deletion = Head(document_id=name, version=version, tenant=document.tenant, deleted=True)
     head = Head(
         document_id=name,
         version=version,
         tenant=document.tenant,
         source=document.source,
         path=document.path,
-        deleted=document.deleted,
         chunk_count=len(chunks),
         title=document.title,
         url=document.url,
@@ -95,7 +95,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
         text_format=document.text_format,
         updated_at=document.updated_at,
     )
-    return Expected(document, head, points)
+    return Expected(document, deletion if document.deleted else head, points)
 
 
 def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:

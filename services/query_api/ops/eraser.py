@@ -33,7 +33,7 @@ from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
 from shared.state.callbacks import Callbacks
-from shared.state.index import Head, Index
+from shared.state.index import Index, deletion_head
 from shared.state.ledger import Entry, older
 from shared.submission import submission_of
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, is_chunks_topic
@@ -240,9 +240,7 @@ class Eraser:
 
 async def _erase_in(index: Index, name: str, fence: _Fence) -> None:
     """Erase the document from a generation's index now: while it is built, its stages may take hours to get there."""
-    await index.switch(
-        Head(document_id=name, version=fence.version, tenant=fence.tenant, source="", path="", deleted=True)
-    )
+    await index.switch(deletion_head(name, fence.version, fence.tenant))
     await index.delete_below(name, fence.version)
 
 

@@ -1,16 +1,17 @@
 """What a crash after the switch left behind."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.embed_worker.sweep import sweep
-from shared.contracts import truth_key
+from services.embed_worker.sweep import shorten_deleted, sweep
+from shared.contracts import LogPosition, Status, truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
 from shared.state.index import ATTEMPT, Head, Index
-from shared.state.ledger import Ledger
+from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger
 from shared.store import Point
 from shared.topics import EXTRACTED
 from tests.builders import an_entry
@@ -18,6 +19,7 @@ from tests.fakes.embedder import DIMENSION
 from tests.fakes.state import ledger_and_index
 from tests.fakes.store import MemoryStore
 
+C = "31ca04b3-12ec-5b35-8f4b-4ab297c91387"
 A, B = "11ca04b3-12ec-5b35-8f4b-4ab297c91387", "21ca04b3-12ec-5b35-8f4b-4ab297c91387"
 
 
@@ -106,3 +108,36 @@ async def test_old_versions_without_points_are_struck_from_the_truth_by_the_ledg
         (4, 5),
     ]
     assert await sweep(index, ledger, publish) == 0
+
+
+def _same(_: Entry | None, entry: Entry) -> Entry:
+    return entry
+
+
+async def a_ledger_with(*entries: tuple[str, Status, int]) -> Ledger:
+    """Return a ledger with an entry of each name, status, and time of its last change; each has one earlier end."""
+    ledger, _ = await ledger_and_index(MemoryStore())
+    for name, status, time in entries:
+        place = LogPosition(partition=0, offset=2, time=time)
+        first = Last(version=1, place=LogPosition(partition=0, offset=1, time=1), status="created", at=1)
+        entry = an_entry(name, accepted=2, place=place, status=status, updated_at=time, earlier=(first,))
+        await ledger.update_seen(name, None, partial(_same, entry=entry))
+    return ledger
+
+
+async def test_given_documents_deleted_long_ago_when_entries_are_shortened_then_theirs_are_and_no_others() -> None:
+    long_ago, later = 1000, 1001 + REMEMBERED_MS
+    ledger = await a_ledger_with((A, "deleted", long_ago), (B, "deleted", later), (C, "updated", long_ago))
+
+    since = await shorten_deleted(ledger)
+
+    left = {name: len(entry.earlier) for name, entry in (await ledger.entries([A, B, C])).items()}
+    assert left == {A: 0, B: 1, C: 1}
+    assert since == later - REMEMBERED_MS, "what changed since is looked at the next time"
+
+    revisions = {name: entry.rev for name, entry in (await ledger.entries([A, B, C])).items()}
+    await shorten_deleted(ledger)
+    assert {name: entry.rev for name, entry in (await ledger.entries([A, B, C])).items()} == revisions, "once"
+
+    await shorten_deleted(ledger, since, now=later + REMEMBERED_MS + 1)
+    assert [entry.earlier for entry in (await ledger.entries([B])).values()] == [()]

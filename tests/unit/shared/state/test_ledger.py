@@ -7,7 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from shared.state.ledger import Entry, Ledger, Transition
+from shared.contracts import LogPosition, Status
+from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger, Transition, shortened
 from shared.store import Point
 from tests.builders import an_entry
 from tests.fakes.store import MemoryStore
@@ -85,3 +86,41 @@ async def test_an_entry_that_was_seen_and_has_changed_since_is_read_again() -> N
     assert stands.tags == ("a", "b", "c")
     assert await ledger.known(name)
     assert not await ledger.known(NAMES[1])
+
+
+def a_deleted_entry(status: Status = "deleted") -> Entry:
+    """Return an entry deleted at 5,000 ms, with four earlier submissions."""
+    before: list[tuple[int, Status]] = [(1, "created"), (2, "updated"), (9, "failed"), (3, "accepted")]
+    earlier = [
+        Last(version=version, place=LogPosition(partition=0, offset=version, time=version), status=each, at=1)
+        for version, each in before
+    ]
+    entry = an_entry(
+        NAMES[0],
+        accepted=4,
+        place=LogPosition(partition=0, offset=4, time=5000),
+        status=status,
+        earlier=tuple(earlier),
+        title="Kept for lists of deleted documents",
+    )
+    last = msgspec.structs.replace(entry.last, chunk_count=0, extracted_at=7, chunked_at=8)
+    return msgspec.structs.replace(entry, last=last)
+
+
+def test_given_a_document_deleted_long_ago_when_its_entry_is_shortened_then_remembered_ends_go() -> None:
+    entry = a_deleted_entry()
+
+    short = shortened(entry, 5001 + REMEMBERED_MS)
+
+    assert [(each.version, each.status) for each in short.earlier] == [(9, "failed"), (3, "accepted")]
+    assert (short.last.chunk_count, short.last.extracted_at, short.last.chunked_at) == (None, 0, 0)
+    assert msgspec.structs.replace(short, last=entry.last, earlier=entry.earlier) == entry, "the rest stays"
+    end = short.end_of(LogPosition(partition=0, offset=1, time=1))
+    assert end is not None
+    assert end.status == "superseded"
+
+
+def test_given_a_document_that_lives_or_was_just_deleted_when_its_entry_is_shortened_then_it_stays() -> None:
+    for status in ("created", "accepted", "failed"):
+        assert shortened(a_deleted_entry(status), 5001 + REMEMBERED_MS) == a_deleted_entry(status)
+    assert shortened(a_deleted_entry(), 5000 + REMEMBERED_MS) == a_deleted_entry()
