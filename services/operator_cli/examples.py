@@ -23,6 +23,7 @@ _EXAMPLES: Final = {
     "replay": "sluice replay --topic documents.submitted --from beginning --source handbook --dry-run",
     "backup": "sluice backup /backups/2026-11-22.tar",
     "restore": "sluice restore /backups/2026-11-22.tar --data ./data",
+    "optimize": "sluice optimize --dry-run",
     "config_show": "sluice config show --changed",
     "groups_list": "sluice groups list",
     "groups_describe": "sluice groups describe --group ingest",

@@ -28,6 +28,7 @@ from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.lag import lag
 from services.operator_cli.commands.mcp import mcp
 from services.operator_cli.commands.open import open_page
+from services.operator_cli.commands.optimize import optimize
 from services.operator_cli.commands.reindex import reindex
 from services.operator_cli.commands.replay import replay
 from services.operator_cli.commands.search import search
@@ -66,6 +67,7 @@ for command in (
     replay,
     backup,
     restore,
+    optimize,
     stats,
 ):
     app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)

@@ -145,6 +145,23 @@ def deleting(log: Log) -> AbstractContextManager[None]:
 
 
 @runtime_checkable
+class Tended(Protocol):
+    """A log whose files we keep small ourselves. Methods raise Unavailable."""
+
+    async def keep_up(self) -> None:
+        """Compact, apply the retention, and give free disk space back; code `held_for_copy` during a copy."""
+        ...
+
+    async def reclaimable(self) -> int:
+        """Return about how many bytes compaction would free, and what is free within the files."""
+        ...
+
+    def disk_bytes(self) -> int:
+        """Return the bytes of the log's files."""
+        ...
+
+
+@runtime_checkable
 class Weighed(Protocol):
     """A log that can measure the size of each topic."""
 

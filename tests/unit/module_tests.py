@@ -27,6 +27,7 @@ _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/serv
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
+    "services/operator_cli/actions/optimize.py": "tests/integration/test_optimize.py",
     "services/operator_cli/moving/backup.py": "tests/integration/test_backup.py",
     "services/operator_cli/moving/restore.py": "tests/integration/test_backup.py",
     "services/operator_cli/commands/groups.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",

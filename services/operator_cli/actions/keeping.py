@@ -1,4 +1,4 @@
-"""What `sluice backup` and `sluice restore` do, and what they print."""
+"""What `sluice backup`, `restore` and `optimize` do, and what they print."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from services.operator_cli.actions.optimize import Optimized, optimize
 from services.operator_cli.moving.backup import BackedUp, backup
 from services.operator_cli.moving.restore import Restored, restore
 from services.operator_cli.terminal import console, print_json
@@ -28,6 +29,13 @@ def restore_here(source: Path, data: Path | None, *, dry_run: bool) -> Restored:
     settings = _settings()
     with progress() as watch:
         return asyncio.run(restore(source, data or settings.data, watch, dry_run=dry_run))
+
+
+def optimize_here(*, dry_run: bool) -> Optimized:
+    """Return what was freed. Raises as `optimize` does."""
+    settings = _settings()
+    with progress() as watch:
+        return asyncio.run(optimize(settings, watch, dry_run=dry_run))
 
 
 def _settings() -> Settings:

@@ -15,6 +15,7 @@ from typing import Final
 
 import xxhash
 
+from services.operator_cli.actions.audited import audited
 from services.operator_cli.actions.log_tools import existing_log
 from services.operator_cli.client import CommandError
 from services.operator_cli.moving import collections, manifest
@@ -25,7 +26,7 @@ from shared.blobs import BlobInventory
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
-from shared.log import Copyable, Log
+from shared.log import Copyable, Log, Tended
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
 from shared.state.generations import Registry, registry_of
@@ -75,11 +76,12 @@ async def backup(
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(existing_log(settings))
         store = await opened_store(settings, stack)
-        plan = await _planned(settings, store, target, dry_run=dry_run)
+        plan = await _planned(settings, log, store, target, dry_run=dry_run)
         _check_room(target, plan)
         if dry_run:
             return plan
         assert isinstance(log, Copyable)
+        await stack.enter_async_context(audited(log, settings, "backup"))
         await stack.enter_async_context(log.copying(patience_s))
         made = await _made(settings, log, store, target, watch)
     points, blobs = (
@@ -123,16 +125,15 @@ def _check_new(target: Path) -> None:
         raise CommandError(f"{target} exists: choose another name, or delete it")
 
 
-async def _planned(settings: Settings, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
+async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
+    assert isinstance(log, Tended)
     assert isinstance(store, Measured)
     sizes = await store.sizes()
-    log = settings.data / manifest.LOG
     blobs = [blob async for some in _inventory(settings).stored() for blob in some]
     return BackedUp(
         path=str(target),
         dry_run=dry_run,
-        # By their directory entries: a file of the log that was opened here would lose its locks when it is closed.
-        log_bytes=sum(path.stat().st_size for path in log.parent.glob(f"{log.name}*") if path.is_file()),
+        log_bytes=log.disk_bytes(),
         store_bytes=sum(size.disk_bytes for size in sizes),
         blob_bytes=sum(blob.size for blob in blobs),
         documents=sum(size.live for size in sizes if size.name == LEDGER),

@@ -188,6 +188,14 @@ class SqliteLog:
         with self.deleting():
             await upkeep.keep_up(self._storage, self._connect)
 
+    async def reclaimable(self) -> int:
+        """Return about how many bytes compaction would free. See `shared.log.Tended`."""
+        return await asyncio.to_thread(upkeep.reclaimable, self._storage, self._connect)
+
+    def disk_bytes(self) -> int:
+        """Return the bytes of the file and its write-ahead log. See `shared.log.Tended`."""
+        return upkeep.disk_bytes(self._storage.path)
+
     def deleting(self) -> AbstractContextManager[None]:
         """Keep copies from starting while the block deletes. See `shared.log.Copyable`."""
         return self._hold.deleting()

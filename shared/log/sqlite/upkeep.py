@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 from shared.errors import Unavailable
 from shared.log.sqlite.age import end_at, forget_milestones
@@ -27,6 +28,12 @@ _SUPERSEDED = """
 WITH last AS MATERIALIZED (
     SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
 SELECT offset FROM record
+WHERE partition = :partition AND key IS NOT NULL AND offset NOT IN (SELECT offset FROM last)
+"""
+_SUPERSEDED_BYTES = """
+WITH last AS MATERIALIZED (
+    SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
+SELECT coalesce(sum(coalesce(length(value), 0) + length(key) + length(headers)), 0) FROM record
 WHERE partition = :partition AND key IS NOT NULL AND offset NOT IN (SELECT offset FROM last)
 """
 _TOPIC_BYTES = """
@@ -170,6 +177,31 @@ def topic_bytes(storage: Storage, connect: Connect) -> dict[str, int]:
             return dict(connection.execute(_TOPIC_BYTES))
     except sqlite3.Error as error:
         raise unavailable(storage.path, error) from error
+
+
+def reclaimable(storage: Storage, connect: Connect) -> int:
+    """Return about how many bytes compaction would free: those of superseded records, and what is free in the file.
+
+    Raises:
+        LogUnavailable: the file can't be read now.
+    """
+    compacted = [id_ for known in storage.topics.values() if known.spec.cleanup == "compact" for id_ in known.ids]
+    try:
+        with closing(open_reader(storage.path, connect)) as connection:
+            free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+            page: int = connection.execute("PRAGMA page_size").fetchone()[0]
+            rows: int = sum(
+                connection.execute(_SUPERSEDED_BYTES, {"partition": id_}).fetchone()[0] for id_ in compacted
+            )
+    except sqlite3.Error as error:
+        raise unavailable(storage.path, error) from error
+    wal = storage.path.with_name(storage.path.name + "-wal")
+    return rows + free * page + (wal.stat().st_size if wal.exists() else 0)
+
+
+def disk_bytes(path: Path) -> int:
+    """Return the bytes of the file and its write-ahead log, by their directory entries: nothing is opened."""
+    return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
 
 
 async def keep_up(storage: Storage, connect: Connect) -> None:
