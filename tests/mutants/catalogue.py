@@ -97,6 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared/state/index.py",
         'of_document(document_id, Range("metadata.version", lt=version)))',
         'Filter(must=of_document(document_id).must, must_not=(Match("metadata.version", (version,)),)))',
+        "tests/unit/shared/state/test_index.py",
     ),
     _mutant(
         "the head before the points",

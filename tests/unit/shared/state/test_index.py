@@ -1,4 +1,4 @@
-"""Which generation a process works on, as the registry in the store has it."""
+"""The index: which generation a process works on, and which points a worker deletes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from shared.embedder import Model
+from shared.ids import point_id
 from shared.state.generations import first_registry, registry_of, serving
-from shared.state.index import Generation
+from shared.state.index import Generation, Index
+from shared.store import Point
 from shared.store.edge import EdgeStore
 
 MODEL = Model(name="m", digest="d", dimension=2, max_tokens=100)
@@ -86,3 +89,18 @@ def test_the_unit_changes_no_fingerprint_that_is_there() -> None:
     assert msgspec.json.encode(FIRST) == msgspec.json.encode(msgspec.structs.replace(FIRST, chunk_unit="characters"))
     assert b"chunkUnit" not in msgspec.json.encode(FIRST)
     assert msgspec.structs.replace(FIRST, chunk_unit="tokens").id != FIRST.id
+
+
+async def test_a_worker_that_is_late_deletes_older_points_and_leaves_newer_ones(store: EdgeStore) -> None:
+    index = Index(store, FIRST)
+    await index.create()
+    for version in (1, 2, 3):
+        metadata = {"documentId": "d", "version": version, "chunkOrder": 0}
+        point = Point(
+            id=point_id("d", version, 0), payload={"text": "t", "metadata": metadata}, dense=np.ones(2, np.float32)
+        )
+        await index.put([point])
+
+    await index.delete_below("d", 2)
+
+    assert [await index.version_points("d", version) for version in (1, 2, 3)] == [0, 1, 1]
