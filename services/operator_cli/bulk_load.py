@@ -1,4 +1,4 @@
-"""Loads many files: those that the server has already are only compared, the others sent, a few at a time."""
+"""Loads many files, a few at a time. Files that the server already has are only compared."""
 
 import hashlib
 import sys
@@ -15,41 +15,41 @@ from services.operator_cli.client import Misuse, RequestRefused, ServerAway
 from services.operator_cli.local_files import FoundFile
 from shared.ids import file_hash
 
-AT_ONCE: Final = 16  # enough for the server's stages to be busy, and few enough to hold so many files
+AT_ONCE: Final = 16  # enough to keep the server's stages busy, and few enough to have so many files in memory
 COMPARED_AT_ONCE: Final = 500
 MOST_PERCENT: Final = 20  # of a source's documents that go without a confirmed number
-RENAMES_LOOKED_FOR: Final = 1000  # missing documents; each is looked up
+RENAMES_LOOKED_FOR: Final = 1000  # missing documents that are looked up one by one
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Uploads(Protocol):
-    """What is asked of a server; `Client`. Its methods raise Refused for one file, Away for all of them."""
+    """The requests for loading, as `Client` has them. They raise RequestRefused for one file, ServerAway for all."""
 
     def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
-        """Send one file and return how it ended."""
+        """Send one file and return its outcome."""
         ...
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
-        """Return for each file with its path and hash whether sending it would change nothing."""
+        """Return for each file, given with its path and hash, whether sending it would change nothing."""
         ...
 
 
 class Removals(Protocol):
-    """What is asked of a server to remove documents; `Client`."""
+    """The requests for removing documents, as `Client` has them."""
 
     def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
         """Return `{items[]}`."""
         ...
 
     def delete(self, document_id: str) -> dict[str, Any]:
-        """Return how it ended."""
+        """Delete the document and return its outcome."""
         ...
 
 
 class Lookups(Protocol):
-    """What is asked of a server to recognise documents; `Client`."""
+    """The requests for recognising documents, as `Client` has them."""
 
     def document(self, document_id: str) -> dict[str, Any]:
         """Return the document's fields."""
@@ -57,15 +57,15 @@ class Lookups(Protocol):
 
 
 class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one document ended: created, updated, unchanged, deleted, accepted (still in work), or failed."""
+    """How one document ended: created, updated, unchanged, deleted, accepted (still in progress), or failed."""
 
     path: str
     status: str
     document_id: str | None = None
     chunk_count: int | None = None
     error: str | None = None
-    renamed_to: str | None = None  # of a deleted document: the created one with the same content
-    dropped: tuple[str, ...] = ()  # what the version before had, and this one no more
+    renamed_to: str | None = None  # for a deleted document: the path of the created one with the same content
+    dropped: tuple[str, ...] = ()  # fields that the previous version had and this one lacks
 
 
 Done = Callable[[LoadOutcome], None]
@@ -74,12 +74,12 @@ Done = Callable[[LoadOutcome], None]
 def to_send(
     files: Sequence[FoundFile], server: Uploads, *, source: str, tags: Sequence[str], done: Done
 ) -> list[FoundFile]:
-    """Return the files that the server hasn't as they are; `done` hears of the others.
+    """Return the files that the server lacks or has otherwise; `done` is called for the others.
 
-    All are compared before any is sent: a submission under way makes the server unsure of its neighbours.
+    All files are compared before any is sent, because the server can't be sure about documents beside unread ones.
 
     Raises:
-        Away: the server went away.
+        ServerAway: the server went away.
     """
     changed: list[FoundFile] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -96,10 +96,10 @@ def to_send(
 
 
 def load(files: Iterable[FoundFile], server: Uploads, *, source: str, tags: Sequence[str] = (), done: Done) -> None:
-    """Send every file; `done` hears of each as it ends, on the caller's thread.
+    """Send every file; `done` is called for each when it ends, on the caller's thread.
 
     Raises:
-        Away: the server went away; what was not sent yet isn't.
+        ServerAway: the server went away; the remaining files were not sent.
     """
     _each(files, lambda found: _loaded(found, server, source, tags), done)
 
@@ -131,7 +131,7 @@ def check_share(count: int, total: int, confirmed: int | None) -> None:
 
 
 def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: Lookups) -> dict[str, str]:
-    """Return the new path of each missing document, given as path and id, whose content was created under another."""
+    """Return the new path of each missing document, given as path and id, whose content was created elsewhere."""
     if not created or len(gone) > RENAMES_LOOKED_FOR:
         return {}
     hashes = {hashlib.sha256(file.read_bytes()).hexdigest(): path for path, file in created.items()}
@@ -146,7 +146,7 @@ def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: Lookup
 def remove(
     documents: Mapping[str, str], server: Removals, *, done: Done, renamed: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Delete the documents, given as path and id; `done` hears of each. Raises Away as `load` does."""
+    """Delete the documents, given as path and id; `done` is called for each. Raises ServerAway as `load` does."""
 
     def removed(item: tuple[str, str]) -> LoadOutcome:
         path, id_ = item
@@ -156,7 +156,7 @@ def remove(
 
 
 def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:
-    """Tell `done` what `act` made of each item, with a bounded number under way."""
+    """Call `done` with the result of `act` for each item, a bounded number of them at a time."""
     waiting = iter(items)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = {pool.submit(act, item) for item in islice(waiting, AT_ONCE)}
@@ -184,12 +184,12 @@ def _unchanged(
     try:
         same = server.unchanged(asked, source=source, tags=tags)
     except RequestRefused:
-        return frozenset()  # each is sent, and has its own refusal if there is something wrong with it
+        return frozenset()  # every file is sent, and an invalid one is refused individually
     return frozenset(found.name for (found, _), is_same in zip(held, same, strict=True) if is_same)
 
 
 def _hash(found: FoundFile) -> str | None:
-    """Return the file's hash, None where it can't be compared: sending it says why."""
+    """Return the file's hash; None if the file can't be read, which is reported when it is sent."""
     try:
         found.name.encode()
         return file_hash(found.file)
@@ -201,13 +201,13 @@ def _loaded(found: FoundFile, server: Uploads, source: str, tags: Sequence[str])
     try:
         return outcome(found.name, lambda: server.upload(found.file, source=source, path=found.name, tags=tags))
     except UnicodeEncodeError:
-        # printable, but not the name: that one can't be said in UTF-8
+        # a printable form, because the name itself can't be encoded in UTF-8
         shown = found.name.encode(errors="replace").decode()
         return LoadOutcome(path=shown, status="failed", error="its name is not UTF-8")
 
 
 def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
-    """Return how one document ended by the server's reply, or failed by its refusal. Raises Away."""
+    """Return how one document ended, by the server's reply or refusal. Raises ServerAway."""
     try:
         reply = ask()
     except ServerAway:

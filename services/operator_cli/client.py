@@ -1,4 +1,4 @@
-"""The HTTP client of the commands: a method returns the reply or raises one of two errors."""
+"""The HTTP client of the commands. A method returns the reply or raises RequestRefused or ServerAway."""
 
 import json
 import mimetypes
@@ -15,12 +15,12 @@ import httpx
 from shared.settings import ConfigurationError, load_settings
 from shared.version import VERSION
 
-WAIT_S: Final = 300  # the longest the server lets a submission wait for its end
-FORGET_S: Final = 3600.0  # files of many gigabytes are written anew
-TRIES: Final = 4  # of a request the server answers by one of these
+WAIT_S: Final = 300  # seconds; the longest wait for a submission's end that the server allows
+FORGET_S: Final = 3600.0  # rewriting files of many gigabytes takes long
+TRIES: Final = 4  # of a request that the server answers with one of these statuses
 _FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
 DEAD_LETTERS_A_PAGE: Final = 100
-RETRY_CAP_S: Final = 10.0  # however long the server asks to wait
+RETRY_CAP_S: Final = 10.0  # longest pause, even if the server asks for a longer one
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
 
 
@@ -50,7 +50,7 @@ def address(url: str | None = None) -> str:
     """Return the server's base address: `url`, else SLUICE_URL, else SLUICE_HOST and SLUICE_PORT.
 
     Raises:
-        ConfigurationError: the address is no http one, or the port is 0, which only the server knows.
+        ConfigurationError: the address isn't an HTTP address, or the port is 0, so only the server knows it.
     """
     if url := url or os.environ.get("SLUICE_URL"):
         try:
@@ -70,7 +70,7 @@ def address(url: str | None = None) -> str:
 
 
 class Client:
-    """Talks to one server; usable from many threads. Every method raises Away or Refused."""
+    """Talks to one server; usable from many threads. Every method raises ServerAway or RequestRefused."""
 
     def __init__(self, url: str | None = None) -> None:
         """Take the server's address and SLUICE_API_KEY from the environment unless `url` is given."""
@@ -79,7 +79,7 @@ class Client:
         if key := os.environ.get("SLUICE_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(60, connect=5)
-        # trust_env off: a proxy of the environment is for the web, not for this machine's own server.
+        # trust_env off: the environment's proxy is meant for the web, not for this machine's own server.
         self.described: Mapping[str, str] = {}  # more fields of what is sent: title, metadata, chunkSize …
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
 
@@ -97,7 +97,7 @@ class Client:
         return self._object("POST", "/rag/search", json=body)
 
     def chat(self, message: str, *, system: str) -> dict[str, Any]:
-        """Return the reply to a message that no document is searched for."""
+        """Return the reply to a message that is answered without documents."""
         return self._object("POST", "/chat", json={"message": message, "system": system})
 
     def ask(self, question: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,17 +106,17 @@ class Client:
         return self._object("POST", "/chat", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
 
     def mcp(self, message: bytes, headers: Mapping[str, str]) -> bytes:
-        """Return what `/mcp` answers to one JSON-RPC message, empty where there is nothing to say."""
+        """Return the reply of `/mcp` to one JSON-RPC message; empty if there is none."""
         manners = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         timeout = httpx.Timeout(WAIT_S, connect=5)
         reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=timeout)
-        # The protocol has errors of its own, which come with a status too.
+        # The protocol's own errors come with an HTTP error status, too.
         if reply.is_success or "jsonrpc" in _problem(reply):
             return reply.content
         raise RequestRefused(_sentence(reply))
 
     def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
-        """Return `{status, documentId, chunkCount}` when the document is done, or `accepted` after WAIT_S."""
+        """Send a file; return `{status, documentId, chunkCount}` when it is processed, or `accepted` after WAIT_S."""
         data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags), **self.described}
         content = file.read_bytes()
         return self._waiting(
@@ -126,19 +126,19 @@ class Client:
     def upload_body(
         self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
     ) -> dict[str, Any]:
-        """Return what `upload` does, for content that may have no name of its own."""
+        """Send content that may have no file name; returns what `upload` does."""
         named = {"source": source, "path": path, "tags": list(tags) or None, **self.described}
         params = {name: value for name, value in named.items() if value is not None}
         return self._waiting("POST", "/rag/ingest/upload", params=params, content=content)
 
     def ingest_url(self, url: str, *, source: str | None, tags: Sequence[str]) -> dict[str, Any]:
-        """Return what `upload` does, for a page that the server fetches."""
+        """Submit a page that the server fetches; returns what `upload` does."""
         named = {"source": source, "tags": list(tags) or None, **self.described}
         body = {"url": url, **{name: value for name, value in named.items() if value is not None}}
         return self._waiting("POST", "/rag/ingest/url", json=body)
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
-        """Return for each file with its path and hash whether `upload` would change nothing."""
+        """Return for each file, given with its path and hash, whether `upload` would change nothing."""
         fields: dict[str, Any] = {name: self.described[name] for name in ("title",) if name in self.described}
         if "metadata" in self.described:
             fields["metadata"] = json.loads(self.described["metadata"])
@@ -159,7 +159,7 @@ class Client:
         return [bool(each["unchanged"]) for each in checked]
 
     def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
-        """Return `{items[], nextCursor}`, at most `limit` items, newest first, over as many pages as it takes."""
+        """Return `{items[], nextCursor}`, at most `limit` items, newest first, over as many pages as needed."""
         items: list[Any] = []
         cursor: str | None = None
         while True:
@@ -176,7 +176,7 @@ class Client:
         return self._object("GET", f"/rag/documents/{_segment(document_id)}")
 
     def found(self, named: str) -> dict[str, Any]:
-        """Return the document with this id, path or address.
+        """Return the document with this id, path or URL.
 
         Raises:
             RequestRefused: there is none. Misuse: several documents have the path.
@@ -197,7 +197,7 @@ class Client:
         return self._send("GET", f"/rag/documents/{_segment(document_id)}/text").text
 
     def delete(self, document_id: str) -> dict[str, Any]:
-        """Return `{status: "deleted", documentId}` when nothing of it answers any more."""
+        """Delete a document; return `{status: "deleted", documentId}` when no search finds it any more."""
         return self._waiting("DELETE", f"/rag/documents/{_segment(document_id)}")
 
     def count_doomed(self, chosen: Mapping[str, Any]) -> int:
@@ -205,17 +205,17 @@ class Client:
         return int(self._object("DELETE", "/rag/documents", json=dict(chosen))["matched"])
 
     def remove_doomed(self, chosen: Mapping[str, Any], confirm: int) -> Iterator[dict[str, Any]]:
-        """Yield how each of the documents stands that were counted before, a request a page."""
+        """Delete the documents that were counted before; yield each one's outcome, with one request per page."""
         for page in self._pages("DELETE", "/rag/documents", {**chosen, "confirm": confirm}):
             yield from page["items"]
 
     def erase(self, requests: Iterable[Mapping[str, Any]], *, dry_run: bool) -> Iterator[dict[str, Any]]:
-        """Yield `{items[], proof}` a page: what became of each document; dry: what it is, with words to find it by."""
+        """Erase documents; yield `{items[], proof}` per page, with each outcome; dry: with words to search for."""
         for each in requests:
             yield from self._pages("POST", "/ops/erase", {**each, "dryRun": dry_run})
 
     def forget(self, proofs: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
-        """Return `{parts[], files, found[]}` when files are made anew; dry: only searched."""
+        """Rewrite and search the data files; return `{parts[], files, found[]}`; dry: only search."""
         body = {"proofs": list(proofs), "dryRun": dry_run}
         return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
 
@@ -234,7 +234,7 @@ class Client:
                 return
 
     def dead_letters(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
-        """Return `{items[], total, nextCursor}`, at most `limit` items, newest first, as many pages as it takes."""
+        """Return `{items[], total, nextCursor}`, at most `limit` items, newest first, over as many pages as needed."""
         items: list[Any] = []
         cursor: str | None = None
         while True:
@@ -255,7 +255,7 @@ class Client:
         return self._send("GET", f"/ops/dead-letters/{_segment(id_)}/record").content
 
     def settle_dead_letters(self, how: str, chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield how each of the chosen letters was settled, `redrive` or `drop`, a request a page."""
+        """Settle the chosen letters by `redrive` or `drop`; yield how each was settled, with one request per page."""
         cursor: str | None = None
         while True:
             body = {**chosen, "cursor": cursor}
@@ -275,20 +275,22 @@ class Client:
         return self._object("POST", f"/ops/generations/{what}", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
 
     def landing(self) -> dict[str, Any]:
-        """Return what `/` says: name and version."""
+        """Return the reply of `/`: name and version."""
         return self._object("GET", "/")
 
     def readiness(self) -> dict[str, Any]:
-        """Return `/readyz` as it is, ready or not: `{status, checks}`, and `details` where there are any."""
+        """Return the reply of `/readyz`, ready or not: `{status, checks}`, and `details` if there are any."""
         return _json(self._once("GET", "/readyz"), self.url)
 
     def stats(self) -> dict[str, Any]:
-        """Return what `/rag/stats` counts."""
+        """Return the reply of `/rag/stats`."""
         return self._object("GET", "/rag/stats")
 
     def embedding_usage(self) -> dict[str, int] | None:
-        """Return the texts `embedded` and the vectors `reused` since the server started; None unless an operator asks,
-        or if the workers are processes of their own, whose side ports have these counts.
+        """Return the texts `embedded` and the vectors `reused` since the server started, or None.
+
+        None means that the key isn't an operator's, or that the workers are processes of their own, whose side ports
+        have these counts.
         """
         try:
             embedded, reused = (self.metric(f"sluice_{name}_total") for name in ("embedded_texts", "reused_vectors"))
@@ -297,12 +299,12 @@ class Client:
         return {"embedded": int(embedded), "reused": int(reused)} if embedded or reused else None
 
     def metric(self, name: str) -> float:
-        """Return the sum of a Prometheus metric's samples; 0 where there is none yet."""
+        """Return the sum of a Prometheus metric's samples; 0 if there are none yet."""
         lines = self._send("GET", "/metrics").text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
 
     def _waiting(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        """Return the reply of a request that is answered when the document has ended, or WAIT_S are over."""
+        """Return the reply to a request that is answered when the document has ended, or after WAIT_S."""
         prefer, timeout = {"Prefer": f"wait={WAIT_S}"}, httpx.Timeout(WAIT_S + 30, connect=5)
         return self._object(method, path, headers=prefer, timeout=timeout, **options)
 
@@ -310,12 +312,12 @@ class Client:
         return _json(self._send(method, path, **options), self.url)
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send, and retry while the server says `Retry-After`: every request here is safe to repeat."""
+        """Send the request; retry while the server answers with `Retry-After`. Every request here is safe to repeat."""
         reply = self._once(method, path, **options)
         for _ in range(TRIES - 1):
             if reply.status_code not in _FOR_NOW or "retry-after" not in reply.headers:
                 break
-            # NO_MODEL and its like don't pass by waiting.
+            # Errors such as NO_MODEL don't pass by waiting.
             if _code(reply) not in ("", "UNAVAILABLE", "TOO_MANY_REQUESTS"):
                 break
             time.sleep(_seconds(reply.headers["retry-after"]))  # as it asked
@@ -336,12 +338,12 @@ class Client:
 
 
 def media_type(file: Path) -> str:
-    """Return what a file's name says that it is."""
+    """Return the media type that the file's name suggests."""
     return mimetypes.guess_type(file.name)[0] or "application/octet-stream"
 
 
 def _segment(name: str) -> str:
-    """Return the id as one segment of a path, so that no id can name another route."""
+    """Return the id encoded as one path segment, so that no id can name another route."""
     return quote(name, safe="")
 
 
@@ -380,5 +382,5 @@ def _sentence(reply: httpx.Response) -> str:
 def _seconds(retry_after: str) -> float:
     try:
         return min(max(float(retry_after), 0.0), RETRY_CAP_S)
-    except ValueError:  # a date
+    except ValueError:  # the header has a date
         return RETRY_CAP_S

@@ -1,4 +1,4 @@
-"""Where the demo plays: a Sluice of our own, as one process or as separate ones, ended whatever happens."""
+"""Starts Sluice for the demo, as one process or as separate ones, and stops it in any case."""
 
 import json
 import os
@@ -19,28 +19,28 @@ from shared.settings import load_settings
 
 T = TypeVar("T")
 
-START_S: Final = 120.0  # a slow disk on its first read of the model; usually 2
+START_S: Final = 120.0  # seconds; usually 2, but a slow disk may take long to read the model
 STOP_S: Final = 15.0
 POLL_S: Final = 0.05
 
 _READY: Final = re.compile(r"^[a-z-]+ is ready: (?:listens on (\S+), )?probes and metrics on (\S+)$", re.MULTILINE)
-# Which parts the story runs on; everything else is the demo's own.
+# Settings that name servers are passed on; everything else is the demo's own.
 _PARTS: Final = tuple(f"SLUICE_{part}" for part in ("LOG", "STORE", "QDRANT_", "EMBEDDER", "CHAT", "OPENAI_", "BLOBS"))
 
 
 class NotReady(CommandError):  # noqa: N818 - reads as what is wrong
-    """A process of ours ended, or never was ready."""
+    """A process ended early or never became ready."""
 
 
 class DemoServer(msgspec.Struct, frozen=True):
-    """A Sluice that is ready."""
+    """A running Sluice."""
 
     url: str
-    metrics: tuple[str, ...]  # base addresses whose /metrics together tell all
-    what: str  # in words
+    metrics: tuple[str, ...]  # base addresses of all processes' /metrics
+    what: str  # a description for the transcript
 
     def metric(self, name: str) -> float:
-        """Return the sum of a metric's samples over all processes. Raises Away or Refused."""
+        """Return the sum of a metric's samples over all processes. Raises ServerAway or RequestRefused."""
         total = 0.0
         for url in self.metrics:
             with Client(url) as client:
@@ -50,7 +50,7 @@ class DemoServer(msgspec.Struct, frozen=True):
 
 @contextmanager
 def one_process(folder: Path) -> Iterator[DemoServer]:
-    """Give a standalone server on a free port; what it writes is in `folder`, `*.log`. Raises NotReady."""
+    """Run a standalone server on a free port for the block; its logs are `*.log` in `folder`. Raises NotReady."""
     with _process("serve", folder, {"SLUICE_CHAT": "extractive:", "SLUICE_CONFIG": ""}) as ended:
         url = _first(partial(_standalone, folder / "data" / "serve.json"), ended, "the server")
         yield DemoServer(url, (url,), "one process, one folder, one port")
@@ -58,7 +58,7 @@ def one_process(folder: Path) -> Iterator[DemoServer]:
 
 @contextmanager
 def separate_processes(folder: Path) -> Iterator[DemoServer]:
-    """Give workers and an API as processes of their own, on the parts that the environment names. Raises NotReady."""
+    """Run workers and an API as separate processes for the block, on the environment's servers. Raises NotReady."""
     named = {name: value for name, value in os.environ.items() if name.startswith(_PARTS)}
     roles = ["store"] if load_settings().store == "edge:" else []
     roles += ["ingest-worker", "embed-worker", "query-api"]
@@ -79,7 +79,7 @@ def _words(roles: Sequence[str]) -> str:
 
 @contextmanager
 def _process(role: str, folder: Path, settings: Mapping[str, str]) -> Iterator[Callable[[], int | None]]:
-    """Give what tells the exit code of a process; it is stopped when the block ends."""
+    """Yield a function that returns the process's exit code, None while it runs; stop the process after the block."""
     own = {"SLUICE_DATA": str(folder / "data"), "SLUICE_PORT": "0", "SLUICE_SAMPLES": "off"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     with (folder / f"{role}.log").open("wb") as sink:
@@ -102,28 +102,28 @@ def _process(role: str, folder: Path, settings: Mapping[str, str]) -> Iterator[C
 
 
 def _first(look: Callable[[], T | None], ended: Callable[[], int | None], name: str) -> T:
-    """Return the first that `look` gives."""
+    """Return the first result of `look` that isn't None. Raises NotReady if the process ends or takes too long."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         if (found := look()) is not None:
             return found
         if (code := ended()) is not None:
             raise NotReady(f"{name} ended with code {code} before it was ready")
-        time.sleep(POLL_S)  # another process: there is nothing to wait on
+        time.sleep(POLL_S)  # polling, because another process gives no signal
     raise NotReady(f"{name} was not ready in {START_S:.0f} s")
 
 
 def _standalone(state: Path) -> str | None:
-    """Return the address that the server wrote down, once it says that it is ready."""
+    """Return the address in the server's state file once the server is ready, else None."""
     try:
         url = str(json.loads(state.read_text())["url"])
         with Client(url) as client:
             return url if client.readiness().get("status") == "ready" else None
     except (OSError, ValueError, ServerAway):
-        return None  # not written yet, half written, or not listening yet
+        return None  # the file is missing or incomplete, or the server isn't listening yet
 
 
 def _announced(log: Path) -> tuple[str, str] | None:
-    """Return the addresses of door and side port that a process has printed."""
+    """Return the addresses of API and side port that a process has printed."""
     ready = _READY.search(log.read_text(errors="replace"))
     return None if ready is None else (ready[1] or "", ready[2])

@@ -1,4 +1,4 @@
-"""Which files a path on the command line stands for, and what they are called."""
+"""Finds the files that paths on the command line stand for, and their names in the source."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,13 @@ Stamp = tuple[int, int, int]
 
 
 class FoundFile(msgspec.Struct, frozen=True, order=True):
-    """A file to load. `name` is its path in the source: relative to the folder named, with `/`."""
+    """A file to load. `name` is its path in the source: relative to the given folder, with `/`."""
 
     name: str
     file: Path
 
     def stamp(self) -> Stamp | None:
-        """Return what tells this state of the file from another, None when it is gone."""
+        """Return a stamp that differs between states of the file; None if the file is gone."""
         try:
             status = self.file.stat()
         except FileNotFoundError:
@@ -26,15 +26,15 @@ class FoundFile(msgspec.Struct, frozen=True, order=True):
 
 
 def files_at(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[FoundFile]:
-    """Return the files in order of name: those named, and all in the folders named, hidden ones left out.
+    """Return the given files and all files in the given folders, sorted by name; hidden files are left out.
 
-    A glob is matched against the name and against its last part; `*` crosses `/`. A file named outright is taken
-    whatever its name. Links to folders are not followed, so that a loop of them ends.
+    A glob is matched against the name and against its last part; `*` also matches `/`. Files that are given themselves
+    are always included. Links to folders are not followed, so that loops end.
 
     Raises:
         FileNotFoundError: a path doesn't exist.
-        OSError: a folder can't be read: what is in it would look as if it were gone.
-        ValueError: two files would get one name, and the second would replace the first.
+        OSError: a folder can't be read; its files would seem to be deleted.
+        ValueError: two files would get the same name, and the second would replace the first.
     """
     files: dict[str, Path] = {}
     for path in paths:
@@ -60,12 +60,12 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _complain(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # one that goes meanwhile is not there
+    if not isinstance(error, FileNotFoundError):  # a folder deleted meanwhile has no files
         raise error
 
 
 def wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
-    """Return whether the globs let a file in a folder through."""
+    """Return whether the globs include a file of a folder."""
     return (not include or _matches(name, include)) and not _matches(name, exclude)
 
 

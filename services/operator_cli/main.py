@@ -1,7 +1,7 @@
-"""The `sluice` command. `serve` is the server; everything else talks HTTP to one that runs.
+"""The `sluice` command. `serve` is the server; most other commands talk to a running server over HTTP.
 
 Exit codes: 0 done; 1 the server refused, or a file or a check failed; 2 no server, wrong usage, or a wrong setting.
-Modules that are slow to import are imported by the command that needs them, so that `sluice --help` answers at once.
+Modules that are slow to import are imported by the commands that need them, so that `sluice --help` answers at once.
 """
 
 import io
@@ -82,20 +82,20 @@ app.add_typer(groups, name="groups")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit with its code; an error is one line on stderr."""
+    """Run the command and exit with its code. An error is printed as one line on stderr."""
     from shared.errors import Unavailable
     from shared.settings import ConfigurationError
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a title that this terminal can't show must not end a list
+        sys.stdout.reconfigure(errors="replace")  # a title that the terminal can't show must not stop a list
     try:
         app(arguments, prog_name="sluice")
     except ConfigurationError as error:
         fail(str(error), 2)
-    except Unavailable as error:  # at start; later the workers wait
+    except Unavailable as error:  # only raised at the start; later, workers wait
         fail(f"{error.sentence}; run the command again when it is available", 2)
     except BrokenPipeError:
-        # The reader has seen enough, as `head` does; nothing more can be said to it.
+        # The reader, such as `head`, has closed the pipe.
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:

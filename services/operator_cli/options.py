@@ -1,4 +1,4 @@
-"""What the commands share: options, the client, and how they end with an error."""
+"""Shared by the commands: options, the client, and the exit with an error."""
 
 import sys
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ Url = Annotated[
 
 
 def client_of(context: typer.Context) -> "Client":
-    """Return a client of the server that the command talks to, closed when the command ends."""
+    """Return a client of the command's server; it is closed when the command ends."""
     from services.operator_cli.client import Client
 
     return context.with_resource(Client(context.obj))
 
 
 def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]:
-    """Return the options as filters of a search, without those that weren't given."""
+    """Return the given options as filters of a search."""
     given = {"source": source, "tags": list(tags) if tags else None}
     return {name: value for name, value in given.items() if value is not None}
 

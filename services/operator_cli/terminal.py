@@ -1,4 +1,4 @@
-"""How the commands print: tables and colours on a terminal, plain lines in a pipe, JSON when asked."""
+"""Prints the commands' output: tables and colours on a terminal, plain lines in a pipe, JSON on request."""
 
 import json
 import textwrap
@@ -16,15 +16,15 @@ SNIPPET: Final = 240  # characters of a passage
 
 
 class ProgressStep(Protocol):
-    """Moves a progress bar on by one."""
+    """Advances a progress bar by one."""
 
     def __call__(self, name: str) -> None:
-        """Show the name of what was just done."""
+        """Advance by one and show the item's name."""
         ...
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that never wraps or colours what goes into a pipe."""
+    """Return a console that neither wraps nor colours output to a pipe."""
     made = Console(stderr=stderr, highlight=False, soft_wrap=False)
     if not made.is_terminal:
         made.soft_wrap = True
@@ -61,7 +61,7 @@ def _cell(value: Any) -> str:
 
 
 def hit_lines(hits: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
-    """Yield search hits as lines: rank, score, place, and the beginning of the passage."""
+    """Yield search hits as lines: rank, score, location, and the beginning of the passage."""
     for number, hit in enumerate(hits, start=1):
         place = where(hit["metadata"])
         yield Text.assemble(f"{number:2}. ", (place, "bold"), ("  score ", "dim"), (f"{hit['score']:.2f}", "green"))
@@ -70,7 +70,7 @@ def hit_lines(hits: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
 
 
 def source_lines(reply: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the sources that a chat reply cites as `[n] place`; all of them where it cites none."""
+    """Yield the sources that a chat reply cites as `[n] location`; all sources if it cites none."""
     numbered = [(f"[{number}]", each["metadata"]) for number, each in enumerate(reply["ragSources"], start=1)]
     cited = [each for each in numbered if each[0] in reply["response"]]
     for label, metadata in cited or numbered:
@@ -78,24 +78,24 @@ def source_lines(reply: Mapping[str, Any]) -> Iterator[str]:
 
 
 def where(metadata: Mapping[str, Any]) -> str:
-    """Return where a passage stands: path, page, section."""
+    """Return the location of a passage: path, page, section."""
     page, section = metadata.get("pageNumber"), metadata.get("sectionTitle")
     return str(metadata.get("path", "")) + (f", page {page}" if page else "") + (f" – {section}" if section else "")
 
 
 def snippet(text: str) -> str:
-    """Return the beginning of a passage on one line, cut between words."""
+    """Return the beginning of a passage on one line, truncated between words."""
     return textwrap.shorten(text, SNIPPET, placeholder=" …")
 
 
 @contextmanager
 def progress(total: int, what: str) -> Iterator[ProgressStep]:
-    """Give a step that moves a bar on stderr; in a pipe, nothing is drawn."""
+    """Yield a step that advances a bar on stderr; in a pipe, nothing is drawn."""
     err = console(stderr=True)
     if not err.is_terminal:
         yield lambda name: None  # noqa: ARG005 - the shape of a Step
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # only drawn here
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # slow to import
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}", markup=False))
     with Progress(*columns, console=err, transient=True) as bar:

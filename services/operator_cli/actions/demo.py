@@ -1,6 +1,6 @@
-"""`sluice demo`: the main job from beginning to end, on a temporary folder and free ports.
+"""`sluice demo`: loads, searches, asks, changes and deletes documents, on a temporary folder and free ports.
 
-Every claim is checked; the first that doesn't hold ends it with exit code 1 and the last lines of what ran.
+Every claim is checked. The first one that doesn't hold ends the demo with exit code 1 and the last lines of the logs.
 """
 
 import shutil
@@ -38,10 +38,10 @@ class DemoFailed(CommandError):  # noqa: N818 - reads as what happened to the de
 
 
 def run(*, processes: bool = False) -> None:
-    """Print the transcript, told of one process or of separate ones.
+    """Run the demo with one process or with separate ones, and print the transcript.
 
     Raises:
-        CommandError: something was not as it should be; the last lines of what ran have been printed.
+        CommandError: a claim didn't hold; the last lines of the logs have been printed.
     """
     out = console()
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 Verdict = Literal["ok", "warning", "failed"]
 
 PYTHON_NEEDED: Final = (3, 11)
-SPACE_NEEDED: Final = 500 * 1000**2  # bytes: a log, an index and blobs of some ten thousand pages
-ROOM_TO_REWRITE: Final = 1.5  # sizes of the store
-MANY_POINTS: Final = 500_000  # search is exact: its time grows with them
+SPACE_NEEDED: Final = 500 * 1000**2  # bytes: enough for the log, index and blobs of about ten thousand pages
+ROOM_TO_REWRITE: Final = 1.5  # free space needed to rewrite the store, in sizes of the store
+MANY_POINTS: Final = 500_000  # search is exact, so its time grows with the number of points
 LARGE_LOG: Final = 20 * 1000**3  # bytes
 CONNECT_S: Final = 3.0
 BUCKET_S: Final = 10.0
@@ -83,7 +83,7 @@ def examine() -> Iterator[Check]:
 
 
 def names(given: GivenSettings) -> Check:
-    """Return whether every name that was given is a setting; their values are valid."""
+    """Return whether every given name is a setting. The values have been checked before."""
     found = "; ".join(without_effect(given)) or "every SLUICE_ variable has a valid value"
     if not given.unknown:
         return Check(name="settings", verdict="ok", found=found)
@@ -103,10 +103,10 @@ def python(version: tuple[int, int]) -> Check:
 
 
 def folder(data: Path) -> Check:
-    """Return whether the data folder can be written, or made."""
+    """Return whether the data folder can be written or created."""
     there = _nearest(data)
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-        state = "can be written" if there == data else f"will be made in {there}"
+        state = "can be written" if there == data else f"will be created in {there}"
         return Check(name="folder", verdict="ok", found=f"SLUICE_DATA={data} {state}")
     reason = "can't be written" if there.is_dir() else "is not a folder"
     return Check(
@@ -115,7 +115,7 @@ def folder(data: Path) -> Check:
 
 
 def space(data: Path) -> Check:
-    """Return whether the disk of the data folder has room."""
+    """Return whether the disk of the data folder has enough space."""
     free = shutil.disk_usage(_nearest(data)).free
     shown = f"{free / 1000**3:.1f} GB are free for {data}"
     if free >= SPACE_NEEDED:
@@ -125,14 +125,14 @@ def space(data: Path) -> Check:
 
 
 def confinement() -> Check:
-    """Return by which means this system confines the processes that parse files."""
+    """Return whether this system can confine the processes that parse files, and how."""
     command = [sys.executable, "-P", "-m", sandbox.__name__]
     ran = subprocess.run(command, env=sandbox.environment(), capture_output=True, text=True, check=False)  # noqa: S603 - ours
     return confined_by(ran.stdout.strip())
 
 
 def confined_by(means: str) -> Check:
-    """Return whether these means are enough."""
+    """Return whether these means of confinement are enough."""
     if {"seccomp", "landlock"} <= set(means.split(", ")):
         return Check(name="sandbox", verdict="ok", found=f"parsers are confined: {means}")
     if "seccomp" in means:
@@ -144,13 +144,13 @@ def confined_by(means: str) -> Check:
 
 
 def door(settings: Settings) -> Check:
-    """Return whether a Sluice answers, or else whether its port is free."""
+    """Return whether a Sluice server answers, or else whether its port is free."""
     try:
         with Client() as client:
             landing, ready = client.landing(), client.readiness()
     except CommandError as error:
         return _port(settings, str(error))
-    except ConfigurationError:  # port 0: it will be a free one
+    except ConfigurationError:  # port 0: the server takes any free port
         return Check(name="server", verdict="ok", found="none is looked for: SLUICE_PORT=0 takes any free port")
     if landing.get("name") != "Sluice":
         return _taken(settings, f"the server at {client.url} is not Sluice")
@@ -170,14 +170,14 @@ def door(settings: Settings) -> Check:
 
 
 def growth(settings: Settings) -> Iterator[Check]:
-    """Yield whether one machine is being outgrown; nothing where no server tells what its files hold."""
+    """Yield whether the data still suits one machine; nothing if no server reports the sizes of its files."""
     try:
         with Client() as client:
             live, dead, store, log = (
                 client.metric(f"sluice_{name}")
                 for name in ("store_live_points", "store_dead_points", "store_bytes", "log_bytes")
             )
-    except (CommandError, ConfigurationError):  # `door` has said so
+    except (CommandError, ConfigurationError):  # `door` has reported it
         return
     if not live:
         return
@@ -221,7 +221,7 @@ def _taken(settings: Settings, found: str) -> Check:
 
 
 def weights(setting: str) -> Check:
-    """Return whether the built-in model is there, unaltered, and loads."""
+    """Return whether the built-in model is present and unaltered, and loads."""
     from shared.embedder.open import BUILT_IN, open_embedder  # numpy is slow to import
 
     if setting not in BUILT_IN:
@@ -243,10 +243,10 @@ def weights(setting: str) -> Check:
 
 
 def part(variable: str, setting: str) -> Check:
-    """Return whether what the setting names can be reached."""
+    """Return whether the server that the setting names can be reached."""
     name = variable.removeprefix("SLUICE_").lower()
     if setting == "auto:":
-        from shared.answers.open import open_models  # for this setting alone
+        from shared.answers.open import open_models  # only needed for this setting
 
         answering = asyncio.run(open_models(setting)).default.name
         return Check(name=name, verdict="ok", found=f"{variable}=auto: answers by {answering}")
@@ -268,8 +268,8 @@ def part(variable: str, setting: str) -> Check:
 
 
 def bucket(variable: str, setting: str) -> Check:
-    """Return whether the bucket takes our credentials, lists, and says of what isn't there that it is missing."""
-    from shared.blobs.s3 import S3Blobs  # for this setting alone
+    """Return whether the bucket accepts our credentials, lists objects, and reports a missing object as missing."""
+    from shared.blobs.s3 import S3Blobs  # only needed for this setting
     from shared.blobs.s3_address import s3_address
 
     try:
@@ -286,14 +286,14 @@ def bucket(variable: str, setting: str) -> Check:
 
 
 def _models(setting: str) -> list[str]:
-    """Return the addresses in SLUICE_CHAT, without their aliases."""
-    from shared.answers.open import entries  # it reads the same
+    """Return the addresses in SLUICE_CHAT without their aliases."""
+    from shared.answers.open import entries  # parses the same setting
 
     return [url for _, url in entries(setting)]
 
 
 def _targets(setting: str) -> Iterator[tuple[str, int]]:
-    """Yield host and port of every server a setting names, as in `kafka://a:9092,b:9092` or `qdrant+http://q:6333`."""
+    """Yield host and port of every server in a setting such as `kafka://a:9092,b:9092` or `qdrant+http://q:6333`."""
     scheme, there, rest = setting.partition("://")
     if not there or scheme == "file":
         return
@@ -316,5 +316,5 @@ def _refusal(host: str, port: int) -> str | None:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the path, or the nearest thing above it that exists."""
+    """Return the path, or its nearest parent that exists."""
     return next(each for each in (path, *path.absolute().parents) if each.exists())

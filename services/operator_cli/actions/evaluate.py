@@ -1,4 +1,4 @@
-"""How well a server finds and answers the questions of a file."""
+"""Scores how well a server finds the documents and answers for the questions of a file."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import msgspec
 
 from shared.answers.ndcg import DEPTH, ndcg
 
-HIT: Final = 5  # results among which one right one is a hit
+HIT: Final = 5  # results among which a right one counts as a hit
 CRITERIA: Final = ("relevance", "accuracy", "completeness")
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 _JUDGE: Final = (
@@ -22,10 +22,10 @@ _JUDGE: Final = (
 
 
 class EvalQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the file: a question, the paths or ids of the documents that answer it, and perhaps the answer."""
+    """A line of the file: a question, the paths or ids of the documents that answer it, and optionally the answer."""
 
     question: str
-    documents: tuple[str, ...] = ()  # none: no document answers it, so it should be refused
+    documents: tuple[str, ...] = ()  # empty: no document answers the question, so the server should refuse it
     answer: str | None = None
 
 
@@ -34,7 +34,7 @@ class EvalFileError(Exception):
 
 
 class Asked(Protocol):
-    """What an evaluation asks of a server."""
+    """The requests that an evaluation sends to a server."""
 
     def search(self, query: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply of /rag/search."""
@@ -53,7 +53,7 @@ def questions(file: Path) -> list[EvalQuestion]:
     """Return the questions of a JSONL file.
 
     Raises:
-        EvalFileError: a line isn't one, or there is none.
+        EvalFileError: a line isn't a question, or the file has none.
     """
     found = []
     for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
@@ -68,7 +68,7 @@ def questions(file: Path) -> list[EvalQuestion]:
 
 
 def evaluated(server: Asked, asked: Sequence[EvalQuestion], *, judged: bool) -> Iterator[dict[str, Any]]:
-    """Yield what each question scored, 0..1 each; with `judged` the server's model judges the answers too."""
+    """Yield each question's scores, 0..1. With `judged`, the server's model also judges the answers."""
     for each in asked:
         ranked = _ranked(server.search(each.question, top_k=DEPTH, filters={})["results"], each.documents)
         scores: dict[str, Any] = {"question": each.question}
@@ -91,14 +91,14 @@ def evaluated(server: Asked, asked: Sequence[EvalQuestion], *, judged: bool) -> 
 
 
 def means(scores: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the mean of every score over the questions that have it."""
+    """Return the mean of each score over the questions that have it."""
     names = dict.fromkeys(name for each in scores for name in each if name != "question")
     values = {name: [each[name] for each in scores if name in each] for name in names}
     return {name: round(sum(each) / len(each), 4) for name, each in values.items()}
 
 
 def _ranked(results: Sequence[Mapping[str, Any]], documents: Sequence[str]) -> list[bool]:
-    """Return for each document of the results, by its best passage, whether it is one of `documents`."""
+    """Return for each document in the results, in the order of its best passage, whether it is one of `documents`."""
     metadata = {hit["metadata"]["documentId"]: hit["metadata"] for hit in reversed(results)}
     order = dict.fromkeys(hit["metadata"]["documentId"] for hit in results)
     return [_is_one(metadata[id_], documents) for id_ in order]
@@ -118,7 +118,7 @@ def _judged(server: Asked, each: EvalQuestion, said: str) -> dict[str, float]:
 
 
 def verdict(reply: str) -> dict[str, float]:
-    """Return the scores of a judge's reply, 0..1; a criterion that it leaves out is left out."""
+    """Return the scores in a judge's reply, 0..1, without the criteria that it left out."""
     found = _OBJECT.search(reply)
     try:
         given = json.loads(found[0]) if found else {}

@@ -1,4 +1,4 @@
-"""`sluice ingest`: compare, load, remove what is missing, and go on watching."""
+"""`sluice ingest`: compares files with the server, loads them, removes missing documents, and watches for changes."""
 
 import json
 import sys
@@ -33,11 +33,11 @@ LOOK_EVERY_S: Final = 1.0
 
 
 class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command was asked for."""
+    """The command's arguments and options."""
 
-    what: tuple[str, ...]  # paths, addresses, or `-` for what is piped in
+    what: tuple[str, ...]  # paths, URLs, or `-` for standard input
     source: str | None = None
-    path: str | None = None  # of what is piped in
+    path: str | None = None  # the path of the document from standard input
     tags: tuple[str, ...] = ()
     title: str | None = None
     metadata: dict[str, Any] | None = None
@@ -62,7 +62,7 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Return the addresses of pages."""
+        """Return the URLs of pages."""
         return tuple(each for each in self.what if each.startswith(("http://", "https://")))
 
     @property
@@ -76,7 +76,7 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.source or SOURCE
 
     def check(self) -> None:
-        """Raise Misused where its parts don't go together."""
+        """Raise Misuse if options contradict each other."""
         if self.piped and len(self.what) > 1:
             raise Misuse("- reads standard input and can't be combined with files or URLs")
         if self.path is not None and not self.piped:
@@ -103,7 +103,7 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestReport:
-    """Prints how each document ended, and at the end the counts by status."""
+    """Prints how each document ended, and finally the counts by status."""
 
     def __init__(self, options: IngestOptions) -> None:
         self.counts = Counter[str]()
@@ -128,7 +128,7 @@ class IngestReport:
             )
 
     def total(self) -> None:
-        """Print the sum."""
+        """Print the counts."""
         source = self._options.files_source if self._options.paths else self._options.source
         counts = dict(sorted(self.counts.items()))
         if self._options.as_json:
@@ -142,10 +142,10 @@ class IngestReport:
 
 
 def ingest(client: Client, options: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
-    """Load what was asked for, and return the exit code: 1, where a document failed. `pause` is between two looks.
+    """Load the documents and return the exit code: 1 if one failed. `pause` waits between two looks.
 
     Raises:
-        Misused: it can't be meant so, or a path can't be read. Away: there is no server.
+        Misuse: options contradict each other, or a path can't be read. ServerAway: there is no server.
     """
     options.check()
     asked = {
@@ -162,7 +162,7 @@ def ingest(client: Client, options: IngestOptions, pause: Callable[[float], None
     files, report = _files(options), IngestReport(options)
     if not (files or options.piped or options.urls or options.watch or options.delete_missing):
         raise CommandError(f"nothing to load in {', '.join(map(str, options.paths))}")
-    watched = Watched(stamps(files))  # before they are read: what changes meanwhile is loaded again
+    watched = Watched(stamps(files))  # before the files are read, so that a file that changes meanwhile is loaded again
     for name, send in _others(client, options):
         report(LoadOutcome(path=name, status="would load") if options.dry_run else outcome(name, send))
     with progress(len(files), "loading") as step:
@@ -188,7 +188,7 @@ def _files(options: IngestOptions) -> list[FoundFile]:
 
 
 def _others(client: Client, options: IngestOptions) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
-    """Return what is no file, by a name to show, with what sends it."""
+    """Return the documents that aren't files: a name to show, and the function that sends it."""
 
     def piped() -> dict[str, Any]:
         return client.upload_body(sys.stdin.buffer.read(), source=options.source, path=options.path, tags=options.tags)
@@ -209,7 +209,7 @@ def _load(client: Client, options: IngestOptions, files: Sequence[FoundFile], do
 
 
 def _remove(client: Client, options: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
-    """Remove the source's documents that no file stands for, of those that the globs let through.
+    """Remove the source's documents that have no file, except those that the globs exclude.
 
     Raises:
         Misuse: a folder looks like an unmounted one, or so many are gone that their number has to be confirmed.
@@ -245,7 +245,7 @@ def _check_folders(options: IngestOptions, files: Sequence[FoundFile]) -> None:
 def _watch(
     client: Client, options: IngestOptions, watched: Watched, report: IngestReport, pause: Callable[[float], None]
 ) -> None:
-    """Load what changes, and remove what goes where that was asked for, until Ctrl-C."""
+    """Load changed files, and remove the documents of deleted files if requested, until Ctrl-C."""
 
     def done(ended: LoadOutcome) -> None:
         report(ended)
@@ -261,7 +261,7 @@ def _watch(
                 changed, gone = watched.look(stamps(list(files.values())))
                 _load(client, options, [files[name] for name in changed], done)
                 for name in changed:
-                    watched.done(name)  # failed or not: it comes again when it changes
+                    watched.done(name)  # even if it failed: it is loaded again when it changes
                 if options.delete_missing and gone:
                     _check_folders(options, list(files.values()))
                     found = missing(
@@ -277,7 +277,7 @@ def _watch(
                 for name in gone:
                     watched.done(name)
                 last_error = ""
-            except (ServerAway, Misuse) as error:  # it may come back, and what was to be done then is
+            except (ServerAway, Misuse) as error:  # the server may come back; the work is then done
                 if str(error) != last_error:
                     console(stderr=True).print(f"{error}; looking again", markup=False)
                 last_error = str(error)

@@ -30,27 +30,27 @@ State = Literal["there", "missing", "created", "unfit"]
 
 
 class InitStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A topic, or something in the index, as it was found or made."""
+    """A topic or collection, as found or created."""
 
     kind: Literal["topic", "generation", "collection"]
     name: str
     state: State
-    partitions: int | None = None  # of a topic that is there
-    differences: tuple[TopicDifference, ...] = ()  # from what was asked for
+    partitions: int | None = None  # of an existing topic
+    differences: tuple[TopicDifference, ...] = ()  # between the topic and the settings
 
 
 def initialise_here(*, dry_run: bool, pair: bool = False) -> tuple[InitStep, ...]:
-    """Return every part, by the environment's settings. Raises as `initialise` does."""
+    """Initialise by the environment's settings; return every part. Raises as `initialise` does."""
     settings = load_settings()
-    # What the command prints says it all; below that, only what goes wrong.
+    # The command prints everything that happens, so only errors are logged.
     configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
     return asyncio.run(initialise(settings, dry_run=dry_run, pair=pair))
 
 
 async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -> tuple[InitStep, ...]:
-    """Return every part; missing ones are created, unless a topic is unfit or it is a `dry_run`.
+    """Create missing parts, unless a topic is unfit or it is a `dry_run`; return every part.
 
-    With `pair`, log and store belong together from now on, whatever they said before.
+    With `pair`, log and store are paired, even if they were paired with others before.
 
     Raises:
         ConfigurationError: a setting can't work, or the index was built with others.
@@ -58,7 +58,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
     """
     async with AsyncExitStack() as stack:
         if dry_run and settings.keeps_data and not settings.data.exists():
-            # Opening an embedded part would make it.
+            # Opening an embedded part would create it.
             elsewhere = stack.enter_context(tempfile.TemporaryDirectory())
             settings = settings.model_copy(update={"data": Path(elsewhere)})
         if settings.keeps_data:
@@ -94,7 +94,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
 
 
 async def _parts(settings: Settings, log: Log, store: Store, wanted: Generation) -> tuple[InitStep, ...]:
-    """Return the parts of the generation `wanted`: the one that serves, or that the settings ask for."""
+    """Return the parts of the generation `wanted`: the serving one, or else the one in the settings."""
     collections = await store.collections()
     state: State = "missing" if await registry_of(store) is None else "there"
     return (
@@ -115,7 +115,7 @@ def _topic(found: TopicInspection) -> InitStep:
 
 
 def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines to print: one for each part, then how it differs and what to do."""
+    """Yield the lines to print: one per part, then its differences and what to do."""
     for part in parts:
         size = "" if part.partitions is None else f"  {part.partitions} partition{'s' * (part.partitions != 1)}"
         yield f"{part.state:9}{part.kind:12}{part.name}{size}"
@@ -131,7 +131,7 @@ def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
 
 
 def _served(settings: Settings, stack: AsyncExitStack) -> bool:
-    """Return whether another process runs the embedded store; else own its folder as long as `stack` is open."""
+    """Return whether another process runs the embedded store; if not, lock its folder until `stack` is closed."""
     if settings.store != "edge:":
         return False
     try:

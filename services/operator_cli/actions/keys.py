@@ -13,7 +13,7 @@ from shared.settings import ROLES, SHORT_KEY, Settings, load_settings
 
 
 class NewKey(NamedTuple):
-    """A key, its record, and what the user should know about it."""
+    """A new key, its record, and notes for the user."""
 
     key: str
     record: KeyRecord
@@ -21,10 +21,10 @@ class NewKey(NamedTuple):
 
 
 def make(tenant: str, roles: Sequence[str], note: str) -> NewKey:
-    """Return a new key, which is in the file now.
+    """Add a new key to the file and return it.
 
     Raises:
-        Misuse: a role is unknown. ConfigurationError: the tenant's name can't be one, or the file can't be written.
+        Misuse: a role is unknown. ConfigurationError: the tenant's name is invalid, or the file can't be written.
     """
     if unknown := sorted(set(roles).difference(ROLES)):
         raise Misuse(f"{unknown[0]} is not a role; roles are {', '.join(ROLES)}")
@@ -65,10 +65,10 @@ def listed() -> list[dict[str, Any]]:
 
 
 def revoked(ids: Sequence[str]) -> list[str]:
-    """Return a sentence for each key, which is out of the file now.
+    """Remove the keys from the file; return a sentence for each.
 
     Raises:
-        Misuse: a key isn't in the file; none was revoked. ConfigurationError: the file can't be read or written.
+        Misuse: a key isn't in the file, so none was revoked. ConfigurationError: the file can't be read or written.
     """
     settings = load_settings()
     with editing(settings.key_file) as keys:

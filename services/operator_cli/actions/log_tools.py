@@ -1,4 +1,4 @@
-"""What `sluice lag`, `groups` and `replay` do: they work on the log itself, whether or not a server runs."""
+"""The work of `sluice lag`, `groups` and `replay`. They use the log directly, so no server needs to run."""
 
 import asyncio
 import re
@@ -61,7 +61,7 @@ async def existing_log(settings: Settings) -> AsyncIterator[Log]:
 
 
 def on_log(work: Callable[[Log], Awaitable[T]]) -> T:
-    """Return what `work` gives for the log that the settings name.
+    """Return the result of `work` on the log that the settings name.
 
     Raises:
         CommandError: the log refused the request.
@@ -86,7 +86,7 @@ async def lags(log: Log) -> list[GroupLag]:
 
 
 async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:
-    """Return a row for each partition of the group, or of all groups.
+    """Return a row per partition of the group, or of all groups.
 
     Raises:
         Rejected: there is no such group.
@@ -99,10 +99,10 @@ async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:
 
 
 async def planned_reset(log: Log, group: str, to: ResetTo, partitions: Sequence[int]) -> list[NewOffset]:
-    """Return where the reset would put the group.
+    """Return the offsets to which the reset would move the group.
 
     Raises:
-        Rejected: the group isn't one of the pipeline's, or has living members.
+        Rejected: the group doesn't belong to the pipeline, or has live members.
     """
     topic = topic_of(group)
     if topic is None:
@@ -123,7 +123,7 @@ async def reset(log: Log, plan: Sequence[NewOffset]) -> None:
 
 
 async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
-    """Return what was sent again. Raises as `replay` does."""
+    """Replay the records; return what was sent. Raises as `replay` does."""
     broker = log.broker("replay")
     await broker.start()
     try:
@@ -136,7 +136,7 @@ async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
 
 
 def bound_of(text: str, option: str) -> ReplayBound:
-    """Return where a replay begins or ends: `beginning`, `end`, an offset, or an ISO 8601 time.
+    """Parse where a replay begins or ends: `beginning`, `end`, an offset, or an ISO 8601 time.
 
     Raises:
         Misuse: the text is none of these.

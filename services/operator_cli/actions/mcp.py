@@ -1,7 +1,7 @@
-"""`sluice mcp`: what an agent writes to stdin goes to the server's `/mcp`, and its answers come back on stdout.
+"""`sluice mcp`: sends an agent's messages from stdin to the server's `/mcp`, and writes the replies to stdout.
 
-The protocol's own library isn't needed here. A message without a handshake (2026-07-28) names its version itself; the
-older ones agree on one by `initialize`. HTTP wants it in a header either way.
+The protocol's library isn't needed here. In the stateless protocol (2026-07-28), each message names its version; in
+older ones, `initialize` negotiates it. Over HTTP, a header must name it in both cases.
 """
 
 import base64
@@ -25,7 +25,7 @@ _PLAIN: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
 def pipe(client: "Client", lines: IO[bytes], out: IO[bytes]) -> None:
-    """Answer each line's message, several at once, until the lines end."""
+    """Answer the message on each line, several concurrently, until the lines end."""
     session = _Session(client, out)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for line in lines:
@@ -38,7 +38,7 @@ class _Session:
         self._client = client
         self._out = out
         self._writing = Lock()
-        self._agreed: str | None = None  # by `initialize`
+        self._agreed: str | None = None  # the version negotiated by `initialize`
 
     def take(self, line: bytes, pool: ThreadPoolExecutor) -> None:
         try:
@@ -47,7 +47,7 @@ class _Session:
             self._write(_error(None, _PARSE_ERROR, f"the line is no JSON: {error}"))
             return
         if isinstance(message, dict) and message.get("method") == "initialize":
-            self._answer(line, message)  # what follows needs the version
+            self._answer(line, message)  # later messages need the version
         else:
             pool.submit(self._answer, line, message if isinstance(message, dict) else {})
 
@@ -68,7 +68,7 @@ class _Session:
 
 
 def headers_of(message: Mapping[str, Any], agreed: str | None) -> dict[str, str]:
-    """Return the headers that HTTP wants with the message; `agreed` is the handshake's version, if there was one."""
+    """Return the message's HTTP headers. `agreed` is the version of the handshake, None without a handshake."""
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     meta = params.get("_meta")

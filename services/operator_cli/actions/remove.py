@@ -1,4 +1,4 @@
-"""`sluice documents rm` by filter, and `sluice erase`: counted first, confirmed, done a page at a time."""
+"""`sluice documents rm` by filter, and `sluice erase`: count, ask for confirmation, then proceed page by page."""
 
 import json
 import sys
@@ -13,16 +13,16 @@ from services.operator_cli.client import Misuse
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
-IDS: Final = 100  # of one request
-PROOFS: Final = 1000  # of one request
+IDS: Final = 100  # ids per request
+PROOFS: Final = 1000  # proofs per request
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
 
 def metadata_of(given: Sequence[str]) -> dict[str, Any]:
-    """Return `name=value` pairs and JSON objects as one object; values are typed as in `metadata_filters`.
+    """Return `name=value` pairs and JSON objects merged into one object; values are typed as in `metadata_filters`.
 
     Raises:
-        Misuse: one is neither.
+        Misuse: an item is neither.
     """
     metadata: dict[str, Any] = {}
     for each in given:
@@ -42,10 +42,10 @@ def metadata_of(given: Sequence[str]) -> dict[str, Any]:
 def metadata_filters(given: Sequence[str]) -> dict[str, Any]:
     """Return `name=value` pairs as filters; a repeated name matches any of its values.
 
-    A value that is an integer, true or false is meant as such, unless it is quoted: year=2020, code="007".
+    An unquoted integer, true or false is not taken as text: year=2020, but code="007".
 
     Raises:
-        Misused: one is no such pair.
+        Misuse: an item isn't a pair.
     """
     filters: dict[str, list[Any]] = {}
     for pair in given:
@@ -94,7 +94,7 @@ def remove(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool
 def erase(
     client: "Client", ids: Sequence[str], source: str | None, *, yes: bool, dry_run: bool, wait: bool, as_json: bool
 ) -> int:
-    """Erase documents and return the exit code: 1 if one was not erased, or text of one was found again."""
+    """Erase documents and return the exit code: 1 if one was not erased, or text of one was found afterwards."""
     from services.operator_cli.terminal import console, print_json, progress  # slow to import
 
     if bool(ids) == bool(source):
@@ -114,7 +114,7 @@ def erase(
         confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
     words = [word for each in looked for word in each.get("canaries", ())]
     proofs = [page["proof"] for page in pages if page["proof"]][:PROOFS]
-    before = client.forget(proofs, dry_run=True) if wait else None  # refused here, nothing was erased yet
+    before = client.forget(proofs, dry_run=True) if wait else None  # if the server refuses this, nothing was erased yet
     items = list[dict[str, Any]]()
     with progress(len(looked), "erasing") as step:
         for page in client.erase(_pages(ids, source, confirm=matched), dry_run=False):
@@ -164,7 +164,7 @@ def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
 
 
 def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -> None:
-    """Return when the user agrees. Raises Misused where nobody can be asked, Abort where they don't."""
+    """Ask the user to confirm. Raises Misuse if nobody can be asked, and Abort if the user declines."""
     if yes:
         return
     if as_json or not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""`sluice serve`: settings, logs, and what a person sees while all of it starts."""
+"""`sluice serve`: settings, logging, and the messages that a person sees while the server starts."""
 
 import sys
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def serve_here(overrides: Mapping[str, object]) -> int:
         ConfigurationError: a setting can't work, the port is taken, or the folder is in use.
     """
     settings = load_settings(**overrides)
-    # A person at a terminal reads the welcome and what goes wrong; events of every document, only when asked.
+    # At a terminal, only the welcome and warnings are shown; events of every document only on request.
     quiet = sys.stderr.isatty() and "log_level" not in settings.model_fields_set
     level = "warning" if quiet else settings.log_level
     configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
@@ -33,14 +33,14 @@ def serve_here(overrides: Mapping[str, object]) -> int:
 
 
 class Welcome:
-    """Tells a person on stdout that the server is up, and what to try first."""
+    """Tells a person on stdout that the server is ready, and what to try first."""
 
     def __init__(self, out: Console, *, keys: bool) -> None:
         self._out = out
         self._key = ' -H "Authorization: Bearer $SLUICE_API_KEY"' if keys else ""
 
     def ready(self, url: str) -> None:
-        """Say where it listens, with two lines to paste."""
+        """Print the address, with two commands to paste."""
         self._print(f"Sluice {VERSION} listens on {url}  (Ctrl-C stops it)")
         self._print("\nAsk it something:\n")
         for line in curl_lines(url, self._key):
@@ -48,15 +48,15 @@ class Welcome:
         self._print("")
 
     def notice(self, sentence: str) -> None:
-        """Say what the operator should know."""
+        """Print a notice for the operator."""
         self._print(f"Note: {sentence}")
 
     def progress(self, done: int, of: int, name: str) -> None:
-        """Say that a sample document is in."""
+        """Print that a sample document was loaded."""
         self._print(f"  sample {done:2} of {of}  {name}")
 
     def loaded(self, count: int) -> None:
-        """Say that all samples are in."""
+        """Print that all samples were loaded."""
         self._print(f"The sample library is loaded: {count} documents. Remove it: sluice documents rm --source samples")
 
     def _print(self, line: str) -> None:
@@ -66,7 +66,7 @@ class Welcome:
 
 
 def curl_lines(url: str, key: str = "") -> tuple[str, str]:
-    """Return a search and a question as shell lines that work when pasted; `key` is put in as it is."""
+    """Return a search and a question as shell commands; `key` is inserted unchanged."""
     kind = f"{key} -H 'Content-Type: application/json'"
     return (
         f'curl -s {url}/rag/search{kind} -d \'{{"query": "tickets for the boat", "topK": 2}}\'',

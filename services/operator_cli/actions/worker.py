@@ -1,4 +1,4 @@
-"""`sluice ingest-worker` and its siblings: settings, logs, and the line that says where they are."""
+"""`sluice ingest-worker` and the other single processes: settings, logging, and the line with their addresses."""
 
 from collections.abc import Mapping
 
@@ -29,6 +29,6 @@ def _given(overrides: Mapping[str, object]) -> dict[str, object]:
 
 def _announce(line: str) -> None:
     out = console()
-    # soft_wrap: whoever reads the address from a pipe must not find it broken in two
+    # soft_wrap: the address must not be broken into two lines for a program that reads it from a pipe
     out.print(line, markup=False, soft_wrap=True)
     out.file.flush()

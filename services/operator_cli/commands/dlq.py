@@ -9,14 +9,14 @@ import typer
 from services.operator_cli.examples import example
 from services.operator_cli.options import DryRun, Json
 
-# Slow to import: each command imports what it needs, as in `main`.
+# Each command imports what it needs, as in `main`, because some modules are slow to import.
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
 dlq = typer.Typer(help="List, show, redrive and drop dead letters.", no_args_is_help=True)
 
 LISTED: Final = 100
-BATCH: Final = 100  # ids of one request
+BATCH: Final = 100  # ids per request
 NOT_DONE: Final = frozenset({"refused", "unknown"})
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")]

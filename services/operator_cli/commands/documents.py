@@ -34,7 +34,7 @@ def documents_ls(
     if as_json:
         print_json(page)
         return
-    columns = ("documentId", "status", "chunkCount", "source", "path", "state")  # the newest column is the last one
+    columns = ("documentId", "status", "chunkCount", "source", "path", "state")  # new columns are added at the end
     print_rows(page["items"], columns, right=("chunkCount",))
     if page["nextCursor"]:
         console(stderr=True).print(f"there are more than {limit}: raise --limit")

@@ -14,7 +14,7 @@ Judge = Annotated[bool, typer.Option("--judge", help="Let the server's language 
 
 
 def evaluate(context: typer.Context, file: Questions, *, judge: Judge = False, as_json: Json = False) -> None:
-    """Score what the server finds and answers: hit, MRR, nDCG, citations; with --judge the answers too."""
+    """Score the server's results and answers: hit, MRR, nDCG, citations. With --judge, score the answers' text, too."""
     from services.operator_cli.actions.evaluate import EvalFileError, evaluated, means, questions
     from services.operator_cli.terminal import console, print_json
 

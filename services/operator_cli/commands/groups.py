@@ -1,4 +1,4 @@
-"""`sluice groups`: consumer groups, in the words and columns of Kafka's kafka-consumer-groups.sh."""
+"""`sluice groups`: consumer groups, with the options and columns of Kafka's kafka-consumer-groups.sh."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -61,18 +61,18 @@ def reset_offsets(
     *,
     group: Annotated[str, typer.Option(help="Name of the group, such as ingest.")],
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the newest record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="After the newest record.")] = False,
     to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset.")] = None,
     to_datetime: Annotated[str | None, typer.Option(help="To a time, such as 2026-11-20T18:00:00Z.")] = None,
-    shift_by: Annotated[int | None, typer.Option(help="By this number of records; negative: back.")] = None,
+    shift_by: Annotated[int | None, typer.Option(help="By this number of records; negative numbers move back.")] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Put a group at other offsets; refused while it has members.
+    """Move a group to other offsets. This is refused while the group has members.
 
-    What is read again changes nothing that has ended. What is skipped stays out of the index until it is replayed.
+    Records read again change no submission that has ended. Skipped records stay out of the index until a replay.
     Exit code 1: it was refused.
     """
     from services.operator_cli.actions.log_tools import on_log, planned_reset, reset
@@ -94,7 +94,7 @@ def reset_offsets(
 def _target(
     *, to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> "ResetTo":
-    """Return where to go. Raises Misuse unless exactly one option says it."""
+    """Return the target of the reset. Raises Misuse unless exactly one option names it."""
     from services.operator_cli.actions.log_tools import time_of
     from services.operator_cli.client import Misuse
     from shared.log.groups import ResetTo

@@ -24,5 +24,5 @@ def init(
         print_json({"dryRun": dry_run, "parts": parts})
     else:
         for line in lines(parts, dry_run=dry_run):
-            console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken in two
+            console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken into two lines
     raise typer.Exit(1 if any(part.state == "unfit" for part in parts) else 0)

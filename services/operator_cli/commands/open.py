@@ -18,7 +18,7 @@ def open_page(
 
     client = client_of(context)
     if named is None:
-        client.landing()  # says what is wrong where no Sluice answers
+        client.landing()  # raises with a reason if no Sluice answers
         address = f"{client.url}/"
     else:
         address = f"{client.url}/documents/{client.found(named)['documentId']}"

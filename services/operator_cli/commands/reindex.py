@@ -1,4 +1,4 @@
-"""`sluice reindex`: build another generation of the index, switch to it, go back, and drop what is retired."""
+"""`sluice reindex`: build another generation of the index, switch to it, switch back, and drop retired generations."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from services.operator_cli.examples import example
 from services.operator_cli.options import Json, Yes, client_of, fail
 
 reindex = typer.Typer(
-    help="Build the index anew with another model or chunk size, while the old one answers.", no_args_is_help=True
+    help="Build the index again with another model or chunk size, while the old one answers.", no_args_is_help=True
 )
 
 _COLUMNS = (
@@ -33,16 +33,16 @@ _COLUMNS = (
 def start(
     context: typer.Context,
     *,
-    embedder: Annotated[str | None, typer.Option(help="Its model, as in SLUICE_EMBEDDER.")] = None,
-    chunk_size: Annotated[int | None, typer.Option(help="Its largest chunk.")] = None,
-    chunk_overlap: Annotated[int | None, typer.Option(help="How much of a chunk the next one repeats.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="Model, as in SLUICE_EMBEDDER.")] = None,
+    chunk_size: Annotated[int | None, typer.Option(help="Largest size of a chunk.")] = None,
+    chunk_overlap: Annotated[int | None, typer.Option(help="Overlap of neighbouring chunks.")] = None,
     chunk_unit: Annotated[str | None, typer.Option(help="characters or tokens.")] = None,
-    limit_rate: Annotated[float | None, typer.Option(help="At most this many documents a second.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what it takes.")] = False,
+    limit_rate: Annotated[float | None, typer.Option(help="At most this many documents per second.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report the plan.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Build a generation beside the one that answers. What isn't given is as the settings say."""
+    """Build a generation beside the one that answers. Options that aren't given come from the settings."""
     from services.operator_cli.terminal import console, print_json
 
     client = client_of(context)
@@ -71,7 +71,7 @@ def start(
 
 @reindex.command("status", epilog=example("reindex_status"))
 def status(context: typer.Context, *, as_json: Json = False) -> None:
-    """List the generations and how far they are. In a pipe, print tab-separated lines."""
+    """List the generations and their progress. In a pipe, print tab-separated lines."""
     from services.operator_cli.terminal import console, print_json, print_rows
 
     found = client_of(context).generations()
@@ -132,31 +132,29 @@ def switch(
     context: typer.Context,
     generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
     *,
-    force: Annotated[
-        bool, typer.Option("--force", help="Accept documents that it lacks or that failed in it.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Accept that documents are missing or failed in it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Let another generation answer, once it has everything and every API is ready for it."""
+    """Let another generation answer, once it is complete and every API is ready for it."""
     _do(context, "switch", {"force": force, **({} if generation is None else {"id": generation})}, as_json=as_json)
 
 
 @reindex.command("rollback", epilog=example("reindex_rollback"))
 def rollback(context: typer.Context, *, as_json: Json = False) -> None:
-    """Let the generation answer again that answered before."""
+    """Let the previous generation answer again."""
     _do(context, "rollback", {}, as_json=as_json)
 
 
 @reindex.command("cancel", epilog=example("reindex_cancel"))
 def cancel(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
-    """Give up the switch that is under way, else drop the generation that is being built."""
-    _confirm("Give it up?", yes=yes)
+    """Cancel the switch in progress, or else drop the generation that is being built."""
+    _confirm("Cancel it?", yes=yes)
     _do(context, "cancel", {}, as_json=as_json)
 
 
 @reindex.command("gc", epilog=example("reindex_gc"))
 def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
-    """Drop the retired generations for good. Afterwards there is nothing to roll back to."""
+    """Drop the retired generations for good. Afterwards, a rollback is impossible."""
     _confirm("Drop all retired generations?", yes=yes)
     _do(context, "gc", {}, as_json=as_json)
 
@@ -199,7 +197,7 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
     return [
         f"{plan['documents']} documents in {chunks}, model {plan['model']} at {plan['embedder']}",
         f"{texts} to embed, about {_duration(plan['seconds'])}",
-        f"{room} of disk" if free is None else f"{room} of disk, of {free / 1e9:.1f} GB that are free",
+        f"{room} of disk" if free is None else f"{room} of disk, of {free / 1e9:.1f} GB free",
         *plan["notes"],
     ]
 

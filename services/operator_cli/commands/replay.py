@@ -18,10 +18,10 @@ def replay(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Process records again while Sluice runs. What has ended is passed over, and what is missing is made again.
+    """Process records again while Sluice runs. Ended submissions are passed over; missing parts are made again.
 
     Every record keeps the position at which it first entered the log, so nothing old replaces anything new. Exit code
-    1: some records can't be read, and were left out.
+    1: some records couldn't be read and were left out.
     """
     from services.operator_cli.actions.log_tools import bound_of, on_log, replay_on
     from services.operator_cli.terminal import print_json, print_rows

@@ -14,7 +14,7 @@ def search(
     top_k: TopK = 5,
     source: Source = None,
     tags: Tags = None,
-    explain: Annotated[bool, typer.Option(help="With --json: include the scores and ranks of each ranking.")] = False,
+    explain: Annotated[bool, typer.Option(help="With --json: include each hit's scores and ranks.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search for passages."""

@@ -8,10 +8,10 @@ from services.operator_cli.options import Json, client_of
 
 
 def stats(context: typer.Context, *, as_json: Json = False) -> None:
-    """Count documents, chunks and sources of the key's tenant, and the texts that the model was given.
+    """Count documents, chunks and sources of the key's tenant, and the texts that the model has embedded.
 
-    The counts of texts are those of the server's process since it started, and are shown to operators. Vectors that
-    were reused cost no call of the model.
+    The counts of texts cover the server's process since it started. Only operators see them. Reused vectors cost no
+    call of the model.
     """
     from services.operator_cli.terminal import print_json, print_rows
 

@@ -12,14 +12,12 @@ def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Repair the differences that were found.")] = False,
     renew: Annotated[
         bool,
-        typer.Option("--renew", help="With --repair: also rechunk what an older release chunked."),
+        typer.Option("--renew", help="With --repair: also split documents again that an older release split."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only report what would be done.")] = False,
     embed: Annotated[str, typer.Option(help="Number of random chunks to embed again and compare, or all.")] = "32",
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for documents in progress.")] = 30.0,
-    generation: Annotated[
-        str | None, typer.Option(help="Compare this generation instead of the one that serves.")
-    ] = None,
+    generation: Annotated[str | None, typer.Option(help="Compare this generation instead of the serving one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare the whole index with the log. Exit code 1: something differs; 2: not everything could be checked."""
@@ -31,7 +29,7 @@ def verify(
     if renew and not repair:
         fail("--renew needs --repair", 2)
     if generation is not None and repair:
-        fail("--repair mends the generation that serves: leave --generation out", 2)
+        fail("--repair repairs the serving generation: leave --generation out", 2)
     if embed != "all" and not (embed.isascii() and embed.isdigit()):
         fail(f"--embed {embed} must be a number, or all", 2)
     sample = None if embed == "all" else int(embed)

@@ -8,7 +8,7 @@ from services.operator_cli.options import Host, Port, SidePort
 
 
 def ingest_worker(side_port: SidePort = None) -> None:
-    """Run an ingest worker: it accepts, fetches, extracts and chunks. At most one per partition works."""
+    """Run an ingest worker: it accepts, fetches, extracts and chunks. At most one per partition is active."""
     from services.ingest_worker.app import start
     from services.operator_cli.actions.worker import run_here
 
@@ -16,7 +16,7 @@ def ingest_worker(side_port: SidePort = None) -> None:
 
 
 def embed_worker(side_port: SidePort = None) -> None:
-    """Run an embed worker: it embeds chunks and updates the index. At most one per partition works."""
+    """Run an embed worker: it embeds chunks and updates the index. At most one per partition is active."""
     from services.embed_worker.app import start
     from services.operator_cli.actions.worker import run_here
 
@@ -24,7 +24,7 @@ def embed_worker(side_port: SidePort = None) -> None:
 
 
 def query_api(host: Host = None, port: Port = None, side_port: SidePort = None) -> None:
-    """Run the HTTP API. Any number may run."""
+    """Run the HTTP API. Any number can run."""
     from services.operator_cli.actions.worker import run_here
     from services.query_api.process import start
     from services.standalone.file_reader import api_reader

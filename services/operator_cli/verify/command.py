@@ -35,14 +35,14 @@ from shared.store import Store
 from shared.store.bm25 import bm25_of
 from shared.store.open import open_store
 
-_LOOK_S = 0.25  # between two checks whether a rebuild has ended
+_LOOK_S = 0.25  # seconds between two checks whether a rebuild has ended
 
 
 class VerifyOutcome(Message, frozen=True):
     """The result of the command."""
 
-    report: VerifyReport  # after the repair, where there was one
-    found: VerifyReport | None = None  # before it
+    report: VerifyReport  # after the repair, if there was one
+    found: VerifyReport | None = None  # before the repair
     repaired: Repaired | None = None
     dry_run: bool = False
 
@@ -55,7 +55,7 @@ class VerifyOutcome(Message, frozen=True):
 def verify_here(
     *, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float, generation: str | None = None
 ) -> VerifyOutcome:
-    """Return what was found and repaired.
+    """Verify by the environment's settings; return what was found and repaired.
 
     Raises:
         ConfigurationError: the settings can't work, or there is no log yet.
@@ -127,7 +127,7 @@ async def _rebuilt(store: Store, patience_s: float) -> None:
 
 
 async def _keep(store: Store, report: VerifyReport) -> None:
-    if report.verdict == "unsettled":  # it says nothing new
+    if report.verdict == "unsettled":  # nothing is known for certain
         return
     first = next((each.sentence for name in INVARIANTS for each in report.first.get(name, ())), "")
     await verdict.write(store, verdict.Verdict(differences=report.differences, at=int(time.time() * 1000), first=first))
@@ -135,7 +135,7 @@ async def _keep(store: Store, report: VerifyReport) -> None:
 
 @asynccontextmanager
 async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[VerifierParts]:
-    """Give the started parts of the generation `of`, by default the one that serves. Nothing missing is created.
+    """Yield the started parts of the generation `of`, by default the serving one. Missing parts are not created.
 
     Raises:
         ConfigurationError: there is no log, or no such generation.
@@ -195,7 +195,7 @@ async def opened_store(settings: Settings, stack: AsyncExitStack) -> Store:
 
 @contextmanager
 def progress() -> Iterator[VerifyProgress]:
-    """Give a watch that draws a bar on stderr; in a pipe, nothing is drawn."""
+    """Yield a progress that draws a bar on stderr; in a pipe, nothing is drawn."""
     err = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""What the index must hold of a version: said here a second time, not taken from the worker that writes it. Pure."""
+"""Defines what the index must contain for a version, independently of the worker that writes it. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from shared.topics import SUBMITTED
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """One version that answers. The points have no dense vector: which one it must be, only the model knows."""
+    """A version that must answer. Its points have no dense vector, because only the model can compute it."""
 
     document: DocumentVersion
     head: Head
@@ -23,7 +23,7 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
-    """Return what each chunk's sparse vector is made of."""
+    """Return the texts from which the chunks' sparse vectors are made."""
     made = []
     for chunk in chunks:
         lines = [document.title, chunk.section, chunk.text, chunk.embedding]
@@ -32,7 +32,7 @@ def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
 
 
 def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse]) -> Expected:
-    """Return what the index holds when `document` answers; `sparse` has one vector a chunk."""
+    """Return what the index contains when `document` answers; `sparse` has one vector per chunk."""
     name, version = document.document_id, document.version
     occurrences: Counter[str] = Counter()
     points = {}
@@ -99,12 +99,12 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
 
 
 def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:
-    """Return what is wrong with a record of documents.extracted under the key of `name` and `version`, or None."""
+    """Return the fault of a record of documents.extracted with the key of `name` and `version`; None if it is right."""
     if (document.document_id, document.version) != (name, version):
         return f"the record under {name}/{version} is about {document.document_id}/{document.version}"
     if document.raw_hash == ERASED:
         named = document.source or document.path or document.title
-        return f"version {version} erases {name}, and still says {named!r} of it" if named else None
+        return f"version {version} erases {name}, but still contains {named!r}" if named else None
     if document_id(document.tenant, document.source, document.path) != name:
         return f"{document.tenant}'s {document.source}/{document.path} has another id than {name}"
     return None

@@ -34,18 +34,18 @@ class IndexDifference(Message, frozen=True):
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """The repair of one document, in this order; the workers then apply what is published."""
+    """The repair of one document, in the order of the fields; the workers then apply what is published."""
 
     delete_points: tuple[str, ...] = ()
-    drop_head: Filter | None = None  # the point as it was seen, of which nothing is left to keep
-    mend_points: tuple[Point, ...] = ()  # whose own vector is sound: copied, not embedded
+    drop_head: Filter | None = None  # the head in the state in which it was seen, if no version should answer
+    mend_points: tuple[Point, ...] = ()  # points with sound vectors: overwritten, but not embedded again
     mend_head: Head | None = None
     drop_entry: Filter | None = None
     entry: Entry | None = None
-    entry_rev: int | None = None  # what it replaces; None where nothing was there
-    text: bool = False  # has to be put again as a blob
-    publish: bool = False  # the version that answers, again
-    resubmit: LogPosition | None = None  # the first stage decides again
+    entry_rev: int | None = None  # revision of the replaced entry; None if there was none
+    text: bool = False  # whether the text must be stored again as a blob
+    publish: bool = False  # whether the answering version is published again
+    resubmit: LogPosition | None = None  # submission about which the first stage decides again
 
 
 class JudgedDocument(msgspec.Struct, frozen=True):
@@ -58,12 +58,12 @@ class JudgedDocument(msgspec.Struct, frozen=True):
 class VerifyReport(Message, frozen=True):
     """The result of a verification."""
 
-    documents: int  # on the log
-    points: int  # compared, each with its vectors
-    embedded: int  # of these, embedded again and compared
+    documents: int  # documents on the log
+    points: int  # points compared, with their vectors
+    embedded: int  # points whose text was embedded again and compared
     counts: dict[str, int]  # differences by invariant
     first: dict[str, tuple[IndexDifference, ...]]  # the first ten by invariant
-    unsettled: tuple[str, ...]  # documents that were still changing when the patience ended
+    unsettled: tuple[str, ...]  # documents that were still changing at the end
     lag: dict[str, int]  # unfinished records by topic
     wrong: tuple[str, ...] = ()  # documents that differ
     strays: tuple[str, ...] = ()  # points that name no document
@@ -71,12 +71,12 @@ class VerifyReport(Message, frozen=True):
 
     @property
     def differences(self) -> int:
-        """Return how many differences there are."""
+        """Return the number of differences."""
         return sum(self.counts.values())
 
     @property
     def verdict(self) -> Literal["right", "wrong", "unsettled"]:
-        """Return `wrong` when anything differs, `unsettled` when some documents couldn't be judged."""
+        """Return `wrong` if anything differs, else `unsettled` if some documents couldn't be judged."""
         return "wrong" if self.differences else "unsettled" if self.unsettled else "right"
 
 

@@ -1,4 +1,4 @@
-"""The log for a tool: where it ends, how far its groups are, and its records between two offsets."""
+"""Reads the log for tools: its ends, its groups' offsets, and the records between two offsets."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -12,19 +12,19 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from shared.errors import Unavailable
 from shared.log import Log, Record
 
-Span = tuple[int, int]  # offsets: the first, and the one behind the last
+Span = tuple[int, int]  # first offset, and the one after the last
 _PATIENCE_S = 30.0
 _POLL_MS = 500
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """Where the log stood: the groups' offsets are taken first, so what they passed lies before the ends."""
+    """The state of the log at one moment. Committed offsets are read first, so that they are below the ends."""
 
-    committed: dict[TopicPartition, int]  # of the stage that reads the topic; 0 where it never began
+    committed: dict[TopicPartition, int]  # by the stage that reads the topic; 0 if it never began
     ends: dict[TopicPartition, int]
 
     def lag(self) -> dict[str, int]:
-        """Return for each topic that a stage reads, how many records it hasn't finished."""
+        """Return the number of unfinished records of each topic that a stage reads."""
         lag: dict[str, int] = {}
         for tp, committed in self.committed.items():
             lag[tp.topic] = lag.get(tp.topic, 0) + max(0, self.ends[tp] - committed)
@@ -32,7 +32,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 async def cut(log: Log, groups: Mapping[str, str], more: Iterable[str] = ()) -> Cut:
-    """Return where the log stands: `groups` are topic -> the group that reads it; of `more` topics, the ends only.
+    """Return the log's state. `groups` maps topics to the groups that read them; of `more` topics, only ends are read.
 
     Raises:
         Unavailable: the log is away, or has no such topic.
@@ -48,10 +48,10 @@ async def cut(log: Log, groups: Mapping[str, str], more: Iterable[str] = ()) -> 
 
 
 async def records(log: Log, spans: Mapping[TopicPartition, Span]) -> AsyncGenerator[Record]:
-    """Yield what is left of the records in `spans`, each partition's in order.
+    """Yield the records in `spans` that still exist, in order within each partition.
 
     Raises:
-        Unavailable: the log is away, or hasn't got to the end of a span in 30 s without a record.
+        Unavailable: the log is away, or sends no record for 30 s before the end of a span.
     """
     waited = {tp: end for tp, (start, end) in spans.items() if start < end}
     if not waited:
@@ -84,7 +84,7 @@ async def records(log: Log, spans: Mapping[TopicPartition, Span]) -> AsyncGenera
 
 
 async def _unread(consumer: Any, waited: dict[TopicPartition, int]) -> bool:
-    """Return whether anything is left, and leave out of `waited` what was read to its end."""
+    """Return whether the partition has unread records; remove it from `waited` if it has none."""
     with _our_errors():
         for tp in [tp for tp, end in waited.items() if await consumer.position(tp) >= end]:
             del waited[tp]
@@ -97,7 +97,7 @@ async def _some(consumer: Any, waited: Mapping[TopicPartition, int]) -> dict[Top
         try:
             found: dict[TopicPartition, list[Record]] = await consumer.getmany(*waited, timeout_ms=_POLL_MS)
         except OffsetOutOfRangeError:
-            # Retention went past us: what is gone is gone for everybody.
+            # Retention has deleted these records meanwhile.
             for tp, begin in (await consumer.beginning_offsets(list(waited))).items():
                 if await consumer.position(tp) < begin:
                     consumer.seek(tp, begin)

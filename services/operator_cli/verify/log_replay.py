@@ -1,8 +1,8 @@
-"""What the log says, folded record by record. No I/O.
+"""Folds the log's records, one by one, into what should be in the index. No I/O.
 
-`documents.extracted` is the truth: the newest version of a document that has a value and wasn't set aside is the one
-that answers. The dead letters say what was set aside, and `documents.submitted`, as far back as it reaches, what has
-been asked for.
+`documents.extracted` is the truth: the answering version of a document is the newest one that has a value and no dead
+letter. The dead letters tell which versions failed, and `documents.submitted`, as far back as it reaches, what was
+submitted.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from shared.state.ledger import older
 from shared.submission import submission_of
 from shared.topics import DAY, EXTRACTED, SUBMITTED, chunks_topic
 
-# What an outage is called where it is raised. A record that was set aside for one of these was given up too early.
+# The codes of outages. A record with a dead letter of such a code was given up too early.
 TRANSIENT = frozenset(
     {
         "unavailable",
@@ -34,15 +34,15 @@ TRANSIENT = frozenset(
 
 
 class TruthRecord(NamedTuple):
-    """Where the newest record of a version stands on documents.extracted."""
+    """The location of a version's newest record on documents.extracted."""
 
     partition: int
     offset: int
-    time: int  # ms since 1970, the log's
+    time: int  # the log's time, ms since 1970
 
 
 class LoggedLetter(NamedTuple):
-    """What a dead letter says of its record."""
+    """The parts of a dead letter that the replay needs."""
 
     stage: str
     code: str
@@ -52,30 +52,28 @@ class LoggedLetter(NamedTuple):
 
 
 class LoggedDocument(msgspec.Struct):
-    """What the log tells of one document."""
+    """The log's information about one document."""
 
-    versions: dict[int, TruthRecord] = msgspec.field(default_factory=dict)  # those that have a value
-    failures: dict[int, LoggedLetter] = msgspec.field(default_factory=dict)  # in the stages that make chunks and points
-    submitted: LogPosition | None = None  # of the newest submission that is still on the log
+    versions: dict[int, TruthRecord] = msgspec.field(default_factory=dict)  # versions that have a value
+    failures: dict[int, LoggedLetter] = msgspec.field(default_factory=dict)  # in the second and third stage
+    submitted: LogPosition | None = None  # place of the newest submission that is still on the log
 
 
 class LogReplay:
-    """The log, as far as it has been read."""
+    """The log as far as it has been read."""
 
     def __init__(self, generation: str) -> None:
         self._generation = generation
         self._chunks = chunks_topic(generation)
-        self._unreadable: dict[tuple[int, int], LoggedLetter] = {}  # events, by partition and offset
+        self._unreadable: dict[tuple[int, int], LoggedLetter] = {}  # of events, by partition and offset
         self._letters: set[tuple[str, int, int]] = set()  # stage, and partition and offset of the submission
         self.documents: dict[str, LoggedDocument] = {}
-        self.open: dict[bytes, LoggedLetter] = {}  # letters that nobody has settled, by key
-        self.unread: dict[
-            tuple[int, int], LogPosition
-        ] = {}  # submissions that name no document, by partition and offset
-        self.oddities: list[str] = []  # records that no worker of ours writes
+        self.open: dict[bytes, LoggedLetter] = {}  # letters that aren't settled, by key
+        self.unread: dict[tuple[int, int], LogPosition] = {}  # unreadable submissions, by partition and offset
+        self.oddities: list[str] = []  # sentences about records that no worker of ours writes
 
     def see(self, record: Record) -> str | None:
-        """Take in the next record; return the document that it is about, where that can be told."""
+        """Add the next record; return the document that it is about, None if that is unknown."""
         if record.topic == SUBMITTED:
             return self._submitted(record)
         if record.topic == EXTRACTED:
@@ -111,7 +109,7 @@ class LogReplay:
 
     def _letter(self, record: Record) -> str | None:
         key = record.key or b""
-        # From the key alone: compaction leaves only the key of a settled letter, and after a day nothing.
+        # Only the key is used: compaction leaves only the key of a settled letter, and removes that after a day.
         stage, _, *place = key.decode(errors="replace").split("/")[:4] if key.count(b"/") >= 3 else ("", "")
         if len(place) == 2 and all(part.isascii() and part.isdigit() for part in place):
             self._letters.add((stage, int(place[0]), int(place[1])))
@@ -123,7 +121,7 @@ class LogReplay:
         except Rejected:
             self.oddities.append(f"{record.topic}/{record.partition}@{record.offset} is no dead letter")
             return None
-        if letter.generation not in (None, self._generation):  # it says nothing of this generation's points
+        if letter.generation not in (None, self._generation):  # it doesn't concern this generation's points
             return letter.document_id
         seen = LoggedLetter(letter.stage, letter.code, letter.sentence, letter.time, letter.last_seen)
         self.open[key] = seen
@@ -133,12 +131,12 @@ class LogReplay:
             self.documents.setdefault(letter.document_id, LoggedDocument()).failures[letter.version] = seen
         return letter.document_id
 
-    # What follows from it
+    # Conclusions
 
     def set_aside(self, name: str, version: int) -> LoggedLetter | None:
         """Return why the version can't answer; None if no reason is known.
 
-        A version that was published again after it was set aside has a new chance.
+        A version that was published again after its dead letter may still answer.
         """
         document = self.documents[name]
         standing = document.versions[version]
@@ -148,16 +146,16 @@ class LogReplay:
         return self._unreadable.get((standing.partition, standing.offset))
 
     def lettered(self, place: LogPosition, since: int, now: int) -> bool:
-        """Return whether some stage set aside what was submitted at `place`, or may have.
+        """Return whether a stage dead-lettered the submission at `place`, or may have.
 
-        `since` is when it failed, and `now` the time, in ms since 1970: a letter that was settled leaves a null, and
-        compaction takes that after a day.
+        `since` is the time of the failure and `now` the present, in ms since 1970. A settled letter leaves a null
+        record, which compaction removes after a day, so after that an absent letter proves nothing.
         """
         known = any((stage, place.partition, place.offset) in self._letters for stage in ("ingest", "chunk", "embed"))
         return known or now - since > DAY
 
     def candidates(self, name: str) -> Iterator[int]:
-        """Yield the versions that may answer, newest first, up to the first with nothing against it."""
+        """Yield the versions that may answer, newest first, up to and including the first one without a failure."""
         for version in sorted(self.documents[name].versions, reverse=True):
             yield version
             if self.set_aside(name, version) is None:

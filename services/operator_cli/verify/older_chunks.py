@@ -1,6 +1,6 @@
-"""What an older chunker made of a text: read back from the points, and believed where it is all of the text. Pure.
+"""Reads an older chunker's chunks back from the points, and checks that they make up the whole text. Pure.
 
-How it chose its borders nobody can tell any more. That its chunks are the text's, whole and in order, anybody can.
+How an older chunker chose its borders can't be checked any more, but that its chunks are the whole text in order can.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from shared.store import Point, Sparse
 
 
 class _Stored(msgspec.Struct, rename="camel"):
-    """What only the point can tell of a chunk."""
+    """The fields of a chunk that only its point has."""
 
     chunk_order: int
     start: int
@@ -32,7 +32,7 @@ class _Stored(msgspec.Struct, rename="camel"):
 def read_back(
     points: Sequence[Point], text: str, pages: Sequence[int], tokens: TokenCounter
 ) -> tuple[Chunk, ...] | None:
-    """Return the chunks that the points of a version say they hold; None where those don't make up its text."""
+    """Return the chunks that a version's points contain; None if they don't make up its text."""
     try:
         stored = [msgspec.convert(point.payload.get("metadata"), _Stored) for point in points]
     except msgspec.ValidationError:
@@ -67,16 +67,16 @@ def read_back(
 
 
 def _follows(chunk: _Stored, at: int, text: str) -> bool:
-    """Return whether there is nothing but white space between offset `at` and the chunk, and its context is true."""
+    """Return whether only white space separates offset `at` from the chunk, and the chunk's context is right."""
     if not at <= chunk.start < chunk.end <= len(text) or text[at : chunk.start].strip():
         return False
     return text[max(0, chunk.start - LARGEST) : chunk.start].rstrip().endswith(chunk.context_before or "")
 
 
 def as_it_was_written(wanted: Expected, points: Sequence[Point], bare: Sequence[Sparse]) -> Expected:
-    """Return the expectation without what chunks had not yet when the points were written.
+    """Return the expectation without what the older release didn't write yet.
 
-    That is a score, and the section in the sparse vector: `bare` has them without it.
+    That is the quality score, and the section in the sparse vector: `bare` has the vectors without it.
     """
     right = dict(wanted.points)
     for point in points:

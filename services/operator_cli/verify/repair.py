@@ -30,11 +30,11 @@ from shared.state.registry_copy import registered
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
 
-_LOOK_S = 0.1  # interval of reading the workers' offsets
+_LOOK_S = 0.1  # seconds between two reads of the workers' offsets
 
 
 class Repaired(Message, frozen=True):
-    """What was repaired, or would be in a dry run."""
+    """The number of repairs, or of those that a dry run would make."""
 
     published: int = 0  # versions
     resubmitted: int = 0  # submissions, which the first stage decides again

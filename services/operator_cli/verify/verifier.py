@@ -1,4 +1,4 @@
-"""Reads the log up to a cut and the whole store, compares them, and checks documents again that changed meanwhile."""
+"""Reads the log up to a cut and the whole store, compares them, and checks documents that changed meanwhile again."""
 
 import asyncio
 import time
@@ -34,9 +34,9 @@ from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
 
-BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # of a batch of documents and their records
-PAGE: Final = 256  # points of one read
-SAME: Final = 0.9999  # least cosine of equal vectors: machines and batch sizes round differently
+BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # most documents, and most bytes of their records, per batch
+PAGE: Final = 256  # points per read
+SAME: Final = 0.9999  # least cosine of equal vectors, because machines and batch sizes round differently
 _FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
 
 
@@ -62,7 +62,7 @@ class VerifierParts:
     embedder: Embedder
     bm25: Bm25
     generation: Generation
-    address: str = ""  # of its model
+    address: str = ""  # address of the generation's model
 
 
 class _Decided(NamedTuple):
@@ -96,9 +96,9 @@ class SeenDocument:
 class Verifier:
     """One generation's oracle.
 
-    `sample` is how many points are embedded anew, None for all of them. A document that differs while records of it
-    are on their way is looked at again, for up to `patience_s`; so nothing is called wrong that is only late.
-    A document that an older chunker cut, in an index that one began, counts as different only with `renew`.
+    `sample` is the number of points that are embedded again, None for all. A document that differs while records of it
+    are unfinished is checked again for up to `patience_s`, so that a late document isn't reported as wrong. A document
+    that an older chunker split, in an index that the older chunker began, counts as different only with `renew`.
     """
 
     def __init__(
@@ -123,11 +123,11 @@ class Verifier:
         self._rate = 2**64
         self._salt = time.time_ns()
         self._points = self._embedded = 0
-        self._older: set[str] = set()  # documents that an older chunker cut
+        self._older: set[str] = set()  # documents that an older chunker split
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Return the topics that stages read, first to last."""
+        """Return the topics that stages read, in pipeline order."""
         return tuple(self._groups)
 
     async def verify(self) -> VerifyReport:
@@ -169,8 +169,8 @@ class Verifier:
     async def _compare(self, names: set[str], what: str, tally: Tally) -> set[str]:
         """Return the documents that differ or have unfinished records; add the differences of the others.
 
-        What the stages had committed when the log was read is in the store that is read now; and where no record came
-        meanwhile, nothing else can be there.
+        Everything that the stages had committed when the log was read is in the store that is read now. If no record
+        was added meanwhile, the store can't contain anything else.
         """
         busy = self.busy()
         found: dict[str, tuple[IndexDifference, ...]] = {}
@@ -234,7 +234,7 @@ class Verifier:
     # The store
 
     async def _orphans(self, tally: Tally) -> set[str]:
-        """Return the documents that only the store knows; report points that name none."""
+        """Return the documents that only the store knows; report points that name no document."""
         names = set[str]()
         generation = self._parts.generation
         self._watch.begin("listing", 0)
@@ -292,7 +292,7 @@ class Verifier:
     # Documents
 
     async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[SeenDocument]:
-        """Yield the result of each document, by the log as read last, in the log's order."""
+        """Yield the result of each document, in the log's order, by the log as last read."""
         chosen = set(names)
         self._watch.begin(what, len(chosen))
         batch: list[_Subject] = []
@@ -334,7 +334,7 @@ class Verifier:
                 subject.records[version] = record
                 if len(subject.records) == len(subject.wanted):
                     yield subject
-        # A record that compaction removed while we read has a later one, which the next round finds.
+        # If compaction removed a record while we read, a later one exists, which the next round finds.
         gone = {subject.name: subject for subject, _ in waiting.values()}
         for subject in (*without, *gone.values()):
             yield subject
@@ -344,7 +344,7 @@ class Verifier:
             return []
         names = [subject.name for subject in batch]
         generation = self._parts.generation
-        # Version 0 isn't a head: it marks a version that was withdrawn before any had answered.
+        # Version 0 isn't a head. It marks a version that was withdrawn before any version had answered.
         found = await self._payloads(generation.heads, names)
         heads = {name: payload for name, payload in found.items() if payload.get("version") != 0}
         entries = await self._payloads(ledger.COLLECTION, names)
