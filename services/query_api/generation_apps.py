@@ -8,7 +8,8 @@ import asyncio
 from dataclasses import replace
 
 import structlog
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar import Litestar
+from litestar.types import Receive, Scope, Send
 
 from services.query_api.app import ApiParts, make_api
 from services.query_api.http.metrics import Metrics
@@ -28,10 +29,15 @@ class GenerationApps:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = replace(parts, metrics=parts.metrics or Metrics(parts.registry))
         self._serving = parts.index.generation.id
-        self._apps: dict[str, ASGIApp] = {self._serving: make_api(self._parts)}
+        self._apps: dict[str, Litestar] = {self._serving: make_api(self._parts)}
         self._preparing: dict[str, asyncio.Task[None]] = {}
         if parts.generations is not None:
             parts.generations.watch.listen(self.follow)
+
+    @property
+    def serving(self) -> Litestar:
+        """Return the API that answers now."""
+        return self._apps[self._serving]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -38,13 +38,13 @@ class Rig:
         self.api = GenerationApps(pipeline.parts)
 
     async def post(self, path: str, body: dict[str, Any], status: int = 200) -> Any:
-        async with a_client(self.api) as client:  # type: ignore[arg-type]  # httpx takes any ASGI application
+        async with a_client(self.api) as client:
             reply = await client.post(path, json=body)
         assert reply.status_code == status, reply.text
         return reply.json()
 
     async def status(self) -> dict[str, Any]:
-        async with a_client(self.api) as client:  # type: ignore[arg-type]
+        async with a_client(self.api) as client:
             found: dict[str, Any] = (await client.get("/ops/generations")).json()
         return found
 
@@ -197,7 +197,7 @@ async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_p
         assert pipeline.parts.index.generation == first
         assert (await rig.found("heron on the pier"))[0][0] == "heron.md"
         assert await rig.verified() == "right"
-        async with a_client(rig.api) as client:  # type: ignore[arg-type]
+        async with a_client(rig.api) as client:
             ready = (await client.get("/readyz")).json()
         assert ready["status"] == "ready"
         assert ready["details"]["settings"] == (
