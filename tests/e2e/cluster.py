@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.e2e.harness import SLUICE
 from tests.servers.ollama import EMBEDDING_MODEL
 from tests.servers.ports import free_port
 
@@ -33,11 +34,12 @@ class Process:
     Where a setting has `{process}`, it gets the process' name.
     """
 
-    def __init__(self, role: str, name: str, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, role: str, name: str, folder: Path, settings: Mapping[str, str], module: str = SLUICE) -> None:
         self.role = role
         self.name = name
         self.log = folder / f"{name}.log"
         self._settings = settings
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._begun = 0  # bytes of the log before this start
         self.launched = 0.0  # seconds of the monotonic clock
@@ -49,7 +51,7 @@ class Process:
         self.launched = time.monotonic()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "services.operator_cli", self.role],
+                [sys.executable, "-m", self._module, self.role],
                 env=environment
                 | {f"SLUICE_{key}": value.replace("{process}", self.name) for key, value in self._settings.items()},
                 stdin=subprocess.DEVNULL,
@@ -178,7 +180,8 @@ def status(url: str) -> int | None:
 class Cluster:
     """Processes on one log, one store and one set of settings. The first `query-api` is the door."""
 
-    def __init__(self, folder: Path, roles: Sequence[str] = ROLES, **settings: str) -> None:
+    def __init__(self, folder: Path, roles: Sequence[str] = ROLES, *, module: str = SLUICE, **settings: str) -> None:
+        self._module = module
         self.data = folder / "data"
         self._folder = folder
         self._port = free_port()
@@ -208,7 +211,7 @@ class Cluster:
     def launch(self, role: str) -> Process:
         """Return one more process of the role, started, not yet ready."""
         number = sum(process.role == role for process in self.processes.values()) + 1
-        process = Process(role, f"{role}-{number}", self._folder, self._settings)
+        process = Process(role, f"{role}-{number}", self._folder, self._settings, self._module)
         self.processes[process.name] = process
         process.launch()
         return process
@@ -248,9 +251,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, roles: Sequence[str] = ROLES, **settings: str) -> Iterator[Cluster]:
-    """Give a started cluster; whatever happens, nothing of it is left."""
-    made = Cluster(folder, roles, **settings)
+def cluster(folder: Path, roles: Sequence[str] = ROLES, *, module: str = SLUICE, **settings: str) -> Iterator[Cluster]:
+    """Give a started cluster; whatever happens, nothing of it is left. `module` stands in for the command `sluice`."""
+    made = Cluster(folder, roles, module=module, **settings)
     try:
         yield made.start()
         made.stop()

@@ -16,13 +16,16 @@ from typing import Any, Self
 import httpx
 import psutil
 
+SLUICE = "services.operator_cli"
+HASTY = "tests.faults.hasty_upkeep"  # the same, with upkeep each half second
 START_GUARD_S = 60.0  # a hang guard: ten times what a start may take
 
 
 class Server:
     """One standalone Sluice on a data folder; it may be killed and started again."""
 
-    def __init__(self, data: Path, **settings: str) -> None:
+    def __init__(self, data: Path, *, module: str = SLUICE, **settings: str) -> None:
+        """Take a folder, what stands in for the command `sluice`, and settings without their prefix."""
         self.data = data
         self._settings = {
             "SAMPLES": "off",
@@ -31,7 +34,7 @@ class Server:
             "METRICS_ALLOW": "127.0.0.0/8",  # without a key, where tests set keys
             **settings,
         }
-        self._module: tuple[str, ...] = ("services.operator_cli", "serve")  # and its arguments
+        self._module: tuple[str, ...] = (module, "serve")  # and its arguments
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
         self.launched = 0.0  # seconds of the monotonic clock

@@ -1,16 +1,26 @@
-"""`kill -9` of a process, a server, or all of them, under a load with edits; each is started again."""
+"""`kill -9` of a process, a server, or all of them, under a load with edits; each is started again.
 
+All upkeep runs each second, compaction on Kafka, too; the usual one is in the tests of outages and rebalances.
+"""
+
+import asyncio
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from shared.log.kafka.topics import configs
+from shared.topics import pipeline_topics
 from tests.e2e.caller import API_KEYS
 from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.faults import Distributed, Restarts, nothing_wrong, rounds, under_load
+from tests.e2e.harness import HASTY
 from tests.e2e.load import new_seed
+from tests.faults.hasty_upkeep import GRACE_MS
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
@@ -27,7 +37,8 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:
     seed, distributed = new_seed(), Distributed(kafka, ollama_server)
-    with cluster(tmp_path, **distributed.with_names) as running:
+    with cluster(tmp_path, module=HASTY, **distributed.with_names) as running:
+        asyncio.run(compacted_at_once(kafka.address))
         victims = processes(running) | {
             "broker": (kafka.kill, kafka.start),
             "Ollama": (ollama_server.kill, ollama_server.start),
@@ -43,11 +54,27 @@ def test_given_one_machine_without_servers_when_a_process_is_killed_then_nothing
     tmp_path: Path,
 ) -> None:
     seed = new_seed()
-    with cluster(tmp_path, API_KEYS=API_KEYS) as running:
+    with cluster(tmp_path, module=HASTY, API_KEYS=API_KEYS) as running:
         with under_load(running, seed) as load:
             kill_in_turn(processes(running), rounds(ci=3, here=1), random.Random(seed), running)
 
         nothing_wrong(running, load)
+
+
+async def compacted_at_once(address: str) -> None:
+    """Have the broker compact its topics within seconds, and forget nulls soon."""
+    hasty = {"segment.ms": 1000, "min.cleanable.dirty.ratio": 0.01, "max.compaction.lag.ms": 1000}
+    admin = AIOKafkaAdminClient(bootstrap_servers=address)
+    await admin.start()
+    try:
+        for topic in pipeline_topics("unused"):
+            if topic.cleanup == "compact":
+                wanted = configs(topic) | hasty | {"delete.retention.ms": GRACE_MS}
+                resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted)
+                [reply] = await admin.alter_configs([resource])
+                assert [error for error, *_ in reply.resources] == [0], reply
+    finally:
+        await admin.close()
 
 
 def processes(running: Cluster) -> Victims:

@@ -10,19 +10,22 @@ import pytest
 from shared.log.open import open_log
 from tests.e2e.caller import API_KEYS
 from tests.e2e.faults import Restarts, dead_letters, not_on_the_log, rounds, under_load
-from tests.e2e.harness import Server
+from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
 
-KILLS = rounds(ci=40, here=5)
+KILLS = rounds(ci=20, here=3)
 
 
+@pytest.mark.parametrize("module", [SLUICE, HASTY], ids=["usual", "hasty"])
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mixed(tmp_path: Path) -> None:
+def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mixed(
+    tmp_path: Path, module: str
+) -> None:
     seed = new_seed()
     rng, restarts = random.Random(seed), Restarts()
-    server = Server(tmp_path / "data", API_KEYS=API_KEYS).start()
+    server = Server(tmp_path / "data", module=module, API_KEYS=API_KEYS).start()
     try:
         with under_load(server, seed) as load:
             for number in range(KILLS):

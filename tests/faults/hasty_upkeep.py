@@ -1,0 +1,53 @@
+"""`sluice COMMAND` with upkeep thousands of times as often: python -m tests.faults.hasty_upkeep COMMAND [ARGUMENT…].
+
+Between two kills lie seconds, so what happens hourly, daily or weekly happens each second here: sweep, compaction,
+collection of blobs, rewrites of the store, checkpoints, settling of letters.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from services.embed_worker import app as embed_worker
+from services.embed_worker import blob_collector
+from services.operator_cli.main import main
+from services.query_api.ops import redrive
+from shared.log.sqlite import SqliteLog, upkeep
+from shared.runtime import resources
+from shared.store import edge
+from tests.faults.hasty_store import set_default
+
+EVERY_S: Final = 0.5
+# Longer than a worker takes between storing a blob and the record that names it, a restart included.
+GRACE_MS: Final = 20_000
+_CHILD: Final = "shared.store.edge_server"
+
+
+def hasten() -> None:
+    """Have this process do its upkeep each half second, and the store's child, too."""
+    embed_worker.SWEEP_EVERY_S = 2 * EVERY_S  # it reads every point
+    vars(blob_collector)["GRACE_MS"] = GRACE_MS
+    vars(blob_collector)["DAY"] = int(1000 * EVERY_S)
+    upkeep.TOMBSTONE_MS = GRACE_MS
+    resources.CHECKPOINT_S = EVERY_S
+    _every(blob_collector.collect_for_ever)
+    _every(redrive.settle_for_ever)
+    set_default(SqliteLog.__init__, "upkeep_every_s", EVERY_S)
+    set_default(edge.EdgeStore.__init__, "upkeep_every_s", EVERY_S)
+    start = asyncio.create_subprocess_exec
+
+    def started(*command: Any, **options: Any) -> Any:
+        return start(*("tests.faults.hasty_store" if each == _CHILD else each for each in command), **options)
+
+    vars(asyncio)["create_subprocess_exec"] = started
+
+
+def _every(repeat: Callable[..., Any]) -> None:
+    """Set the only default of a function that repeats something."""
+    assert len(repeat.__defaults__ or ()) == 1, repeat
+    repeat.__defaults__ = (EVERY_S,)
+
+
+if __name__ == "__main__":
+    hasten()
+    main()
