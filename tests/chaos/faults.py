@@ -12,9 +12,13 @@ class Fault(NamedTuple):
 
 
 FAULTS = {
-    "kill": Fault("kill -9 of all processes of a standalone server, or its main one", "tests/e2e/test_kill.py", 100),
+    "kill": Fault(
+        "kill -9 of all processes of a standalone server, or its main one; as often with all upkeep each second",
+        "tests/e2e/test_kill.py",
+        50,
+    ),
     "cluster-kill": Fault(
-        "kill -9 of a worker, API, store, broker, model server or everything among separate processes",
+        "kill -9 of worker, API, store, broker, model server or everything, separate processes, all upkeep each second",
         "tests/e2e/test_cluster_kill.py",
         20,
     ),
@@ -46,7 +50,7 @@ FAULTS = {
     "skew": Fault("two releases on one folder, one with a field more", "tests/faults/test_schema_skew.py", 5),
     "blobs": Fault("blobs gone or altered between two stages, six each time", "tests/faults/test_blobs.py", 5),
     "lost-store": Fault(
-        "the store's folder deleted under 1,000 documents with readers and writers on",
+        "the store's folder, on Kafka collections of Qdrant's API, deleted under 1,000 documents, readers and writers",
         "tests/faults/test_lost_store.py",
         1,
     ),

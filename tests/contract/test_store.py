@@ -5,6 +5,7 @@ for a server where there is none (its gaps are named, each with the reason), and
 import math
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -38,6 +39,7 @@ from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
 from tests.fakes.store import MemoryStore
+from tests.servers.local_qdrant import local_qdrant
 from tests.servers.qdrant import QdrantServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -61,16 +63,21 @@ LOCAL_GAPS = {
 SERVER = [pytest.param(over, marks=pytest.mark.server) for over in ("REST", "gRPC")]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["edge", "memory", "local", *SERVER])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["edge", "memory", "local", "local over REST", *SERVER]
+)
 async def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Store]:
     """One store for all tests: each test begins with empty `chunks` and `heads`."""
     made: Store
+    stack = ExitStack()
     if request.param == "edge":
         made = EdgeStore(tmp_path_factory.mktemp("store"))
     elif request.param == "memory":
         made = MemoryStore()
     elif request.param == "local":
         made = QdrantStore(QdrantAddress(url="local"), prefix="t.", client=AsyncQdrantClient(":memory:"))
+    elif request.param == "local over REST":
+        made = QdrantStore(QdrantAddress(url=stack.enter_context(local_qdrant())), prefix="t.")
     else:
         made = _on_server(request.getfixturevalue("qdrant_server"), request.param)
     await made.start()
@@ -78,6 +85,7 @@ async def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     for name in await made.collections():
         await made.drop_collection(name)
     await made.close()
+    stack.close()
 
 
 def _on_server(server: QdrantServer, over: str) -> QdrantStore:

@@ -228,6 +228,15 @@ class Cluster:
             assert time.monotonic() < deadline, f"{late[0].name} is not ready: {late[0].tail()}"
             time.sleep(0.05)  # other processes: there is nothing to await
 
+    def ready(self) -> bool:
+        """Return whether all of them are ready."""
+        return all(process.ready() for process in self.processes.values())
+
+    def troubles(self) -> dict[str, dict[str, str]]:
+        """Return what each that isn't ready names."""
+        found = {process.name: process.troubles() for process in self.processes.values()}
+        return {name: troubles for name, troubles in found.items() if troubles}
+
     def stop(self) -> None:
         """Stop all of them politely, the store last; say so where one doesn't end well."""
         order = sorted(self.processes.values(), key=lambda process: process.role == "store")

@@ -1,33 +1,43 @@
 """The store's folder is deleted under a server at work: nobody is told less than before, and the index comes back."""
 
 import asyncio
+import os
 import shutil
 import threading
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
+from qdrant_client import QdrantClient
 
 from services.operator_cli.verify import command
-from services.operator_cli.verify.command import opened
+from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.ids import document_id
 from shared.settings import Settings
+from tests.e2e.caller import Asked
+from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.faults import CHOSEN
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Quiet
 from tests.servers.cache import CI_ONLY
+from tests.servers.kafka import KafkaServer
+from tests.servers.local_qdrant import local_qdrant
 
 KEPT, DELETED, WRITTEN = (1000, 40, 40) if CHOSEN else (60, 8, 8)
+LOST = ("", "ledger", "heads.", "chunks.") if CHOSEN else ("",)  # beginnings of collections' names; empty: all
 WITHIN_S = 600.0  # a hang guard: the folder is missed after 10 s, and a rebuild takes as long as loading did
 
 
 class Callers:
     """Threads that search, list, ask, delete and write without a pause, and judge each answer."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Asked) -> None:
         self._server = server
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._write)]
@@ -112,23 +122,69 @@ async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then
         with server.client() as client:
             left = client.get("/rag/documents", params={"source": "doomed", "limit": 1000}).json()["items"]
 
-    print(f"{dict(callers.answers)}, {len(callers.deleted)} deleted")
     assert ready
+    _well(callers, outcome, left)
+
+
+@CI_ONLY
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_given_kafka_and_qdrant_s_api_when_collections_are_deleted_then_nobody_is_told_less_and_they_come_back(
+    tmp_path: Path, kafka: KafkaServer
+) -> None:
+    given = os.environ.get("SLUICE_TEST_QDRANT_URL")
+    with nullcontext(given) if given else local_qdrant() as url:
+        prefix = f"lost-{uuid4().hex[:8]}."
+        settings = {"LOG": f"kafka://{kafka.address}", "STORE": f"qdrant+{url}", "QDRANT_PREFIX": prefix}
+        with cluster(tmp_path, ("ingest-worker", "embed-worker", "query-api"), **settings) as running:
+            await asyncio.to_thread(_fill, running)
+            callers = Callers(running)
+            callers.start()
+            try:
+                for lost in LOST:
+                    await asyncio.to_thread(_drop, url, prefix + lost)
+                    await asyncio.to_thread(_lost_and_back, running)
+            finally:
+                await asyncio.to_thread(callers.stop)
+            troubles = running.troubles()
+            same = Settings(data=running.data, log=settings["LOG"], store=settings["STORE"], qdrant_prefix=prefix)
+            async with opened(same) as parts:
+                outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=60)
+            with running.client() as client:
+                left = client.get("/rag/documents", params={"source": "doomed", "limit": 1000}).json()["items"]
+
+    assert troubles == {}
+    _well(callers, outcome, left)
+
+
+def _drop(url: str, beginning: str) -> None:
+    """Delete the collections whose names begin so."""
+    client = QdrantClient(url=url, check_compatibility=False)
+    names = [each.name for each in client.get_collections().collections if each.name.startswith(beginning)]
+    assert names, beginning
+    for name in names:
+        client.delete_collection(name)
+    client.close()
+
+
+def _well(callers: Callers, outcome: VerifyOutcome, left: list[dict[str, Any]]) -> None:
+    print(f"{dict(callers.answers)}, {len(callers.deleted)} deleted")
     assert callers.wrong == []
     assert callers.answers["search", 503] > 0
     assert (outcome.report.verdict, outcome.report.first) == ("right", {})
     assert {item["path"] for item in left} == {f"{number}.md" for number in set(range(DELETED)) - callers.deleted}
 
 
-def _lost_and_back(server: Server) -> None:
+def _lost_and_back(server: Server | Cluster) -> None:
     """Return when the server has missed its store, and is ready again."""
     deadline = time.monotonic() + WITHIN_S
     for ready in (False, True):
         while server.ready() is not ready and time.monotonic() < deadline:
             time.sleep(0.1)  # another process: there is nothing to await
+    print(f"back after {time.monotonic() - deadline + WITHIN_S:.0f} s")
 
 
-def _fill(server: Server) -> None:
+def _fill(server: Asked) -> None:
     items = [
         {"source": source, "path": f"{number}.md", "text": paragraph(number + start, 0, 0, of=1)}
         for source, count, start in (("kept", KEPT, 0), ("doomed", DELETED, 5_000))
