@@ -101,6 +101,7 @@ async def test_a_ping_is_answered_while_it_runs(embedder: Embedder) -> None:
     await embedder.ping()  # or raises Unavailable
 
 
+@pytest.mark.feature(215)
 async def test_vectors_are_of_unit_length_and_of_the_models_dimension(embedder: Embedder) -> None:
     vectors = [*await embedder.embed_documents(TEXTS), await embedder.embed_query("a cat")]
 
@@ -110,6 +111,7 @@ async def test_vectors_are_of_unit_length_and_of_the_models_dimension(embedder: 
         assert abs(float(np.sum(vector.astype(np.float64) ** 2)) - 1) < 1e-6
 
 
+@pytest.mark.feature(115)
 async def test_vectors_come_in_the_order_of_the_texts(embedder: Embedder) -> None:
     texts = [f"Passage number {number} of many." for number in range(40)]  # more than one batch
 

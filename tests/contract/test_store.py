@@ -177,6 +177,7 @@ def all_of(*conditions: Condition) -> Filter:
 # Collections
 
 
+@pytest.mark.feature(126)
 async def test_creating_again_keeps_everything(store: Store) -> None:
     await store.create_collection("kept", size=SIZE, sparse=True, indexes={})
     await store.upsert("kept", [a_chunk(1)])
@@ -235,6 +236,7 @@ async def test_a_missing_collection_is_unavailable_by_name(store: Store) -> None
 # Points
 
 
+@pytest.mark.feature(3)
 async def test_unit_vectors_come_back_to_the_bit(store: Store) -> None:
     name, generator = "passages", np.random.default_rng(7)
     rows = generator.normal(size=(300, 384)).astype(np.float32)
@@ -295,6 +297,7 @@ async def test_the_last_of_two_points_with_one_id_wins(store: Store, heads: str)
     assert [p["version"] for p in await payloads(store, heads, 1)] == [2]
 
 
+@pytest.mark.feature(73, 127)
 async def test_a_large_batch_is_written_whole(store: Store, chunks: str) -> None:
     await store.upsert(chunks, [a_chunk(number) for number in range(300)])
 
@@ -605,6 +608,7 @@ async def found(
     return [[UUID(hit.id).int for hit in ranking] for ranking in rankings]
 
 
+@pytest.mark.feature(120, 128)
 async def test_a_search_ranks_each_leg_by_its_own_score(store: Store, chunks: str, heads: str) -> None:
     await store.upsert(heads, [a_head(0, 1)])
     await store.upsert(chunks, [a_chunk(n, cosine=1 - n / 10) for n in range(8)])
@@ -636,6 +640,7 @@ async def test_a_search_without_legs_or_words_finds_nothing(store: Store, chunks
     assert await found(store, chunks, heads, legs=[Leg(sparse=Sparse([4], [1.0]))]) == [[]]
 
 
+@pytest.mark.feature(123)
 async def test_a_search_stays_within_its_filter(store: Store, chunks: str, heads: str) -> None:
     await store.upsert(heads, [a_head(0, 1)])
     tenants = ["a", "b"]
@@ -647,6 +652,7 @@ async def test_a_search_stays_within_its_filter(store: Store, chunks: str, heads
     assert await found(store, chunks, heads, where=all_of(Match("metadata.tenant", ()))) == [[]]
 
 
+@pytest.mark.feature(125)
 async def test_stale_points_in_front_do_not_take_places(store: Store, chunks: str, heads: str) -> None:
     await store.upsert(heads, [a_head(0, 2), a_head(1, 1)])
     stale = [a_chunk(n, document=0, version=1, cosine=1.0) for n in range(150)]

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from shared import settings
 from shared.settings import Settings
+from tests.docs.features import table
 from tests.e2e.harness import Server, served
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ HOMES = {  # the page that each block stands on
     "settings": ROOT / "docs/configuration.md",
     "targets": ROOT / "CONTRIBUTING.md",
     "decisions": DECISIONS / "README.md",
+    "features": ROOT / "docs/features.md",
 }
 HANG_S = 240
 LOADED = "The sample library is loaded"
@@ -118,6 +120,7 @@ def main(*wanted: str) -> None:
             "settings": settings_table,
             "targets": targets,
             "decisions": decisions,
+            "features": table,
             "demo": demo,
             "run": partial(run, Path(folder, "data")),
         }

@@ -103,6 +103,7 @@ def page(browser: Browser, server: Server, sessions: dict[str, Any], house: http
     assert [url for url in watched.asked if not url.startswith(server.url)] == []
 
 
+@pytest.mark.feature(263)
 def test_a_question_is_answered_and_its_citation_opens_the_marked_passage(page: Page) -> None:
     page.goto("/")
     page.get_by_label("Your question").fill("How long does one filling of oil last?")
@@ -118,6 +119,7 @@ def test_a_question_is_answered_and_its_citation_opens_the_marked_passage(page: 
     expect(page.locator(".answer")).to_contain_text("One filling lasts nine hours")
 
 
+@pytest.mark.feature(263)
 def test_a_question_is_asked_of_the_chosen_source_alone(page: Page) -> None:
     page.goto("/")
     page.get_by_role("button", name="Choose…").click()

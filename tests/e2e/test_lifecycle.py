@@ -70,6 +70,7 @@ def test_a_second_start_finds_its_index_and_embeds_nothing(tmp_path: Path) -> No
         assert server.metric("sluice_embedded_texts_total") == 0
 
 
+@pytest.mark.feature(83)
 @CI_ONLY
 def test_samples_are_loaded_once_a_folder(tmp_path: Path) -> None:
     with served(tmp_path / "data", SAMPLES="on") as server, server.client() as client:

@@ -39,6 +39,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # Ingest
 
 
+@pytest.mark.feature(42, 43, 44, 45, 47)
 async def test_a_document_is_created_left_alone_updated_and_deleted(client: httpx.AsyncClient) -> None:
     body = {"source": "s", "path": "lantern.md", "text": LANTERN, "hash": "sha256-of-it"}
 
@@ -59,6 +60,7 @@ async def test_a_document_is_created_left_alone_updated_and_deleted(client: http
     assert (await client.post("/rag/search", json={"query": "herons"})).json() == {"results": []}
 
 
+@pytest.mark.feature(61, 63)
 async def test_who_does_not_wait_is_told_where_to_look(client: httpx.AsyncClient) -> None:
     body = {"source": "s", "path": "a", "text": LANTERN}
 
@@ -75,6 +77,7 @@ async def test_who_does_not_wait_is_told_where_to_look(client: httpx.AsyncClient
     assert (await client.get(reply.headers["location"])).json()["chunkCount"] == 1
 
 
+@pytest.mark.feature(52, 62)
 async def test_a_text_needs_no_name(client: httpx.AsyncClient) -> None:
     titled = (await client.post("/rag/ingest/text", json={"title": "Herons", "text": HERONS})).json()
     nameless = (await client.post("/rag/ingest/text", json={"text": HERONS})).json()
@@ -88,6 +91,7 @@ async def test_a_text_needs_no_name(client: httpx.AsyncClient) -> None:
     assert once_more["status"] == "unchanged"
 
 
+@pytest.mark.feature(36)
 async def test_ready_made_chunks_are_taken_and_those_left_out_are_named(client: httpx.AsyncClient) -> None:
     hello = {"id": "a1", "text": "Hello there.", "embeddingText": "greeting for strangers", "tags": {"phase": 1}}
     body = {"source": "s", "path": "lines", "chunks": [hello, {"id": "a2", "text": " "}, "See you soon.", 5]}
@@ -110,6 +114,7 @@ async def test_ready_made_chunks_are_taken_and_those_left_out_are_named(client: 
     assert text.text == "Hello there.\n\nSee you soon."
 
 
+@pytest.mark.feature(70)
 async def test_a_chunk_that_the_model_cannot_take_fails_the_document_by_name(client: httpx.AsyncClient) -> None:
     body = {"source": "s", "path": "lines", "chunks": ["Short.", {"id": "long", "text": "word " * 400}]}
 
@@ -118,6 +123,7 @@ async def test_a_chunk_that_the_model_cannot_take_fails_the_document_by_name(cli
     assert sentence.startswith("chunk 1 (long) has 400 tokens, the model takes 254")
 
 
+@pytest.mark.feature(49)
 async def test_a_document_is_chunked_in_the_size_that_it_asks_for(client: httpx.AsyncClient) -> None:
     text = " ".join(f"Lantern {number} burns whale oil on the pier." for number in range(20))
 
@@ -147,6 +153,7 @@ async def test_forms_and_numbers_as_strings_are_taken(client: httpx.AsyncClient)
         assert [hit["metadata"]["path"] for hit in found.json()["results"]] == ["f"]
 
 
+@pytest.mark.feature(50)
 async def test_a_file_is_taken_under_any_field_name(client: httpx.AsyncClient) -> None:
     form = {"source": "files", "title": "Notes", "tags": ["a", "b,c"], "metadata": '{"floor": 2}'}
 
@@ -185,6 +192,7 @@ async def test_several_files_each_get_their_own_answer(client: httpx.AsyncClient
     assert problem(none, 422) == "none of the 2 files could be processed"
 
 
+@pytest.mark.feature(93)
 async def test_what_cannot_be_processed_is_a_422_with_the_reason(client: httpx.AsyncClient) -> None:
     reply = await client.post("/rag/ingest/upload", files={"file": ("broken.pdf", b"%PDF-1.7 nothing")})
 
@@ -193,6 +201,7 @@ async def test_what_cannot_be_processed_is_a_422_with_the_reason(client: httpx.A
     assert (shown["status"], shown["code"], shown["error"]) == ("failed", "DAMAGED", reply.json()["detail"])
 
 
+@pytest.mark.feature(95)
 async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: httpx.AsyncClient) -> None:
     text = "\n\n".join([HERONS] * 3000)  # equal chunks cost one embedding
 
@@ -203,6 +212,7 @@ async def test_a_large_text_travels_by_reference_and_comes_back_whole(client: ht
     assert (await client.get(f"/rag/documents/{id_}")).json()["chunkCount"] > 300
 
 
+@pytest.mark.feature(46, 57)
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -237,6 +247,7 @@ async def test_a_bad_document_is_a_400_that_names_the_field(client: httpx.AsyncC
     assert problem(reply, 400, "INVALID").startswith("the body must be" if field == "the body" else f"{field}:")
 
 
+@pytest.mark.feature(252)
 @pytest.mark.parametrize("path", ["/rag/ingest", "/rag/ingest/text", "/rag/search", "/rag/query", "/chat"])
 @pytest.mark.parametrize(
     ("content", "kind", "status"),
@@ -262,6 +273,7 @@ async def test_no_body_is_ever_a_500(
     problem(await client.post(path, content=content, headers={"Content-Type": kind}), status)
 
 
+@pytest.mark.feature(58)
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
@@ -304,6 +316,7 @@ async def test_a_subject_beyond_64_bits_is_a_400_that_names_it(client: httpx.Asy
     )
 
 
+@pytest.mark.feature(60, 201)
 async def test_a_file_over_the_limit_is_a_413_that_says_it(client: httpx.AsyncClient) -> None:
     reply = await client.post("/rag/ingest/upload", files={"file": ("large.txt", b"x" * MAX_BODY)})
 
@@ -363,6 +376,7 @@ async def test_a_document_shows_how_it_stands(client: httpx.AsyncClient) -> None
     assert shown["updatedAt"].endswith("Z")
 
 
+@pytest.mark.feature(33)
 @pytest.mark.feature(162)
 async def test_chunks_come_in_reading_order_until_the_document_changes(client: httpx.AsyncClient) -> None:
     texts = [f"Paragraph {n}: {HERONS * 6}" for n in range(7)]
@@ -528,6 +542,7 @@ async def test_any_words_may_be_searched_for(client: httpx.AsyncClient, query: s
 # Tenants and keys
 
 
+@pytest.mark.feature(4)
 async def test_another_tenants_document_is_as_unknown_as_none(
     app: Litestar, client: httpx.AsyncClient, tenants: Iterator[str]
 ) -> None:
@@ -558,6 +573,7 @@ async def test_ids_that_are_none_are_unknown(client: httpx.AsyncClient) -> None:
         problem(await client.get(f"/rag/documents/{id_}"), 404)
 
 
+@pytest.mark.feature(59, 200)
 async def test_keys_open_doors_by_role(app: Litestar) -> None:
     body = {"source": "s", "path": "p", "text": "t"}
     async with a_client(app) as client:
@@ -668,6 +684,7 @@ async def test_nothing_found_is_said_honestly(client: httpx.AsyncClient) -> None
     assert told["conversationId"]
 
 
+@pytest.mark.feature(41)
 @pytest.mark.feature(171)
 async def test_the_last_of_the_messages_is_the_question(client: httpx.AsyncClient) -> None:
     await ingested(client)
@@ -1002,6 +1019,7 @@ async def test_chosen_documents_are_asked(client: httpx.AsyncClient) -> None:
     assert (other.status_code, other.json()["success"], other.json()["sources"]) == (200, True, [])
 
 
+@pytest.mark.feature(206)
 @pytest.mark.feature(195, 196)
 async def test_a_query_needs_documents_that_are_ready(parts: ApiParts, unread: Publish, tenants: Iterator[str]) -> None:
     async with a_client(an_app(parts, publish=unread), next(tenants)) as client:
@@ -1033,6 +1051,7 @@ async def test_a_stopping_server_lets_nobody_wait(parts: ApiParts, unread: Publi
 # Outages
 
 
+@pytest.mark.feature(203)
 async def test_a_log_that_is_away_is_a_503_that_says_to_send_again(
     parts: ApiParts, tenants: Iterator[str], tmp_path: Path
 ) -> None:
@@ -1074,6 +1093,7 @@ async def test_what_is_wrong_is_told_by_readyz(parts: ApiParts, app: Litestar) -
     assert [(reply.status_code, reply.json()) for reply in strangers] == [(503, {"status": "not ready"})] * 2
 
 
+@pytest.mark.feature(202)
 @pytest.mark.feature(210)
 async def test_a_bug_is_a_500_without_its_inside_which_the_log_has(parts: ApiParts, tenants: Iterator[str]) -> None:
     class Buggy:

@@ -21,6 +21,7 @@ async def shown(client: httpx.AsyncClient, id_: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.feature(26)
 @pytest.mark.feature(32)
 @pytest.mark.feature(55)
 async def test_a_documents_view_tells_its_fields_and_when_it_passed_each_stage(client: httpx.AsyncClient) -> None:

@@ -320,6 +320,7 @@ async def test_a_foreign_record_that_stood_elsewhere_is_overwritten_too(system: 
         check_intact(record)
 
 
+@pytest.mark.feature(129)
 async def test_many_are_deleted_by_filter_when_their_count_is_confirmed(system: System) -> None:
     for number in range(4):
         await system.put(f"Paragraph {number}.", f"{number}.md", tags=["even" if number % 2 == 0 else "odd"])

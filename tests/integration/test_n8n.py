@@ -144,6 +144,7 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.feature(80)
 @pytest.mark.parametrize("kind", ACCEPTED)
 async def test_what_n8n_sends_is_taken_and_again_changes_nothing(
     n8n: httpx.AsyncClient, pipeline: Pipeline, kind: str
@@ -220,6 +221,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, str]] = {
 }
 
 
+@pytest.mark.feature(205)
 @pytest.mark.parametrize("kind", REFUSED)
 async def test_what_n8n_gets_for_a_mistake_is_json_with_a_sentence_that_it_shows(
     n8n: httpx.AsyncClient, kind: str

@@ -107,6 +107,7 @@ async def test_pages_and_pdfs_are_read_by_the_real_program(make_pool: Callable[.
     assert (report.text, len(report.pages)) == ("Figures.\n\nMore.", 2)
 
 
+@pytest.mark.feature(75)
 async def test_one_process_reads_one_document_after_the_other(pool: ParserPool) -> None:
     assert await _process(pool) == await _process(pool)
 

@@ -66,6 +66,7 @@ async def test_new_tags_and_titles_cost_no_embedding(pipeline: Pipeline) -> None
     assert metadata["tenant"] == "default"
 
 
+@pytest.mark.feature(117)
 async def test_equal_text_is_embedded_once_a_tenant(pipeline: Pipeline) -> None:
     await asyncio.gather(*(pipeline.send(a_document(path=f"{n}.md")) for n in range(5)))
     once = pipeline.embedded()

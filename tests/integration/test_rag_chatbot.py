@@ -64,6 +64,7 @@ async def test_chunks_are_ranked_by_similarity(library: httpx.AsyncClient, quest
     assert all(0 <= score <= 1 for score in scores)
 
 
+@pytest.mark.feature(74)
 @pytest.mark.feature(220)
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text("abcdefghijklmnop", min_size=12, max_size=16), min_size=10, max_size=10, unique=True))

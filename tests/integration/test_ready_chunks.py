@@ -62,6 +62,7 @@ async def test_ready_made_chunks_are_found_as_their_caller_made_them(pipeline: P
     assert await _differences(pipeline) == {}
 
 
+@pytest.mark.feature(40)
 async def test_a_search_by_what_is_embedded_shows_what_is_displayed(pipeline: Pipeline) -> None:
     await pipeline.send(the_lines())
     parts = pipeline.parts

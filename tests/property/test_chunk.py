@@ -93,6 +93,7 @@ def test_chunks_and_the_white_space_between_them_are_the_text(
     assert rebuilt + text[at:] == text
 
 
+@pytest.mark.feature(103)
 @_EXAMPLES
 @given(_cases(), st.integers(2, 400))
 def test_no_chunk_is_longer_than_its_size_or_the_models_limit(
@@ -103,6 +104,7 @@ def test_no_chunk_is_longer_than_its_size_or_the_models_limit(
         assert chunk.tokens == -(-len(chunk.text.encode()) // 3) <= max_tokens
 
 
+@pytest.mark.feature(108, 214)
 @_EXAMPLES
 @given(st.lists(st.text("abc .\n#-|", min_size=1, max_size=300), max_size=30), _SIZES, _STRUCTURED)
 def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], size: int, structured: bool) -> None:
@@ -133,6 +135,7 @@ def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
         assert chunk.page == max(number for number, start in enumerate(case[2], start=1) if start <= chunk.start)
 
 
+@pytest.mark.feature(105)
 @_EXAMPLES
 @given(_cases(), st.integers(0, 400))
 def test_context_is_the_text_just_before_and_no_longer_than_asked(
@@ -146,6 +149,7 @@ def test_context_is_the_text_just_before_and_no_longer_than_asked(
         assert text[: chunk.start].rstrip().endswith(context)
 
 
+@pytest.mark.feature(221)
 @_EXAMPLES
 @given(st.sampled_from([99, 100, 2000, 2001]) | st.integers(-100, 3000))
 def test_a_size_is_taken_from_100_to_2000(size: int) -> None:
@@ -159,6 +163,7 @@ def test_a_size_is_taken_from_100_to_2000(size: int) -> None:
         version_chunks(a_version(chunk_size=size), "text", (), generation=GENERATION, tokens=Bytes(100))
 
 
+@pytest.mark.feature(107, 222)
 @_EXAMPLES
 @given(_SIZES, st.data())
 def test_an_overlap_is_taken_from_none_to_half_of_the_size(size: int, data: st.DataObject) -> None:

@@ -1,5 +1,6 @@
 """Plain text of Markdown: every word stays, in order, and no mark does."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def _blocks(draw: st.DrawFn) -> tuple[str, list[str]]:
             return f"{' '.join(lines)}\n\n***", words
 
 
+@pytest.mark.feature(86, 217)
 @_EXAMPLES
 @given(st.lists(_blocks(), max_size=8))
 def test_every_word_stays_in_order_and_no_mark_does(blocks: list[tuple[str, list[str]]]) -> None:

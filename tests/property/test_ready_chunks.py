@@ -1,6 +1,7 @@
 """Ready-made chunks: what is shown and what is embedded come out as they went in, and stand in the document's text."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from tests.unit.services.operator_cli.verify.builders import a_version
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=80).map(cleaned).filter(bool)
 
 
+@pytest.mark.feature(216)
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(_TEXTS, st.none() | _TEXTS), min_size=1, max_size=8))
 def test_shown_and_embedded_text_survive_the_way_to_the_index(given_: list[tuple[str, str | None]]) -> None:

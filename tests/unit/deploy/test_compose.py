@@ -70,6 +70,7 @@ def test_it_is_a_compose_file() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.feature(77, 78)
 def test_the_services_are_those_of_the_design() -> None:
     assert SERVICES.keys() == {
         "kafka",
@@ -148,6 +149,7 @@ def test_kafka_advertises_what_it_listens_on_by_names_that_lead_to_it() -> None:
     assert SERVICES["kafka"]["ports"] == [f"127.0.0.1:{listeners['HOST']}:{listeners['HOST']}"]
 
 
+@pytest.mark.feature(82)
 def test_the_api_s_port_is_the_one_that_is_published(started: Any) -> None:
     settings = started(SERVICES["query-api"])
 

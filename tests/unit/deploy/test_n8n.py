@@ -33,6 +33,7 @@ def kind(node: Node) -> str:
     return name
 
 
+@pytest.mark.feature(79)
 def test_there_is_one_for_each_way() -> None:
     assert [file.stem for file in WORKFLOWS] == [
         "ask-sluice",
@@ -76,6 +77,7 @@ def test_its_nodes_are_known_joined_and_reached(file: Path) -> None:
     assert {(each["type"], each["index"]) for each in joints} == {("main", 0)}
 
 
+@pytest.mark.feature(81)
 @every_workflow
 def test_what_sluice_or_kafka_refuses_goes_where_it_is_told(file: Path) -> None:
     content = workflow(file)
@@ -95,6 +97,7 @@ def test_what_sluice_or_kafka_refuses_goes_where_it_is_told(file: Path) -> None:
             assert node["parameters"]["options"]["response"]["response"]["fullResponse"] is True
 
 
+@pytest.mark.feature(81)
 def test_documents_are_reported_by_status_and_chunk_count() -> None:
     for call in calls():
         if call.path.startswith("/rag/ingest"):

@@ -42,10 +42,13 @@ def test_the_bounded_history_of_older_systems_is_read(monkeypatch: pytest.Monkey
     assert load_settings(history=7).history == 7
 
 
+@pytest.mark.feature(245, 246, 247, 248, 249, 250)
 def test_no_older_name_touches_what_an_index_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     before = load_settings()
     for name in ("CHUNK_SIZE", "CHUNK_OVERLAP", "EMBEDDING_MODEL", "GENERATION_MODEL", "VECTOR_STORE_PATH", "TOP_K"):
         monkeypatch.setenv(f"RAG_{name}", "17")
+    for name in ("RAG_RETRIEVAL_COUNT", "CHUNK_SIZE_MIN", "CHUNK_SIZE_MAX", "CHUNK_OVERLAP"):
+        monkeypatch.setenv(name, "17")
 
     assert load_settings() == before
 

@@ -117,6 +117,7 @@ def test_a_heading_is_never_left_alone() -> None:
         assert not chunk.text.splitlines()[-1].startswith("#")
 
 
+@pytest.mark.feature(97)
 def test_a_code_block_and_a_table_stay_whole() -> None:
     code = "```python\n" + "\n\n".join(f"def f{n}():\n    return {n}" for n in range(15)) + "\n```"
     table = "| a | b |\n|---|---|\n" + "\n".join(f"| {n} | row number {n} |" for n in range(20))
@@ -148,6 +149,7 @@ def test_a_long_table_is_cut_between_rows_and_a_long_list_between_items() -> Non
     assert {chunk.type for chunk in _chunks(items)} == {"list"}
 
 
+@pytest.mark.feature(100, 106)
 def test_long_paragraphs_are_cut_after_sentences_also_without_spaces() -> None:
     assert all(chunk.text.endswith(".") for chunk in _chunks(_words(1, 5000)))
     chinese = "这条河在夜里涨了起来,桥还在那里。" * 200
@@ -155,6 +157,7 @@ def test_long_paragraphs_are_cut_after_sentences_also_without_spaces() -> None:
     assert all(len(chunk.text) > 400 for chunk in _chunks(chinese)[:-1])
 
 
+@pytest.mark.feature(96)
 def test_no_combining_mark_or_joined_emoji_is_torn_off() -> None:
     marks = "xq\u0323\u0301" * 1000
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 500

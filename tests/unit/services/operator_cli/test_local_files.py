@@ -17,6 +17,7 @@ def names(*paths: Path, include: tuple[str, ...] = (), exclude: tuple[str, ...] 
     return [each.name for each in files_at(paths, include=include, exclude=exclude)]
 
 
+@pytest.mark.feature(66)
 def test_a_folder_gives_all_its_files_by_their_path_in_it_in_order(tmp_path: Path) -> None:
     tree(tmp_path, "b.md", "a/z.txt", "a/b/c.pdf")
 

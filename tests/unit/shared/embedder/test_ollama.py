@@ -48,6 +48,7 @@ FAULTS: list[tuple[Fault, str]] = [
 ]
 
 
+@pytest.mark.feature(71)
 @pytest.mark.parametrize(("fault", "sentence"), FAULTS)
 async def test_a_fault_of_the_server_is_unavailable_and_passes(
     server: FakeOllama, embedder: ServedEmbedder, fault: Fault, sentence: str
@@ -120,6 +121,7 @@ async def test_a_chat_model_stops_the_start(server: FakeOllama) -> None:
     await embedder.close()
 
 
+@pytest.mark.feature(72, 113)
 async def test_texts_go_in_batches_uncut_with_nomics_prefixes_and_keep_the_model_loaded(
     server: FakeOllama, embedder: ServedEmbedder
 ) -> None:

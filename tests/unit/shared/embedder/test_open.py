@@ -6,6 +6,7 @@ from shared.model_server.openai import openai_address
 from shared.settings import ConfigurationError
 
 
+@pytest.mark.feature(116)
 @pytest.mark.parametrize(
     ("value", "url", "model", "tagged"),
     [

@@ -129,6 +129,7 @@ async def test_a_server_that_answers_a_ping_with_no_list_is_there(
     await embedder.ping()  # or fails
 
 
+@pytest.mark.feature(71)
 async def test_a_server_that_asks_for_rest_gets_it(server: FakeOpenAi, embedder: ServedEmbedder) -> None:
     server.fault, server.extra = "429", ("retry-after: 60",)
     with pytest.raises(Unavailable, match="answered 429"):
@@ -143,6 +144,7 @@ async def test_a_server_that_asks_for_rest_gets_it(server: FakeOpenAi, embedder:
     assert server.requests == []
 
 
+@pytest.mark.feature(114)
 async def test_the_request_is_what_we_mean(server: FakeOpenAi, embedder: ServedEmbedder) -> None:
     server.requests.clear()
 

@@ -6,6 +6,7 @@ SEARCH = "Represent this sentence for searching relevant passages: "
 INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 
 
+@pytest.mark.feature(112)
 @pytest.mark.parametrize(
     ("model", "document", "query"),
     [

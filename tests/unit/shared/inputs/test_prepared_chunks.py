@@ -16,6 +16,7 @@ SEED = {
 }
 
 
+@pytest.mark.feature(36, 37, 38)
 def test_a_chunk_file_of_the_seeds_is_read_whole() -> None:
     [chunk] = prepared_chunks([SEED]).chunks
 
@@ -32,6 +33,7 @@ def test_a_chunk_file_of_the_seeds_is_read_whole() -> None:
     }
 
 
+@pytest.mark.feature(30)
 @pytest.mark.parametrize(
     ("value", "chunk"),
     [
@@ -99,6 +101,7 @@ def test_an_id_names_one_chunk() -> None:
     assert found.note == "1 of 2 chunks were left out: chunk 1 (x): chunk 0 has the same id"
 
 
+@pytest.mark.feature(35)
 def test_what_is_not_active_is_left_out_without_being_wrong() -> None:
     found = prepared_chunks([{"text": "a", "is_active": False}, {"text": "b", "metadata": {"is_active": False}}, "c"])
 

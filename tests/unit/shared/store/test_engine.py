@@ -45,6 +45,7 @@ def count(engine: Engine, name: str, *must: Any) -> int:
     return answer
 
 
+@pytest.mark.feature(131)
 def test_everything_is_there_again_after_a_restart(folder: Path) -> None:
     first = opened(folder)
     make(first, "b", 2, {"version": "integer"})

@@ -10,6 +10,7 @@ from tests.servers.fake_qdrant import FakeQdrant
 from tests.servers.loopback import running
 
 
+@pytest.mark.feature(119, 132)
 async def test_a_setting_means_a_store(tmp_path: Path) -> None:
     assert isinstance(open_store(Settings(data=tmp_path, store="edge:")), EdgeStore)
     for setting in ("qdrant+http://127.0.0.1:6333", "qdrant+https://qdrant.example:6333"):
@@ -27,6 +28,7 @@ def test_another_setting_is_refused_with_its_value(setting: str, tmp_path: Path)
     assert setting in str(caught.value)
 
 
+@pytest.mark.feature(124)
 async def test_key_and_prefix_reach_the_server() -> None:
     async with running(FakeQdrant()) as server:
         server.key = "a-key-of-tests"

@@ -33,6 +33,7 @@ def test_a_version_is_chunked_in_the_sizes_of_the_generation_unless_it_has_its_o
     assert [chunk.text for chunk in bare] == [chunk.text for chunk in usual]
 
 
+@pytest.mark.feature(102)
 def test_a_size_in_tokens_is_kept_by_the_models_count() -> None:
     generation = msgspec.structs.replace(GENERATION, chunk_size=120, chunk_unit="tokens")
 

@@ -20,6 +20,7 @@ def test_a_programs_placeholder_is_no_title(given: str | None, title: str | None
     assert own_title(given) == title
 
 
+@pytest.mark.feature(92)
 def test_the_heading_at_the_start_stands_in_for_a_missing_title() -> None:
     assert opening_heading("## Tea\n\nText") == "Tea"
     assert opening_heading("Text\n\n# Tea") is None

@@ -39,6 +39,7 @@ def lines(out: str) -> list[Any]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+@pytest.mark.feature(65)
 def test_files_are_named_by_their_path_in_the_folder(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "ä.md").write_text("Text.")
@@ -81,6 +82,7 @@ def test_what_the_server_has_is_not_sent(sluice: Sluice, wire: Wire, tmp_path: P
     assert asked(wire, "POST") == [CHECK]
 
 
+@pytest.mark.feature(76)
 def test_one_file_that_fails_fails_the_command_and_is_named(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     knows(wire, False)

@@ -21,6 +21,7 @@ def test_a_doors_chunks_are_their_texts_with_a_blank_line_between() -> None:
     assert read.document_type == "chunks"
 
 
+@pytest.mark.feature(67)
 @pytest.mark.parametrize("wrapped", [lambda c: c, lambda c: [c], lambda c: {"chunks": [c]}])
 def test_a_file_of_chunks_is_known_by_its_fields(wrapped: Any) -> None:
     chunk = {"languageVariants": {"en": {"text": "Hello."}}, "embeddingStrings": {"semantic": "greeting"}}

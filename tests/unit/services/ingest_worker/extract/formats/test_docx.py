@@ -9,6 +9,7 @@ def _read(data: bytes) -> Extraction:
     return extract(data, Hints(filename="report.docx"))
 
 
+@pytest.mark.feature(90)
 def test_paragraphs_and_tables_come_as_markdown_with_what_the_file_says_of_itself() -> None:
     cell = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>"
     rows = "".join(f"<w:tr>{cell.format(a)}{cell.format(b)}</w:tr>" for a, b in (("Port", "Tide"), ("Bath", "12_m")))

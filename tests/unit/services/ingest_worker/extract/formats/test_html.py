@@ -20,6 +20,7 @@ def _read(page: str | bytes, media_type: str = "text/html") -> Extraction:
     return extract(data, Hints(filename="page.html", media_type=media_type))
 
 
+@pytest.mark.feature(87)
 def test_the_main_text_is_markdown_and_what_surrounds_it_is_gone() -> None:
     read = _read(_PAGE)
 
@@ -30,6 +31,7 @@ def test_the_main_text_is_markdown_and_what_surrounds_it_is_gone() -> None:
         assert noise not in read.text
 
 
+@pytest.mark.feature(92)
 def test_the_head_gives_title_language_description_and_address() -> None:
     read = _read(_PAGE)
 
@@ -42,6 +44,7 @@ def test_only_a_whole_web_address_is_canonical(address: str) -> None:
     assert _read(f"<html><link rel=canonical href='{address}'><p>Some text.").url is None
 
 
+@pytest.mark.feature(88)
 def test_a_page_without_a_main_text_is_read_whole_in_blocks() -> None:
     cells = "".join(f"<tr><td>part {n}</td><td>{n} pieces in the store<br>room</td></tr>" for n in range(40))
     page = f"<html><body><h2>Stock</h2><div hidden>unseen</div><table>{cells}</table><ul><li><p>One</p><li>Two</ul>"
@@ -94,6 +97,7 @@ def test_a_page_nested_too_deeply_for_a_tree_keeps_its_words_and_says_so() -> No
     assert read.note == "its elements are nested too deeply, so the text has no structure"
 
 
+@pytest.mark.feature(93)
 @pytest.mark.parametrize("page", ["<html></html>", "<html><body><script>x()</script></body></html>", "<!-- -->"])
 def test_a_page_without_text_is_empty(page: str) -> None:
     with pytest.raises(Rejected) as caught:

@@ -26,6 +26,7 @@ def _read(data: bytes, filename: str = "scan.png") -> Extraction:
     return extract(data, Hints(filename=filename))
 
 
+@pytest.mark.feature(91)
 @CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # the models take seconds to load, more where others want the cores too

@@ -39,6 +39,7 @@ def test_what_only_looks_like_front_matter_is_text(text: str) -> None:
     assert _read(text).text == text
 
 
+@pytest.mark.feature(85)
 @pytest.mark.parametrize(
     ("text", "title"),
     [

@@ -29,6 +29,7 @@ def _read(data: bytes) -> Extraction:
     return extract(data, Hints(filename="report.pdf", media_type="application/pdf"))
 
 
+@pytest.mark.feature(84)
 def test_pages_are_kept_by_their_offsets() -> None:
     read = _read(a_pdf("First page,\nsecond line.", "", "Third page.", title="Annual report"))
 
@@ -78,6 +79,7 @@ def test_an_empty_password_locks_nothing() -> None:
     assert _read(locked(a_pdf("Open."), "")).text == "Open."
 
 
+@pytest.mark.feature(94)
 @pytest.mark.parametrize(("pages", "images"), [(1, "1 page image"), (12, "12 page images")])
 def test_a_scan_is_refused_with_the_number_of_its_pages(pages: int, images: str) -> None:
     with pytest.raises(Rejected, match=rf"^report\.pdf holds no text, only {images}$") as caught:
@@ -86,6 +88,7 @@ def test_a_scan_is_refused_with_the_number_of_its_pages(pages: int, images: str)
     assert caught.value.code == "empty"
 
 
+@pytest.mark.feature(94)
 @pytest.mark.parametrize("data", [b"%PDF-1.7\n%%EOF", b"%PDF-1.4\n" + bytes(range(256)) * 8, a_pdf("x" * 500)[:300]])
 def test_a_broken_pdf_is_damaged(data: bytes) -> None:
     with pytest.raises(Rejected, match=r"^report\.pdf is damaged: ") as caught:

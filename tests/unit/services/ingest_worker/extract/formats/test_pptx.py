@@ -9,6 +9,7 @@ def _read(data: bytes) -> Extraction:
     return extract(data, Hints(filename="talk.pptx"))
 
 
+@pytest.mark.feature(89)
 def test_slides_come_in_their_order_with_titles_and_notes() -> None:
     read = _read(
         a_pptx(

@@ -11,6 +11,7 @@ def _text(data: bytes, media_type: str | None = None) -> str:
     return extract(data, Hints(filename="a.txt", media_type=media_type)).text
 
 
+@pytest.mark.feature(85)
 @pytest.mark.parametrize(
     "data",
     [
@@ -60,12 +61,14 @@ def test_broken_utf8_stays_utf8() -> None:
     assert _text(_RUSSIAN.encode() + b"\xff" + _RUSSIAN.encode()).count("Съешь") == 6
 
 
+@pytest.mark.feature(96, 99)
 def test_lines_end_in_line_feeds_and_text_is_nfc_without_control_characters() -> None:
     assert _text(b"a\r\nb\rc\x0cd") == "a\nb\nc\nd"
     assert _text("e\u0301te\u0301 soft\u00adware \ufeffx \u202egnp.exe\u202c".encode()) == "été software x gnp.exe"
     assert _text(b"\x1b[31mred\x1b[0m \x1b]0;owned\x07 bell\x07 nul\x00") == "red  bell nul"
 
 
+@pytest.mark.feature(98)
 @pytest.mark.parametrize(
     "data",
     [
@@ -83,6 +86,7 @@ def test_binary_as_text_is_unsupported(data: bytes) -> None:
     assert caught.value.code == "unsupported"
 
 
+@pytest.mark.feature(98)
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
