@@ -108,10 +108,11 @@ class StoreHit(msgspec.Struct, frozen=True):
     id: str
     score: float
     payload: Payload
+    cosine: float | None = None  # of its vector with the dense leg's; None without such a leg or vector
 
 
 class Leg(msgspec.Struct, frozen=True):
-    """One ranking to ask for: exactly one of the two is set."""
+    """One ranking to ask for: exactly one of the two is set. A search has one dense leg at most."""
 
     dense: Vector | None = None
     sparse: Sparse | None = None
@@ -224,7 +225,7 @@ class Store(Protocol):
         """Return each leg's hits, best first, at most `limit`, all of them current by `heads`.
 
         Fewer than `limit` come back only when there are no more: the adapter asks wider where stale
-        points took places.
+        points took places. With a dense leg, the hits of every leg have their cosine.
 
         Raises:
             Rejected: a server is set to refuse this filter or limit; the sentence names what.

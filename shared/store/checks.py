@@ -110,11 +110,13 @@ def check_points(points: Sequence[Point]) -> None:
 
 
 def check_legs(legs: Sequence[Leg]) -> None:
-    """Check that each leg has one finite vector.
+    """Check that each leg has one finite vector, and that at most one of these is dense.
 
     Raises:
         ValueError: a leg has none or two vectors, or one that is malformed; the message gives its number.
     """
+    if sum(leg.dense is not None for leg in legs) > 1:
+        raise ValueError("a search has one dense leg at most")
     for number, leg in enumerate(legs):
         owner = f"leg {number}"
         if (leg.dense is None) == (leg.sparse is None):

@@ -25,6 +25,7 @@ from shared.store import (
     CollectionSize,
     Condition,
     Filter,
+    Heads,
     Ids,
     IndexKind,
     Leg,
@@ -559,35 +560,73 @@ class Engine:
     def _search(self, request: wire.Search) -> list[list[StoreHit]]:
         collection = self._at(request.name)
         heads = self._at(request.heads.collection).read_heads()
-        document, version = request.heads.document.split("."), request.heads.version.split(".")
         where = collection.filter(request.where)
         queries = [_query(leg, request.name, collection.description) for leg in request.legs]
+        current = _CurrentPoints(collection.shard, request.heads, heads)
         hits: list[list[StoreHit]] = [[] for _ in queries]
         short = [number for number, query in enumerate(queries) if query is not None]
         asked = request.limit + _SPARE
         while short:
             batch = qdrant.QueryBatchRequest(
                 [
-                    qdrant.QueryRequest(limit=asked, query=queries[number], filter=where, with_payload=True)
+                    qdrant.QueryRequest(limit=asked, query=queries[number], filter=where, with_payload=False)
                     for number in short
                 ]
             )
             found = dict(zip(short, collection.shard.query_batch(batch), strict=True))
             for number, scored in found.items():
-                current = (
-                    StoreHit(str(hit.id), hit.score, payload)
-                    for hit, payload in ((hit, hit.payload or {}) for hit in scored)
-                    if _is_current(payload, document, version, heads)
-                )
-                hits[number] = list(itertools.islice(current, request.limit))
+                hits[number] = current.first(scored, request.limit)
             short = [number for number in short if len(hits[number]) < request.limit and len(found[number]) == asked]
             asked *= _WIDER
-        return hits
+        dense = next((number for number, leg in enumerate(request.legs) if leg.dense is not None), None)
+        return hits if dense is None else _with_cosines(collection.shard, hits, dense, queries[dense])
 
 
-def _is_current(payload: Payload, document: Sequence[str], version: Sequence[str], heads: dict[str, int]) -> bool:
-    head = heads.get(value_at(payload, document))
-    return head is not None and head == value_at(payload, version)
+class _CurrentPoints:
+    """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
+
+    def __init__(self, shard: Any, fields: Heads, heads: dict[str, int]) -> None:
+        self._shard = shard
+        self._document, self._version = fields.document.split("."), fields.version.split(".")
+        self._heads = heads
+        self._payloads: dict[str, Payload | None] = {}  # by id; None: not current
+
+    def first(self, scored: Sequence[Any], limit: int) -> list[StoreHit]:
+        """Return the first `limit` of a ranking that are current.
+
+        The engine takes longer to hand out a payload than to rank the point, so no more are read than are needed.
+        """
+        hits: list[StoreHit] = []
+        at = 0
+        while at < len(scored) and len(hits) < limit:
+            some = [(str(hit.id), hit.score) for hit in scored[at : at + max(limit - len(hits), _SPARE)]]
+            at += len(some)
+            self._read([id_ for id_, _ in some])
+            hits += [StoreHit(id_, score, payload) for id_, score in some if (payload := self._payloads[id_])]
+        return hits[:limit]
+
+    def _read(self, ids: Sequence[str]) -> None:
+        unread = [id_ for id_ in ids if id_ not in self._payloads]
+        self._payloads.update(dict.fromkeys(unread))
+        for record in self._shard.retrieve(unread, True, False) if unread else ():
+            payload = record.payload or {}
+            if self._is_current(payload):
+                self._payloads[str(record.id)] = payload
+
+    def _is_current(self, payload: Payload) -> bool:
+        head = self._heads.get(value_at(payload, self._document))
+        return head is not None and head == value_at(payload, self._version)
+
+
+def _with_cosines(shard: Any, rankings: list[list[StoreHit]], dense: int, query: Any) -> list[list[StoreHit]]:
+    """Return the rankings with each hit's cosine: that of the dense ranking, or asked for by id."""
+    cosines = {hit.id: hit.score for hit in rankings[dense]}
+    others = {hit.id for hits in rankings for hit in hits} - cosines.keys()
+    if others:
+        only = qdrant.Filter(must=[qdrant.HasIdCondition({*others})])
+        request = qdrant.QueryRequest(limit=len(others), query=query, filter=only, with_payload=False)
+        cosines |= {str(hit.id): hit.score for hit in shard.query(request)}
+    return [[StoreHit(hit.id, hit.score, hit.payload, cosines.get(hit.id)) for hit in hits] for hits in rankings]
 
 
 def _vectors(description: _Description) -> str:

@@ -622,6 +622,24 @@ async def test_a_search_ranks_each_leg_by_its_own_score(store: Store, chunks: st
     assert sparse[0].score > sparse[1].score > sparse[2].score > 0
 
 
+async def test_every_hit_has_its_cosine_with_the_dense_leg(store: Store, chunks: str, heads: str) -> None:
+    await store.upsert(heads, [a_head(0, 1)])
+    await store.upsert(chunks, [a_chunk(n, cosine=n / 10) for n in range(8)])
+
+    sparse, dense = await store.search(chunks, [WORD, QUESTION], EVERYTHING, limit=2, heads=Heads(heads))
+    [alone] = await store.search(chunks, [WORD], EVERYTHING, limit=2, heads=Heads(heads))
+
+    assert {UUID(hit.id).int: hit.cosine for hit in dense} == {
+        7: pytest.approx(0.7, abs=1e-6),
+        6: pytest.approx(0.6, abs=1e-6),
+    }
+    assert {UUID(hit.id).int: hit.cosine for hit in sparse} == {
+        0: pytest.approx(0.0, abs=1e-6),
+        1: pytest.approx(0.1, abs=1e-6),
+    }
+    assert [hit.cosine for hit in alone] == [None, None]
+
+
 async def test_a_rare_word_weighs_more_than_a_common_one(store: Store, chunks: str, heads: str) -> None:
     await store.upsert(heads, [a_head(0, 1)])
     await store.upsert(chunks, [a_chunk(n) for n in range(20)])

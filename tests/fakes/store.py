@@ -196,13 +196,16 @@ class MemoryStore:
             if head.payload.get("version") == value_at(point.payload, version):
                 current.append(point)
         rankings = []
+        cosines: dict[str, float] = {}
         for number, leg in enumerate(legs):
             if leg.dense is not None and len(leg.dense) != size:
                 raise ValueError(f"leg {number}: the dense vector has {len(leg.dense)} numbers, {name} has {size}")
             scores = self._dense(current, leg) if leg.dense is not None else self._sparse(name, current, leg)
             ranked = sorted(scores, key=lambda each: (-each[0], each[1].id))[:limit]
             rankings.append([StoreHit(point.id, score, point.payload) for score, point in ranked])
-        return rankings
+            if leg.dense is not None:
+                cosines = {point.id: score for score, point in scores}
+        return [[msgspec.structs.replace(hit, cosine=cosines.get(hit.id)) for hit in hits] for hits in rankings]
 
     def _dense(self, points: Sequence[Point], leg: Leg) -> list[tuple[float, Point]]:
         assert leg.dense is not None

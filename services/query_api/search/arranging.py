@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from services.query_api.search.results import Found
-from services.query_api.search.words import STOP_WORDS, stems, words
+from services.query_api.search.words import STOP_WORDS, distinct_stems, words
 
 _MEANING, _WORDS = 0.7, 0.3
 _EXACT_WORD = 0.1
@@ -38,7 +38,7 @@ def diverse(hits: Sequence[Found], weight: float, count: int) -> list[Found]:
     common stems (Jaccard) with a hit already chosen. Formula from Carbonell & Goldstein, SIGIR 1998.
     """
     left = list(enumerate(hits))
-    bags = [frozenset(stems(hit.text)) for hit in hits]
+    bags = [distinct_stems(words(hit.text)) for hit in hits]
     likeness = [0.0] * len(hits)
     taken: list[Found] = []
     while left and len(taken) < count:

@@ -32,7 +32,6 @@ Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to
 
 UNREAD_WEIGHT = 0.25  # weight of the dense leg for a query in a script that the model doesn't know
 DEPTH = 50  # candidates per leg
-TRIES = 3  # tries of a search whose hits are replaced meanwhile
 PATIENCE_S = 15.0  # long enough to load a model from disk; the adapters' minute is too long for a waiting caller
 LONGEST_QUERY = 4_000  # characters; both legs use less than that of natural text
 MOST_VECTORS = 2_000  # query vectors cached: 3 MB, and 8 MB for the longest queries
@@ -161,33 +160,15 @@ class Retriever:
     async def _candidates(
         self, tenant: str, query: str, vector: Vector | None, where: Filter, *, limit: int, words: bool
     ) -> "_Candidates":
-        """Return the hits of both legs, with the cosine of every hit if there is a query vector.
-
-        A hit that only the sparse leg found has no cosine yet: the dense leg is searched again, restricted to such
-        hits. If one isn't current any more by then, it is left out, and the search repeats.
-        """
+        """Return the hits of both legs, with the cosine of every hit if there is a query vector."""
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
         if words and (sparse := self._bm25.query(query)).indices:  # empty for stop words and punctuation
             legs["sparse"] = Leg(sparse=sparse)
-        rankings: dict[str, list[StoreHit]] = {}
-        cosines: dict[str, float] = {}
-        for _ in range(TRIES if legs else 0):
-            found = await self._index.search(tenant, list(legs.values()), where, limit=limit)
-            rankings = dict(zip(legs, found, strict=True))
-            cosines = {hit.id: hit.score for hit in rankings.get("dense", ())}
-            missing = [hit.id for hit in rankings.get("sparse", ()) if hit.id not in cosines]
-            if vector is None or not missing:
-                break
-            only = Filter(must=(Ids(tuple(missing)),))
-            [again] = await self._index.search(tenant, [Leg(dense=vector)], only, limit=len(missing))
-            cosines.update((hit.id, hit.score) for hit in again)
-            if len(again) == len(missing):
-                break
-        if vector is not None:
-            rankings = {name: [hit for hit in hits if hit.id in cosines] for name, hits in rankings.items()}
-        return _Candidates(rankings, None if vector is None else cosines)
+        found = await self._index.search(tenant, list(legs.values()), where, limit=limit) if legs else []
+        cosines = {hit.id: hit.cosine or 0.0 for hits in found for hit in hits}
+        return _Candidates(dict(zip(legs, found, strict=True)), None if vector is None else cosines)
 
     async def _warnings(self, tenant: str, where: Filter) -> list[str]:
         """Return a warning for each field of the filter that no document of the tenant has; it is usually misspelt."""

@@ -7,7 +7,7 @@ index. So the table is fixed: the vocabulary of BERT's tokenizer, which lists wo
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -17,6 +17,9 @@ from shared.settings import ConfigurationError
 from shared.store.pairs import paired
 
 _WORD: Final = re.compile("(?:\\w|[\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")  # with vowel signs
+_BETWEEN_WORDS: Final = {
+    code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")
+}  # of ASCII, all that `_WORD` doesn't match
 _FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters precede it
 _COMMON: Final = 3.0  # subtracted from each logarithm, because the commonest words mean little
 _LEAST, _MOST = 0.5, 30.0  # range of the weights of words that aren't stop words
@@ -117,9 +120,16 @@ _STEMS: Final = _Stems()
 
 def words(text: str) -> list[str]:
     """Return the text's words in lower case; in scripts without blanks, pairs of characters."""
+    if text.isascii():  # the same words, in half the time
+        return text.lower().translate(_BETWEEN_WORDS).split()
     return _WORD.findall(paired(text.lower()))
 
 
-def stems(text: str) -> list[str]:
-    """Return the stem of each word, in order."""
-    return list(map(_STEMS.__getitem__, words(text)))
+def stems(found: Iterable[str]) -> list[str]:
+    """Return the stem of each of a text's words, in order."""
+    return list(map(_STEMS.__getitem__, found))
+
+
+def distinct_stems(found: Iterable[str]) -> frozenset[str]:
+    """Return the stems of a text's words."""
+    return frozenset(map(_STEMS.__getitem__, set(found)))

@@ -18,7 +18,7 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, IndexKind, Leg, Payload, Point, PointPage, StoreHit
+from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Payload, Point, PointPage, StoreHit
 from shared.store.checks import (
     check_after,
     check_legs,
@@ -316,7 +316,23 @@ class QdrantStore:
             asked *= _WIDER if narrow else 1
             repeats += moved
             before |= current
-        return hits
+        return await self._with_cosines(full, legs, hits)
+
+    async def _with_cosines(
+        self, full: str, legs: Sequence[Leg], rankings: list[list[StoreHit]]
+    ) -> list[list[StoreHit]]:
+        """Return the rankings with each hit's cosine with the dense leg; a hit that is deleted by now has none."""
+        dense = next((number for number, leg in enumerate(legs) if leg.dense is not None), None)
+        if dense is None:
+            return rankings
+        cosines = {hit.id: hit.score for hit in rankings[dense]}
+        others = {hit.id for hits in rankings for hit in hits} - cosines.keys()
+        if others:
+            only = Filter(must=(Ids(tuple(sorted(others))),))
+            request = query_request(legs[dense], only, len(others), payload=False)
+            [answer] = await self._ask(self._client.query_batch_points(full, [request]), limited=Rejected)
+            cosines |= {str(point.id): point.score for point in answer.points}
+        return [[msgspec.structs.replace(hit, cosine=cosines.get(hit.id)) for hit in hits] for hits in rankings]
 
     async def flush(self) -> None:
         """Do nothing: every write has waited for the server."""

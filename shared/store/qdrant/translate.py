@@ -27,15 +27,17 @@ def payload_selector(fields: Sequence[str] | None) -> bool | list[str]:
     return [json_path(field) for field in fields] or False
 
 
-def query_request(leg: Leg, where: Filter, limit: int) -> models.QueryRequest:
-    """Return the query of one leg, payloads included."""
+def query_request(leg: Leg, where: Filter, limit: int, *, payload: bool = True) -> models.QueryRequest:
+    """Return the query of one leg, with payloads unless told otherwise."""
     if leg.dense is not None:
         return models.QueryRequest(
-            query=leg.dense.tolist(), filter=server_filter(where), limit=limit, with_payload=True
+            query=leg.dense.tolist(), filter=server_filter(where), limit=limit, with_payload=payload
         )
     assert leg.sparse is not None
     sparse = models.SparseVector(indices=leg.sparse.indices, values=leg.sparse.values)
-    return models.QueryRequest(query=sparse, using=SPARSE, filter=server_filter(where), limit=limit, with_payload=True)
+    return models.QueryRequest(
+        query=sparse, using=SPARSE, filter=server_filter(where), limit=limit, with_payload=payload
+    )
 
 
 def server_point(point: Point) -> models.PointStruct:
