@@ -71,7 +71,7 @@ fuzz: $(DEV) ## send made-up requests to every route: make fuzz CASES=3000 SECON
 mutants: $(DEV) ## break the code on purpose and show which check notices
 	@exec $(PY) -m tests.mutants
 
-bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, standalone or distributed
+bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, standalone, distributed or console
 	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY))
 
 eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder

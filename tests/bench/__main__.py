@@ -10,21 +10,21 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, search, standalone
+from tests.bench import chunking, cluster, console, search, standalone
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--only", choices=("chunks", "search", "standalone", "distributed"), help="one part")
+    parser.add_argument("--only", choices=("chunks", "search", "standalone", "distributed", "console"), help="one part")
     chosen = parser.parse_args()
     rows: list[tuple[str, str, str]] = []
-    console = Console(stderr=True)
+    terminal = Console(stderr=True)
 
     def row(what: str, seen: str, bar: str) -> None:
         rows.append((what, seen, bar))
-        console.print(f"[dim]{what}: {seen}")
+        terminal.print(f"[dim]{what}: {seen}")
 
     if chosen.only in (None, "chunks"):
         chunking.measure(row, quick=chosen.quick)
@@ -34,6 +34,9 @@ def main() -> int:
         standalone.measure(row, quick=chosen.quick)
     if chosen.only in (None, "distributed"):
         cluster.measure(row, cluster.QUICK if chosen.quick else cluster.Size())
+
+    if chosen.only in (None, "console"):
+        console.measure(row, quick=chosen.quick)
 
     if chosen.json:
         print(json.dumps([{"what": what, "seen": seen, "bar": bar} for what, seen, bar in rows], ensure_ascii=False))
