@@ -111,13 +111,16 @@ async def test_given_prepared_chunks_when_the_log_has_forgotten_their_record_the
     assert await pipeline.texts(A) == ["One boat.", "Two boats."]
 
 
+@pytest.mark.parametrize(("description", "blobs"), [(None, 1), ("x" * 300_000, 2)], ids=["inline", "as-a-blob"])
 async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_inside_it_stays_until_it_is_dropped(
-    pipeline: Pipeline, collector: BlobCollector
+    pipeline: Pipeline, collector: BlobCollector, description: str | None, blobs: int
 ) -> None:
     body = b"%PDF-1.7 nonsense" + bytes(300_000)
     name = document_id(TENANT, "s", "a.pdf")
     ref = await pipeline.parts.blobs.put(TENANT, name, body)
-    await pipeline.send(DocumentSubmitted(source="s", path="a.pdf", filename="a.pdf", blob=ref))
+    record = DocumentSubmitted(source="s", path="a.pdf", filename="a.pdf", blob=ref, description=description)
+    await pipeline.send(record)
+    assert len(await stored(pipeline)) == blobs  # a letter keeps a large record as a blob
     await retention_passes(pipeline)
     for now in (0, 30 * DAY):
         assert (await collector.collect(now)).removed == 0
@@ -131,7 +134,7 @@ async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_
     assert await parts.blobs.get(TENANT, name, ref) == body
     await letters.drop(found)
 
-    assert [(await collector.collect(now)).removed for now in (31 * DAY, 32 * DAY)] == [0, 1]
+    assert [(await collector.collect(now)).removed for now in (31 * DAY, 32 * DAY)] == [0, blobs]
     assert await stored(pipeline) == set()
 
 

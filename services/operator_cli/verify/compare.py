@@ -1,4 +1,4 @@
-"""Compares what the log says of one document with what the store holds of it. Pure."""
+"""Compares the log's view of a document with the store's. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -15,11 +15,11 @@ from shared.state.index import EMBEDDED, Head, vector_hash
 from shared.state.ledger import Accepted, Entry, Last, older
 from shared.store import Filter, Ids, Match, Payload, Point, Sparse
 
-_CHARACTERS: Final = 60  # of a value in a sentence
+_CHARACTERS: Final = 60  # characters of a value in a sentence
 
 
 def index_judged(name: str, expected: Expected | None, head: Payload | None, points: Sequence[Point]) -> JudgedDocument:
-    """Return how a document's head and points differ; with `expected` None, nothing should answer for it."""
+    """Return the differences of a document's head and points. `expected` is None if no version should answer."""
     findings = _Findings(name, expected)
     if expected is None:
         if head is not None:
@@ -54,7 +54,7 @@ class _Findings:
 
 
 def _only(name: str, field: str, payload: Payload) -> Filter:
-    """Return the filter of a document's point, where possible only as long as it is as it was seen."""
+    """Return the filter of a document's point, restricted where possible to the state in which it was seen."""
     seen = payload.get(field)
     return Filter(must=(Ids((name,)), *((Match(field, (seen,)),) if isinstance(seen, int) else ())))
 
@@ -62,7 +62,7 @@ def _only(name: str, field: str, payload: Payload) -> Filter:
 def _judge_head(
     findings: _Findings, wanted: Head, payload: Payload | None, *, erased: bool
 ) -> tuple[Filter | None, Head | None]:
-    """Return which head must go, and the one that must stand in its place at once."""
+    """Return the head to delete, and the one that must replace it at once."""
     if payload is None:
         findings.add("I1", f"version {wanted.version} has no head")
         return None, None
@@ -72,7 +72,7 @@ def _judge_head(
     except msgspec.ValidationError as error:
         findings.add("I1", f"the head can't be read: {error}")
         return drop, None
-    head = msgspec.structs.replace(head, withdrawals=(), withdrawal_rev=0)  # of versions that failed since
+    head = msgspec.structs.replace(head, withdrawals=(), withdrawal_rev=0)  # withdrawals of later versions that failed
     if head.deleted and wanted.deleted and not erased:  # an earlier release left a deleted document's names in its head
         head = msgspec.structs.replace(head, source="", path="", title=None, url=None, tags=(), updated_at=0)
     if head == wanted:
@@ -83,12 +83,12 @@ def _judge_head(
         findings.add("I1", f"the head of version {head.version}: {_unequal(_fields(head), _fields(wanted))}")
         return None, wanted
     findings.add("I1", f"the head is at version {head.version}, the log at {wanted.version}")
-    # A lower one is replaced by the workers. Before a raised one they would take the version for a late one.
+    # The workers replace a lower head. With a higher head, they would take the version for a late one.
     return drop if head.version > wanted.version else None, None
 
 
 def _judge_points(findings: _Findings, expected: Expected, points: Iterable[Point]) -> tuple[list[str], list[Point]]:
-    """Return the ids that must go, and the points to be written over their damaged selves."""
+    """Return the ids of the points to delete, and the points to overwrite."""
     version = expected.document.version
     delete, mend, seen = list[str](), list[Point](), set[str]()
     for point in points:
@@ -138,12 +138,12 @@ def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, s
 
 
 def sound(point: Point) -> bool:
-    """Return whether the point has a vector, and it is the one that was written."""
+    """Return whether the point has a vector and it is the one that was written."""
     return point.dense is not None and _metadata(point).get("vectorHash") == vector_hash(point.dense)
 
 
 def _mended(point: Point, wanted: Point) -> Point | None:
-    """Return the right point around the found one's vector, None where that can't be the text's own."""
+    """Return the correct point with the found point's vector; None if that vector isn't the text's."""
     metadata = _metadata(wanted)
     if not sound(point) or _metadata(point).get("chunkHash") != metadata["chunkHash"]:
         return None
@@ -159,7 +159,7 @@ def _surplus(point: Point, version: int) -> str:
 
 
 def alike(a: Sparse | None, b: Sparse | None) -> bool:
-    """Return whether two sparse vectors are equal, whatever the order of their terms."""
+    """Return whether two sparse vectors are equal, in any order of their terms."""
     return _weights(a) == _weights(b)
 
 
@@ -192,11 +192,11 @@ def ledger_judged(
     lettered: bool,
     published: Iterable[int] = (),
 ) -> JudgedDocument:
-    """Return how a document's ledger entry differs.
+    """Return the differences of a document's ledger entry.
 
-    `newest` is the newest version that has an event, `failure` why it can't answer, and `published` all versions that
-    have one; `submitted` is the newest submission's place. `lettered` says whether the end that the entry tells of is
-    in the dead letters, or was.
+    `newest` is the newest version that has an event, `failure` the reason why it can't answer, `published` all versions
+    that have an event, and `submitted` the newest submission's place. `lettered` says whether the failure in the entry
+    has or had a dead letter.
     """
     if newest is None:
         return _without_event(name, submitted, payload, lettered=lettered)
@@ -236,20 +236,20 @@ def _judge_entry(
         findings.add("I8", f"the ledger entry has the tenant {entry.tenant}, its document {newest.tenant}")
     if not _named_alike(entry, newest):
         findings.add("I3", f"the ledger's entry is of {entry.source}/{entry.path}, not {newest.source}/{newest.path}")
-    # Accepted, then set aside before its event: the ledger knows a version that the truth doesn't.
+    # A version that failed before its event was published is in the ledger, but not in the truth.
     without_event = accepted.version > newest.version and accepted.version == last.version and last.status == "failed"
     if accepted.version != newest.version and not without_event:
         findings.add("I3", f"the ledger accepted version {accepted.version}, the log's newest is {newest.version}")
     elif not without_event:
         wanted = _accepted(newest, accepted.place)
-        if not newest.deleted:  # a later answer with the same bytes may have brought others
-            # An earlier release wrote no text down.
+        if not newest.deleted:  # a later fetch of the same bytes may have brought other validators
+            # An earlier release didn't record the text.
             text = None if accepted.text is None else wanted.text
-            # A later reader that gave the same text has left only its name.
+            # A later reader that gave the same text changed only its fingerprint.
             wanted = msgspec.structs.replace(
                 wanted, validators=accepted.validators, text=text, extractor=accepted.extractor
             )
-        # A record of an earlier release doesn't say them; what changed nothing may have brought the body once more.
+        # Records of earlier releases lack them, and an unchanged submission may have sent the body again.
         wanted = msgspec.structs.replace(
             wanted,
             given=wanted.given or accepted.given,
@@ -272,7 +272,7 @@ def _judge_description(findings: _Findings, entry: Entry, newest: DocumentVersio
     if entry.last.version != newest.version or entry.last.status not in {"created", "updated", "unchanged"}:
         return
     for field in ("title", "url", "tags"):
-        # What an older release left empty is the file's own word, which only the index had.
+        # A field that an older release left empty comes from the file itself; only the index had it.
         found, wanted = getattr(entry, field), getattr(newest, field)
         if found and found != wanted:
             findings.add("I3", f"the ledger's {field} is {_short(found)}, not {_short(wanted)}")
@@ -281,7 +281,7 @@ def _judge_description(findings: _Findings, entry: Entry, newest: DocumentVersio
 def _named_alike(entry: Entry, newest: DocumentVersion) -> bool:
     named = entry.source, entry.path
     if newest.raw_hash == ERASED and entry.last.version > newest.version and any(named):
-        # Sent again, it failed: so it has names, and no event that tells them.
+        # It was submitted again and failed, so it has names, but no event with them.
         return document_id(entry.tenant, *named) == newest.document_id == entry.document_id
     return (entry.document_id, *named) == (newest.document_id, newest.source, newest.path)
 
@@ -291,7 +291,7 @@ def _judge_end(
 ) -> None:
     last = entry.last
     if last.code in REFUSED or last.moved_to is not None:
-        return  # it has left the document as it was, and has no letter
+        return  # it changed nothing, and has no dead letter
     if last.version == newest.version and last.status in TERMINAL:
         well = {newest.outcome} if newest.deleted else {newest.outcome, "unchanged"}
         if last.status == "failed" and failure is None:
@@ -300,7 +300,7 @@ def _judge_end(
             findings.add("I3", f"version {last.version} is {last.status}, and was accepted as {newest.outcome}")
     elif last.status not in TERMINAL:
         findings.add("I3", f"version {last.version} has not ended: it is {last.status}")
-    elif last.version < newest.version and last.status != "failed":  # an earlier one may be taken after it failed
+    elif last.version < newest.version and last.status != "failed":  # an earlier one may end later
         findings.add("I3", f"the ledger ends at version {last.version}, the log's newest is {newest.version}")
     elif last.status != "failed":
         findings.add("I3", f"version {last.version} is {last.status}, but the log's newest version is {newest.version}")
@@ -324,7 +324,7 @@ def _without_event(
             findings.add("I4", f"the submission at {_at(entry.last.place)} failed without a dead letter")
         if submitted is not None and not entry.ended(submitted):
             findings.add("I3", f"the submission at {_at(submitted)} has not ended: {entry.last.status}")
-    if not findings.all or submitted is None:  # where the submission is gone too, nothing can be decided again
+    if not findings.all or submitted is None:  # without the submission, nothing can be decided again
         return JudgedDocument(tuple(findings.all))
     return JudgedDocument(
         tuple(findings.all),
@@ -333,7 +333,7 @@ def _without_event(
 
 
 def last_of(payload: Payload | None) -> Last | None:
-    """Return how the newest submission stands by an entry; None where there is none, or it can't be read."""
+    """Return the newest submission's status from an entry; None if there is no entry, or it can't be read."""
     try:
         return msgspec.convert(payload, Entry).last
     except msgspec.ValidationError:
@@ -341,7 +341,7 @@ def last_of(payload: Payload | None) -> Last | None:
 
 
 def rebuilt(newest: DocumentVersion, failure: LoggedLetter | None, published: Iterable[int] = ()) -> Entry:
-    """Return the entry as the log alone gives it; a version that didn't fail has yet to end."""
+    """Return the entry as reconstructed from the log alone. A version that didn't fail counts as unfinished."""
     return Entry(
         document_id=newest.document_id,
         tenant=newest.tenant,
@@ -384,7 +384,7 @@ def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
 
 
 def outage(letter: LoggedLetter) -> str | None:
-    """Return what is wrong with a dead letter that an outage caused, else None."""
+    """Return the fault of a dead letter that was caused by an outage, else None."""
     if letter.code in TRANSIENT:
         return f"dead-lettered in {letter.stage} because of an outage: {letter.code}: {_short(letter.sentence)}"
     return None
