@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -624,7 +625,10 @@ async def test_a_search_ranks_each_leg_by_its_own_score(store: Store, chunks: st
 
 async def test_every_hit_has_its_cosine_with_the_dense_leg(store: Store, chunks: str, heads: str) -> None:
     await store.upsert(heads, [a_head(0, 1)])
-    await store.upsert(chunks, [a_chunk(n, cosine=n / 10) for n in range(8)])
+    found = [a_chunk(n, cosine=n / 10) for n in range(8)]
+    await store.upsert(
+        chunks, [msgspec.structs.replace(each, sparse=Sparse([7], [10.0 - n])) for n, each in enumerate(found)]
+    )
 
     sparse, dense = await store.search(chunks, [WORD, QUESTION], EVERYTHING, limit=2, heads=Heads(heads))
     [alone] = await store.search(chunks, [WORD], EVERYTHING, limit=2, heads=Heads(heads))
