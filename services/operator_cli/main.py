@@ -27,6 +27,7 @@ from services.operator_cli.commands.init import init
 from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.lag import lag
 from services.operator_cli.commands.mcp import mcp
+from services.operator_cli.commands.migrate import migrate
 from services.operator_cli.commands.open import open_page
 from services.operator_cli.commands.optimize import optimize
 from services.operator_cli.commands.reindex import reindex
@@ -68,6 +69,7 @@ for command in (
     backup,
     restore,
     optimize,
+    migrate,
     stats,
 ):
     app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from services.operator_cli.moving.backup import backup
+from services.operator_cli.moving.restore import restore
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.ids import document_id
+from shared.settings import Settings
 from shared.state.index import vector_hash
 from shared.store import Payload
 from tests.golden.make_folder import BODIES, BRIDGE, DELETED, FILES, MILL
@@ -80,3 +83,14 @@ async def test_a_rebuild_of_an_earlier_release_s_index_gives_the_same_points(dat
     assert outcome.report.verdict == "right"
     assert len(before) == 6
     assert after == before
+
+
+async def test_a_folder_of_an_earlier_release_is_backed_up_before_it_is_opened(data: Path, tmp_path: Path) -> None:
+    await backup(Settings(data=data), tmp_path / "copy", Quiet(), dry_run=False, patience_s=PATIENCE_S)
+    await restore(tmp_path / "copy", tmp_path / "new", Quiet(), dry_run=False)
+
+    async with started(tmp_path / "new") as pipeline:
+        outcome = await verified(pipeline)
+        assert (outcome.report.verdict, outcome.report.first) == ("right", {})
+        assert len(await pipeline.texts(document_id("default", "s", "both.md"))) == 2
+        assert pipeline.embedded() == 0

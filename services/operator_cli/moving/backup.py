@@ -28,10 +28,7 @@ from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
 from shared.log import Copyable, Log, Tended
 from shared.settings import ConfigurationError, Settings
-from shared.state import pairing
-from shared.state.generations import Registry, registry_of
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.store import Measured, Store, wire
 from shared.version import VERSION
 
@@ -197,7 +194,7 @@ def _finish(folder: Path, target: Path) -> None:
 
 async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: VerifyProgress) -> Manifest:
     assert isinstance(log, Copyable)
-    registry = await _settled(store)
+    registry = await collections.settled(store)
     commits = await log.commits()
     files: list[BackedUpFile] = []
     points, documents = 0, 0
@@ -210,12 +207,14 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
         points += count
         documents += count if name == LEDGER else 0
     # A generation that was dropped, or begun, would be in some of the collections only.
-    if await _settled(store) != registry or collections.in_reading_order(await store.collections()) != names:
+    if await collections.settled(store) != registry or collections.in_reading_order(await store.collections()) != names:
         raise Unavailable("the generations of the index changed during the backup: run it again", "generation")
     watch.begin("log", 0)
     await log.copy_to(folder / manifest.LOG, commits)
     files.append(await asyncio.to_thread(_hashed, folder, manifest.LOG))
-    paired = await pairing.on_log(log)  # after the copy, so that the store's checkpoint is never put below the log's
+    paired = await collections.log_pairing(
+        log
+    )  # after the copy, so that the store's checkpoint is never put below the log's
     blobs = await _blobs(_inventory(settings), folder, watch)
     if settings.key_file.exists():
         _copy_private(settings.key_file, folder / manifest.KEYS)
@@ -236,17 +235,6 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     )
     manifest.write(folder, made)
     return made
-
-
-async def _settled(store: Store) -> Registry | None:
-    """Return the registry. Raises Unavailable while the index is rebuilt or switched."""
-    rebuild = await last_rebuild(store)
-    if rebuild is not None and rebuild.phase != "done":
-        raise Unavailable(rebuild.sentence, CODE)
-    registry = await registry_of(store)
-    if registry is not None and registry.switching is not None:
-        raise Unavailable(f"a switch to generation {registry.switching.target} is under way", "generation")
-    return registry
 
 
 async def _collection(store: Store, name: str, folder: Path, watch: VerifyProgress) -> tuple[BackedUpFile, int]:

@@ -3,12 +3,18 @@
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
-from shared.state.generations import Registry
+from shared.errors import Unavailable
+from shared.log import Log
+from shared.state.generations import Registry, registry_of
 from shared.state.index import GENERATIONS, Index
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
+from shared.state.pairing import Pairing, on_log
+from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.state.rebuild_gate import COLLECTION as PAIRING
 from shared.store import Point, Store
+from shared.topics import PAIRING as PAIRING_TOPIC
+from shared.topics import Topic
 
 _PAGE: Final = 256
 
@@ -28,6 +34,27 @@ def in_reading_order(names: Iterable[str]) -> list[str]:
         return next((number for number in (2, 3) if name.startswith(stages[number])), 4)
 
     return sorted(names, key=lambda name: (stage(name), name))
+
+
+async def settled(store: Store) -> Registry | None:
+    """Return the registry of generations.
+
+    Raises:
+        Unavailable: the store is away, or the index is being rebuilt or switched.
+    """
+    rebuild = await last_rebuild(store)
+    if rebuild is not None and rebuild.phase != "done":
+        raise Unavailable(rebuild.sentence, CODE)
+    registry = await registry_of(store)
+    if registry is not None and registry.switching is not None:
+        raise Unavailable(f"a switch to generation {registry.switching.target} is under way", "generation")
+    return registry
+
+
+async def log_pairing(log: Log) -> Pairing | None:
+    """Return the log's pairing with its store, None if an early release made it. Raises Unavailable."""
+    [topic] = await log.inspect_topics([Topic(name=PAIRING_TOPIC)])
+    return None if topic.partitions is None else await on_log(log)
 
 
 async def pages(store: Store, name: str) -> AsyncIterator[list[Point]]:

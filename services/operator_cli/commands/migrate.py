@@ -1,0 +1,23 @@
+"""`sluice migrate`."""
+
+from typing import Annotated
+
+import typer
+
+from services.operator_cli.options import DryRun, Json
+
+
+def migrate(
+    *,
+    to: Annotated[str, typer.Option(help="The new store, as in SLUICE_STORE: edge:, or qdrant+http://host:6333.")],
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Move the index to another store, with its vectors, while nothing runs. After a crash, run it again.
+
+    Exit code 1: something runs, or the target isn't empty; 2: a part is away, or a setting can't work.
+    """
+    from services.operator_cli.actions.keeping import shown
+    from services.operator_cli.actions.migrate import migrate_here, migrate_lines
+
+    shown(migrate_here(to, dry_run=dry_run), migrate_lines, as_json=as_json)

@@ -1,0 +1,175 @@
+"""Moves the index to another store, point by point, vectors included. docs/adr/0083-the-index-moves.md
+
+The log says which store is its own. Its pairing is written last: until then the old store is in use, afterwards it is
+refused.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from services.operator_cli.moving import collections
+from services.operator_cli.verify.verifier import VerifyProgress
+from shared.contracts import Message
+from shared.errors import Rejected
+from shared.log import Log, Publish
+from shared.state import pairing
+from shared.state.generations import Registry, registry_of
+from shared.state.index import GENERATIONS
+from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.rebuild_gate import COLLECTION as PAIRING
+from shared.state.rebuild_gate import PAIRING_POINT
+from shared.store import Filter, Ids, Point, Store
+
+MARK: Final = "moving"  # collection of a target that isn't complete yet
+_MARK_POINT: Final = "00000000-0000-5000-8000-000000000003"
+_KINDS: Final = ("heads.", "chunks.")
+CODE: Final = "move"  # of what is refused
+
+
+class Moved(Message, frozen=True, kw_only=True):
+    """What was moved, or would be."""
+
+    to: str
+    dry_run: bool
+    collections: dict[str, int]  # points by name
+    written: int  # points; fewer than there are after an interrupted run
+    store_id: str = ""  # of the new store
+
+
+async def move_store(
+    source: Store, target: Store, log: Log, publish: Publish, watch: VerifyProgress, *, address: str, dry_run: bool
+) -> Moved:
+    """Return what was copied from `source` to `target`, which is the log's store afterwards.
+
+    Nothing else may use the log or either store meanwhile. After a crash, call it again.
+
+    Raises:
+        Rejected: the source isn't the log's store, or the target has documents.
+        Unavailable: a part is away, or the index is being rebuilt or switched.
+    """
+    on_log, in_source, in_target = (
+        await collections.log_pairing(log),
+        await pairing.in_store(source),
+        await pairing.in_store(target),
+    )
+    if on_log is not None and in_target is not None and in_target.store_id == on_log.store_id:
+        if not dry_run:
+            await target.drop_collection(MARK)
+        return Moved(to=address, dry_run=dry_run, collections={}, written=0, store_id=on_log.store_id)
+    if on_log is None or in_source is None or in_source.store_id != on_log.store_id:
+        raise Rejected("the store of the settings isn't the one that the log belongs to: start Sluice on it once", CODE)
+    registry = await collections.settled(source)
+    names = ours(await source.collections(), registry)
+    await _check_target(target, in_source)
+    counts = {name: await source.count(name) for name in names}
+    if dry_run:
+        return Moved(to=address, dry_run=True, collections=counts, written=0)
+    await target.create_collection(MARK, size=None, sparse=False, indexes={})
+    await target.upsert(MARK, [Point(id=_MARK_POINT, payload={"storeId": in_source.store_id})])
+    written = 0
+    for name in names:
+        await collections.create(target, name, registry if name == GENERATIONS else await registry_of(target))
+        watch.begin(f"copy {name}", counts[name])
+        written += await _copied(source, target, name, watch)
+        await _delete_surplus(source, target, name)
+        await target.flush()
+    for name in names:
+        watch.begin(f"compare {name}", counts[name])
+        if await _copied(source, target, name, watch) or await _surplus(source, target, name):
+            raise Rejected(
+                f"{name} changed while it was copied: stop everything that uses the store, and run it again", CODE
+            )
+    newer = max(on_log, in_source, key=lambda each: each.checkpoint)
+    store_id = await _paired(log, target, publish, newer, in_target, address)
+    await target.drop_collection(MARK)
+    return Moved(to=address, dry_run=False, collections=counts, written=written, store_id=store_id)
+
+
+def ours(names: Sequence[str], registry: Registry | None) -> list[str]:
+    """Return the collections to move, in reading order; a server may have others, of other programs."""
+    generations = [] if registry is None else [each.generation for each in registry.generations]
+    of_generations = {name for each in generations for name in (each.heads, each.chunks)}
+    chosen = (
+        name
+        for name in names
+        if name in of_generations or (name != MARK and "." not in name) or name == "unowned.blobs"
+    )
+    return collections.in_reading_order(chosen)
+
+
+async def _check_target(target: Store, in_source: pairing.Pairing) -> None:
+    """Check that the target is empty, or an unfinished copy of this source."""
+    there = await target.collections()
+    if MARK in there:
+        mark = await target.retrieve(MARK, [_MARK_POINT])
+        if mark and mark[0].payload["storeId"] != in_source.store_id:
+            raise Rejected("the target has an unfinished copy of another store: empty it first", CODE)
+        return
+    if found := [name for name in there if name in (LEDGER, PAIRING, GENERATIONS) or name.startswith(_KINDS)]:
+        raise Rejected(f"the target has a collection {found[0]} already: empty it, or choose another prefix", CODE)
+
+
+async def _copied(source: Store, target: Store, name: str, watch: VerifyProgress) -> int:
+    """Return how many points the target lacked, or had otherwise; it has them now."""
+    count = 0
+    async for page in collections.pages(source, name):
+        points = [point for point in page if (name, point.id) != (PAIRING, PAIRING_POINT)]
+        there = {each.id: each for each in await target.retrieve(name, [point.id for point in points], vectors=True)}
+        lacking = [point for point in points if point.id not in there or not same(point, there[point.id])]
+        if lacking:
+            await target.upsert(name, lacking)
+        count += len(lacking)
+        watch.step(len(page))
+    return count
+
+
+async def _delete_surplus(source: Store, target: Store, name: str) -> None:
+    """Delete what the source no longer has: it was in use since an interrupted run."""
+    if await _surplus(source, target, name) == 0:
+        return
+    async for page in collections.pages(target, name):
+        ids = [point.id for point in page]
+        known = {point.id for point in await source.retrieve(name, ids, fields=())}
+        if gone := tuple(id_ for id_ in ids if id_ not in known):
+            await target.delete(name, Filter(must=(Ids(gone),)))
+
+
+async def _surplus(source: Store, target: Store, name: str) -> int:
+    """Return how many points the target has more than it should."""
+    expected = await source.count(name) - (1 if name == PAIRING else 0)
+    found = await target.count(name)
+    if name == PAIRING and await pairing.in_store(target) is not None:
+        found -= 1
+    return found - expected
+
+
+def same(one: Point, other: Point) -> bool:
+    """Return whether the points are equal to the last bit; a sparse vector's order doesn't matter."""
+    return one.payload == other.payload and _dense(one) == _dense(other) and _sparse(one) == _sparse(other)
+
+
+def _dense(point: Point) -> bytes:
+    return b"" if point.dense is None else point.dense.astype("<f4", copy=False).tobytes()
+
+
+def _sparse(point: Point) -> dict[int, float]:
+    return {} if point.sparse is None else dict(zip(point.sparse.indices, point.sparse.values, strict=True))
+
+
+async def _paired(  # noqa: PLR0917 - two sides and what is between them
+    log: Log, target: Store, publish: Publish, old: pairing.Pairing, known: pairing.Pairing | None, address: str
+) -> str:
+    """Return the new store's id, once the log belongs to it. `known` is the target's pairing from an earlier run."""
+    wanted = msgspec.structs.replace(
+        old,
+        store_id=known.store_id if known is not None else uuid4().hex,
+        checkpoint=old.checkpoint + 1,
+        ends=await pairing.extracted_ends(log),
+        address=address,
+    )
+    standing = await pairing.tell_store(target, wanted, known=known)
+    await pairing.tell_log(publish, msgspec.structs.replace(standing, address=address))
+    return standing.store_id
