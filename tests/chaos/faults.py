@@ -28,6 +28,11 @@ FAULTS = {
         "tests/e2e/test_cluster_rebalance.py",
         10,
     ),
+    "reindex": Fault(
+        "kill -9 of each process while a generation is built, and as often while it takes over, at both sizes",
+        "tests/e2e/test_reindex_kill.py",
+        10,
+    ),
     "mirror": Fault("kill -9 while mirrors follow /rag/changes", "tests/e2e/test_mirror.py", 50),
     "soak": Fault("ten minutes of load, a fault every half minute, and nothing may grow", "tests/e2e/test_soak.py", 1),
     "outage": Fault("broker, model server and store away for a minute", "tests/e2e/test_cluster_outage.py", 1),

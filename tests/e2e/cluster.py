@@ -26,6 +26,7 @@ from tests.servers.ports import free_port
 START_GUARD_S = 90.0  # a hang guard: more than ten times what a start may take
 _SAID = re.compile(r"^[a-z-]+ is (?:starting|ready): .*probes and metrics on (?P<url>http://\S+)$", re.MULTILINE)
 ROLES = ("store", "ingest-worker", "embed-worker", "query-api")
+PROCESSES = tuple(f"{role}-1" for role in ROLES)  # their names
 
 
 class Process:

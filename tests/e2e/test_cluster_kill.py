@@ -16,7 +16,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from shared.log.kafka.topics import configs
 from shared.topics import pipeline_topics
 from tests.e2e.caller import API_KEYS
-from tests.e2e.cluster import Cluster, cluster
+from tests.e2e.cluster import PROCESSES, Cluster, cluster
 from tests.e2e.faults import Distributed, Restarts, nothing_wrong, rounds, under_load
 from tests.e2e.harness import HASTY
 from tests.e2e.load import new_seed
@@ -26,8 +26,6 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
-
-PROCESSES = ("query-api-1", "store-1", "ingest-worker-1", "embed-worker-1")
 
 Victims = dict[str, tuple[Callable[[], None], Callable[[], object]]]  # how to kill and to start each
 

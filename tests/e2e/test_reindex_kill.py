@@ -1,13 +1,17 @@
 """`kill -9` while a generation is built and while it takes over: it goes on, and nothing is lost or doubled."""
 
 import asyncio
+import itertools
 import json
 import random
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -17,58 +21,98 @@ from services.operator_cli.verify.command import opened
 from shared.settings import Settings
 from shared.state.generations import registry_of
 from shared.state.index import Index
+from tests.e2e.caller import Asked
+from tests.e2e.cluster import PROCESSES, Cluster, cluster
 from tests.e2e.faults import rounds
 from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Quiet
+from tests.servers.cache import CI_ONLY
+from tests.servers.kafka import KafkaServer
 
-KILLS = rounds(ci=3, here=1)  # of a build, and as many of a switch
+KILLS = rounds(ci=2, here=1)  # of a build, and as many of a switch
 DOCUMENTS = 40
 GUARD_S = 120.0
 
 
-def send(server: Server, number: int) -> None:
+class Watch:
+    """Searches for what is there all the time: an answer lacks it when none serves, and repeats it when two do."""
+
+    def __init__(self, server: Asked) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._search)
+        self.answers = 0
+        self.wrong: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _search(self) -> None:
+        while not self._stop.wait(0.05):
+            with suppress(httpx.HTTPError), self._server.client(timeout=20) as client:
+                reply = client.post("/rag/search", json={"query": paragraphs(0, 5)[0], "topK": 10})
+                if reply.status_code == 503:
+                    continue
+                hits = reply.json().get("results", [])
+                self.answers += 1
+                texts = [hit["text"] for hit in hits]
+                if "0.md" not in [hit["metadata"]["path"] for hit in hits] or len(texts) != len(set(texts)):
+                    self.wrong.append(f"{reply.status_code} {reply.text[:500]}")
+
+
+def send(server: Asked, number: int) -> None:
     text = "\n\n".join(paragraphs(number, 5))
     with server.client() as client:
         reply = client.post("/rag/ingest", json={"source": "s", "path": f"{number}.md", "text": text})
     assert reply.json()["status"] in ("created", "updated", "unchanged"), reply.text
 
 
-def post(server: Server, what: str, body: dict[str, Any]) -> httpx.Response:
+def post(server: Asked, what: str, body: dict[str, Any]) -> httpx.Response:
     with server.client() as client:
         return client.post(f"/ops/generations/{what}", json=body, headers={"Prefer": "wait=60"})
 
 
-def generations(server: Server) -> dict[str, Any]:
+def generations(server: Asked) -> dict[str, Any]:
     with server.client() as client:
         found: dict[str, Any] = client.get("/ops/generations").json()
     return found
 
 
-def until_built(server: Server) -> None:
+def until(server: Asked, done: Callable[[dict[str, Any]], bool]) -> None:
     deadline = time.monotonic() + GUARD_S
-    while "building" in [each["state"] for each in generations(server)["items"]]:
-        assert time.monotonic() < deadline, f"it was never built: {generations(server)} {server.tail()}"
+    while not done(found := generations(server)):
+        assert time.monotonic() < deadline, f"it never came to that: {json.dumps(found)}"
         time.sleep(0.05)  # polling another process
 
 
-def killed_during(server: Server, what: str, body: dict[str, Any], after_s: float) -> None:
-    """Kill the server some time after it was asked to do something, and start it again."""
+def built(found: dict[str, Any]) -> bool:
+    return "building" not in [each["state"] for each in found["items"]]
+
+
+@contextmanager
+def asked_to(server: Server | Cluster, *command: str) -> Iterator[None]:
+    """Ask for something while the block runs, which kills; who asked is gone afterwards."""
     asking = subprocess.Popen(
-        [sys.executable, "-m", "services.operator_cli", "--url", server.url, "reindex", what, *body.get("more", ())],
+        [sys.executable, "-m", "services.operator_cli", "--url", server.url, "reindex", *command],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    time.sleep(after_s)  # the random moment itself
-    server.kill()
-    asking.wait(60)
-    server.start()
+    try:
+        yield
+    finally:
+        asking.kill()
+        asking.wait(60)
 
 
-async def checked(data: Path) -> tuple[list[str], list[int], str]:
+async def checked(settings: Settings) -> tuple[list[str], list[int], str]:
     """Return each generation's verdict and number of documents, and the one that serves."""
-    settings = Settings(data=data, samples="off")
     verdicts, counts = list[str](), list[int]()
     async with opened(settings) as parts:
         registry = await registry_of(parts.store)
@@ -82,40 +126,78 @@ async def checked(data: Path) -> tuple[list[str], list[int], str]:
     return verdicts, counts, registry.serving
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_generation_serves(tmp_path: Path) -> None:
-    rng = random.Random(new_seed())
-    server = Server(tmp_path / "data").start()
-    try:
-        for number in range(DOCUMENTS):
-            send(server, number)
-        first = generations(server)["serving"]
-
-        assert post(server, "start", {"embedder": "minilm:", "chunkSize": 300}).status_code == 200
+def told(server: Server | Cluster, kill: Callable[[], None], rng: random.Random) -> tuple[list[str], int]:
+    """Tell the story: a build and switches, each killed so often; return both generations and the documents sent."""
+    for number in range(DOCUMENTS):
+        send(server, number)
+    first = generations(server)["serving"]
+    with Watch(server) as watch:
+        assert post(server, "start", {"embedder": "minilm:int8", "chunkSize": 300}).status_code == 200
         for number in range(KILLS):
             send(server, DOCUMENTS + number)
             time.sleep(rng.uniform(0.05, 1.0))  # the random moment itself
-            server.kill(everything=rng.random() < 0.5)
-            server.start()
-        until_built(server)
+            kill()
+        until(server, built)
         second = next(each["id"] for each in generations(server)["items"] if each["id"] != first)
 
         for number in range(KILLS):
-            what, target = ("switch", second) if generations(server)["serving"] == first else ("switch", first)
-            killed_during(server, what, {"more": (target,)}, rng.uniform(0.5, 3.0))
+            target = second if generations(server)["serving"] == first else first
+            with asked_to(server, "switch", target, "--force"):
+                time.sleep(rng.uniform(0.5, 3.0))  # the random moment itself
+                kill()
             assert generations(server)["serving"] in (first, second)
-            send(server, 2 * DOCUMENTS + number)
-        assert post(server, "switch", {"id": second}).status_code in (200, 409)
-        send(server, 3 * DOCUMENTS)
-        deadline = time.monotonic() + GUARD_S
-        while "switching" in generations(server):
-            assert time.monotonic() < deadline, json.dumps(generations(server))
-            time.sleep(0.05)  # polling another process
-        verdicts, counts, serving = asyncio.run(checked(server.data))
+            send(server, DOCUMENTS + KILLS + number)
+        assert post(server, "switch", {"id": second, "force": True}).status_code in (200, 409)
+        send(server, DOCUMENTS + 2 * KILLS)
+        until(server, lambda found: "switching" not in found)
+    print(f"{2 * KILLS} kills, {watch.answers} searches answered")
+    assert watch.wrong == []
+    assert watch.answers > 0
+    return [first, second], DOCUMENTS + 2 * KILLS + 1
+
+
+def judged(settings: Settings, ids: list[str], sent: int) -> None:
+    verdicts, counts, serving = asyncio.run(checked(settings))
+    assert verdicts == ["right", "right"]
+    assert serving in ids
+    assert counts == [sent] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_generation_serves(tmp_path: Path) -> None:
+    rng = random.Random(new_seed())
+    server = Server(tmp_path / "data").start()
+
+    def kill() -> None:
+        server.kill(everything=rng.random() < 0.5)
+        server.start()
+
+    try:
+        ids, sent = told(server, kill, rng)
+        judged(Settings(data=server.data, samples="off"), ids, sent)
     finally:
         server.kill()
 
-    assert verdicts == ["right", "right"]
-    assert serving in (first, second)
-    assert counts == [DOCUMENTS + 2 * KILLS + 1] * 2
+
+@CI_ONLY
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_given_kafka_when_processes_are_killed_during_a_reindex_then_it_goes_on_and_one_generation_serves(
+    tmp_path: Path, kafka: KafkaServer
+) -> None:
+    rng, log = random.Random(new_seed()), f"kafka://{kafka.address}"
+    with cluster(tmp_path, LOG=f"{log}?group_instance_id={{process}}") as running:
+        turns = itertools.cycle([*PROCESSES, "all"])
+
+        def kill() -> None:
+            name = next(turns)
+            victims = [*running.processes.values()] if name == "all" else [running.processes[name]]
+            for each in victims:
+                each.kill()
+            for each in victims:
+                each.launch()
+            running.wait()
+
+        ids, sent = told(running, kill, rng)
+        judged(Settings(data=running.data, log=log, samples="off"), ids, sent)
