@@ -61,9 +61,8 @@ class Settings(BaseSettings):
     store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
     qdrant_api_key: SecretStr = SecretStr("")  # API key of the Qdrant server
     qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # prefix of every collection's name on Qdrant
-    embedder: str = (
-        "minilm:int8"  # model: minilm:int8 or minilm:, ollama://host:11434/model, openai+https://host/v1/model
-    )
+    embedder: str = "minilm:int8"  # minilm:int8 or minilm:, ollama://host:11434/model, openai+https://host/v1/model
+    embedding_price: float = Field(default=0.0, ge=0)  # price of a million embedded tokens, for `sluice stats`; 0: none
     chat: str = "auto:"  # chat models, default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
     chat_rate: int = Field(default=0, ge=0)  # answers per minute and API key; more get 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down

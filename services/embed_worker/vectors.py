@@ -46,6 +46,7 @@ class Vectors:
             Unavailable: the index or the model is away. Rejected: the model refuses a text.
         """
         hashes = {chunk.embedded: chunk.hash for chunk in chunks}
+        tokens = {chunk.embedded: chunk.tokens for chunk in chunks}
         found: dict[str, Vector] = {}
         mine: dict[str, asyncio.Future[Vector]] = {}
         try:
@@ -54,7 +55,7 @@ class Vectors:
                 claims = {text: asyncio.Future[Vector]() for text in missing if text not in theirs}
                 mine.update(claims)
                 self._claims.update({(tenant, text): claim for text, claim in claims.items()})
-                for text, vector in (await self._get(tenant, {text: hashes[text] for text in claims})).items():
+                for text, vector in (await self._get(tenant, {text: hashes[text] for text in claims}, tokens)).items():
                     found[text] = vector
                     claims[text].set_result(vector)
                 # A document waits for others only after its own claims have results, which prevents deadlocks.
@@ -69,7 +70,7 @@ class Vectors:
                 del self._claims[tenant, text]
                 claim.cancel()  # does nothing if the vector is set
 
-    async def _get(self, tenant: str, hashes: Mapping[str, str]) -> dict[str, Vector]:
+    async def _get(self, tenant: str, hashes: Mapping[str, str], tokens: Mapping[str, int]) -> dict[str, Vector]:
         """Return the vector of each text, from the index or newly embedded."""
         if not hashes:
             return {}
@@ -81,6 +82,8 @@ class Vectors:
         if new := [text for text in hashes if text not in found]:
             vectors = await self._embedder.embed_documents(new)
             self._count(embedded=len(new))
+            self._metrics.calls.inc()
+            self._metrics.tokens.inc(sum(tokens[text] for text in new))
             found.update(zip(new, vectors, strict=True))
         return found
 
@@ -113,6 +116,10 @@ class VectorMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.embedded = Counter("sluice_embedded_texts", "Texts given to the embedding model.", registry=registry)
+        self.calls = Counter("sluice_embedding_calls", "Calls of the embedding model for documents.", registry=registry)
+        self.tokens = Counter(
+            "sluice_embedding_tokens", "Tokens of the chunks whose texts were embedded.", registry=registry
+        )
         self.copied = Counter("sluice_reused_vectors", "Vectors copied from points of equal text.", registry=registry)
 
     @classmethod

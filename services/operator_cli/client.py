@@ -283,20 +283,8 @@ class Client:
         return _json(self._once("GET", "/readyz"), self.url)
 
     def stats(self) -> dict[str, Any]:
-        """Return the reply of `/rag/stats`."""
-        return self._object("GET", "/rag/stats")
-
-    def embedding_usage(self) -> dict[str, int] | None:
-        """Return the texts `embedded` and the vectors `reused` since the server started, or None.
-
-        None means that the key isn't an operator's, or that the workers are processes of their own, whose side ports
-        have these counts.
-        """
-        try:
-            embedded, reused = (self.metric(f"sluice_{name}_total") for name in ("embedded_texts", "reused_vectors"))
-        except RequestRefused:
-            return None
-        return {"embedded": int(embedded), "reused": int(reused)} if embedded or reused else None
+        """Return what `/rag/stats` counts, with the sizes of all sources."""
+        return self._object("GET", "/rag/stats", params={"sizes": "true"})
 
     def metric(self, name: str) -> float:
         """Return the sum of a Prometheus metric's samples; 0 if there are none yet."""

@@ -40,6 +40,7 @@ from services.query_api.documents import (
     views,
 )
 from services.query_api.documents.selection import DocumentSelector
+from services.query_api.documents.usage import usage_of
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.audit import Audit, note_begin
@@ -149,7 +150,13 @@ def make_api(parts: ApiParts) -> Litestar:
         "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,
-        "census": stats.Census(parts.log, parts.ledger, parts.index, settings.data if settings.keeps_data else None),
+        "census": stats.Census(
+            parts.log,
+            parts.ledger,
+            parts.index,
+            settings.data if settings.keeps_data else None,
+            usage=partial(usage_of, parts.registry, settings.embedding_price),
+        ),
         "details": detail.DocumentDetails(library, parts.index, parts.callbacks),
         "callback_keys": callback_key.CallbackKeys(parts.secret),
         "originals": original.Originals(library, parts.log, parts.blobs),

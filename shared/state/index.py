@@ -131,6 +131,15 @@ class Head(Message, frozen=True):
         return next((each.attempt for each in self.withdrawals if each.version == version), None)
 
 
+class Holding(msgspec.Struct, frozen=True):
+    """What a document that answers has in the index."""
+
+    tenant: str
+    source: str
+    chunks: int
+    bytes: int  # of its text
+
+
 class KnownVector(msgspec.Struct, frozen=True):
     """A vector of a stored point of the same tenant and model."""
 
@@ -283,6 +292,27 @@ class Index:
         page = await self._store.scroll(self._heads, limit=limit, after=after)
         heads = [msgspec.convert(point.payload, Head) for point in page.points]
         return [head for head in heads if head.version], page.after
+
+    async def holdings_page(
+        self, tenant: str | None, *, after: str | None = None, limit: int = 512
+    ) -> tuple[list[Holding], str | None]:
+        """Return what a page of the documents holds, of one tenant or of all, and the cursor of the next page."""
+        where = Filter(
+            must=(Range("version", gte=1), *(() if tenant is None else (Match("tenant", (tenant,)),))),
+            must_not=(Match("deleted", (True,)),),
+        )
+        fields = ("tenant", "source", "chunkCount", "textSize")
+        page = await self._store.scroll(self._heads, where, limit=limit, after=after, fields=fields)
+        found = [
+            Holding(
+                tenant=point.payload["tenant"],
+                source=point.payload["source"],
+                chunks=point.payload.get("chunkCount", 0),
+                bytes=point.payload.get("textSize", 0),
+            )
+            for point in page.points
+        ]
+        return found, page.after
 
     # -- points --------------------------------------------------------------------------------------
 

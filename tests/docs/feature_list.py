@@ -16,6 +16,7 @@ GROUPS: Final[dict[str, range]] = {
     "Chat": range(163, 195),
     "Errors": range(195, 211),
     "Properties of retrieval and chat": range(211, 229),
+    "Cost": range(243, 245),
     "Settings": range(245, 252),
     "Operation": range(252, 269),
 }
@@ -249,6 +250,8 @@ FEATURES: Final[dict[int, str]] = {
     226: "All citations of a reply have one form.",
     227: "On a failure of the model there is one retry, then an error.",
     228: "Empty input is refused with a sentence.",
+    243: "The tokens that were embedded have a price.",
+    244: "Usage and cost are counted.",
     245: "`CHUNK_SIZE_MIN`, `CHUNK_SIZE_MAX` and `CHUNK_OVERLAP` of other systems change nothing (ADR 0064).",
     246: "`RAG_TOP_K` changes nothing: requests say `topK` (ADR 0064).",
     247: "`RAG_CHUNK_SIZE` and `RAG_CHUNK_OVERLAP` change nothing (ADR 0064).",
@@ -259,6 +262,10 @@ FEATURES: Final[dict[int, str]] = {
     252: "No body, however it is made, is a 500.",
     253: "Answers are limited for each key.",
     256: "Every operation leaves an entry in the audit trail.",
+    257: "A document has chunks, each of fewer than 500 tokens.",
+    258: "A search gives five results with positive scores.",
+    259: "A query with a bearer token gives an answer and its sources.",
+    260: "Chat, files, restarts, queries at once and recovery work end to end.",
     263: "The page asks chosen documents, and opens each source's passage.",
     265: "Answers are measured: right, wrong, cited.",
 }

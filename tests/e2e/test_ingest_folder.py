@@ -36,7 +36,7 @@ def listed(server: Server) -> set[str]:
     return {each["path"] for each in items}
 
 
-@pytest.mark.feature(64)
+@pytest.mark.feature(64, 260)
 def test_a_folder_again_and_again(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     for number in range(FILES):

@@ -17,6 +17,7 @@ from tests.e2e.oracle import differences
 KILLS = rounds(ci=20, here=3)
 
 
+@pytest.mark.feature(260)
 @pytest.mark.parametrize("module", [SLUICE, HASTY], ids=["usual", "hasty"])
 @pytest.mark.slow
 @pytest.mark.timeout(1500)

@@ -56,6 +56,7 @@ def test_killing_the_main_process_takes_its_children_along(tmp_path: Path) -> No
     server.kill(everything=False)  # waits until every child is gone, or fails
 
 
+@pytest.mark.feature(260)
 @CI_ONLY
 def test_a_second_start_finds_its_index_and_embeds_nothing(tmp_path: Path) -> None:
     body = {"source": "s", "path": "a.md", "text": "A lantern on the pier."}

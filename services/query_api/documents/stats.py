@@ -11,7 +11,9 @@ from typing import Generic, TypeVar
 import msgspec
 from litestar import get
 from litestar.di import NamedDependency
+from litestar.params import FromQuery
 
+from services.query_api.documents.usage import ModelWork, SizeSum, TenantSize
 from services.query_api.documents.views import STATUSES
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
@@ -83,6 +85,7 @@ class Pipeline(msgspec.Struct, frozen=True):
 
     stages: list[StageLag]
     disk: Disk | None
+    usage: ModelWork | None  # None: the embed workers are processes of their own, whose side ports have these counts
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -94,6 +97,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     bucket_seconds: int
     recent: list[Bucket]
     generation: GenerationView
+    tenants: list[TenantSize] | None = None  # where sizes are asked for: the caller's own; for operators, all
     pipeline: Pipeline | None = None
 
 
@@ -101,19 +105,30 @@ class Census:
     """Computes statistics. Raises Unavailable when the store is away."""
 
     def __init__(
-        self, log: Log, ledger: Ledger, index: Index, data: Path | None, *, now: Callable[[], float] = time.time
+        self,
+        log: Log,
+        ledger: Ledger,
+        index: Index,
+        data: Path | None,
+        *,
+        now: Callable[[], float] = time.time,
+        usage: Callable[[], ModelWork | None] = lambda: None,
     ) -> None:
         self._log = log
         self._ledger = ledger
         self._index = index
         self._data = data
         self._now = now
+        self._usage = usage
         self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
         self._disk: _Kept[Disk | None] = _Kept(self._read_disk, DISK_S)
         self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
 
-    async def of(self, tenant: str, *, pipeline: bool) -> Stats:
-        """Return the tenant's statistics; with `pipeline`, those of the installation, too."""
+    async def of(self, tenant: str, *, pipeline: bool, sizes: bool = False) -> Stats:
+        """Return the tenant's statistics; with `pipeline`, those of the installation, too.
+
+        With `sizes`, every head is read, 512 at a time.
+        """
         counts, chunks, sources, recent = await asyncio.gather(
             self._ledger.statuses(_of(tenant)),
             self._index.tenant_points(tenant),
@@ -129,8 +144,18 @@ class Census:
             bucket_seconds=BUCKET_S,
             recent=recent,
             generation=_generation(self._index.generation),
-            pipeline=Pipeline(await self._stages.get(), await self._disk.get()) if pipeline else None,
+            tenants=await self._sizes(None if pipeline else tenant) if sizes else None,
+            pipeline=Pipeline(await self._stages.get(), await self._disk.get(), self._usage()) if pipeline else None,
         )
+
+    async def _sizes(self, tenant: str | None) -> list[TenantSize]:
+        total = SizeSum()
+        after: str | None = None
+        while True:
+            page, after = await self._index.holdings_page(tenant, after=after)
+            total.add(page)
+            if after is None:
+                return total.tenants()
 
     async def _recent(self, tenant: str) -> list[Bucket]:
         """Return the buckets. The newest one is counted now, the others at most `PAST_S` seconds ago."""
@@ -226,6 +251,9 @@ def _disk(folder: Path) -> Disk:
     guards=[needs("query")],
     opt=in_lane("ask", "count documents by state and source, chunks, and how fast they arrive"),
 )
-async def rag_stats(request: ApiRequest, census: NamedDependency[Census]) -> Stats:
-    """Count documents by status and source, and recent submissions. Operators also see the backlog of each stage."""
-    return await census.of(request.user.tenant, pipeline=request.user.may("operator"))
+async def rag_stats(request: ApiRequest, census: NamedDependency[Census], sizes: FromQuery[bool] = False) -> Stats:
+    """Count documents by status and source, and recent submissions. Operators also see the backlog of each stage.
+
+    `sizes=true` adds documents, chunks and bytes of text by source: the caller's, or every tenant's for operators.
+    """
+    return await census.of(request.user.tenant, pipeline=request.user.may("operator"), sizes=sizes)

@@ -1,0 +1,93 @@
+"""What was indexed and what that took: sizes by tenant and source, and the embedding model's work."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from shared.state.index import Holding
+
+MILLION = 1_000_000
+
+
+class SourceSize(msgspec.Struct, frozen=True):
+    """What a source has in the index: documents that answer, their chunks, and bytes of their texts."""
+
+    source: str
+    documents: int
+    chunks: int
+    bytes: int
+
+
+class TenantSize(msgspec.Struct, frozen=True):
+    """What a tenant has in the index, and each of its sources, the largest first."""
+
+    tenant: str
+    documents: int
+    chunks: int
+    bytes: int
+    sources: list[SourceSize]
+
+
+class ModelWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The work of the embedding model in this process since it started."""
+
+    embedded: int  # texts
+    copied: int  # vectors that needed no call, because an equal text had one
+    calls: int
+    tokens: int  # the model's own count, or an estimate that is rather too high where a server embeds
+    cost: float | None = None  # in the currency of SLUICE_EMBEDDING_PRICE; None: no price is set
+
+
+@dataclass
+class _Sum:
+    documents: int = 0
+    chunks: int = 0
+    bytes: int = 0
+
+    def add(self, holding: Holding) -> None:
+        self.documents += 1
+        self.chunks += holding.chunks
+        self.bytes += holding.bytes
+
+
+@dataclass
+class SizeSum:
+    """Adds up what documents hold, by tenant and source."""
+
+    sources: dict[tuple[str, str], _Sum] = field(default_factory=dict)
+
+    def add(self, holdings: Iterable[Holding]) -> None:
+        """Add some documents."""
+        for each in holdings:
+            self.sources.setdefault((each.tenant, each.source), _Sum()).add(each)
+
+    def tenants(self) -> list[TenantSize]:
+        """Return the sums, the largest first."""
+        by_tenant: dict[str, list[SourceSize]] = {}
+        for (tenant, source), found in self.sources.items():
+            size = SourceSize(source, found.documents, found.chunks, found.bytes)
+            by_tenant.setdefault(tenant, []).append(size)
+        sizes = [
+            TenantSize(
+                tenant,
+                sum(each.documents for each in sources),
+                sum(each.chunks for each in sources),
+                sum(each.bytes for each in sources),
+                sorted(sources, key=lambda each: (-each.bytes, each.source)),
+            )
+            for tenant, sources in by_tenant.items()
+        ]
+        return sorted(sizes, key=lambda each: (-each.bytes, each.tenant))
+
+
+def usage_of(registry: CollectorRegistry, price: float) -> ModelWork | None:
+    """Return the model's work, at a price per million tokens; None where workers are processes of their own."""
+    names = ("embedded_texts", "reused_vectors", "embedding_calls", "embedding_tokens")
+    counts: Mapping[str, float | None] = {name: registry.get_sample_value(f"sluice_{name}_total") for name in names}
+    if None in counts.values():
+        return None
+    embedded, copied, calls, tokens = (int(value or 0) for value in counts.values())
+    cost = tokens * price / MILLION if price else None
+    return ModelWork(embedded=embedded, copied=copied, calls=calls, tokens=tokens, cost=cost)
