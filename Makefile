@@ -65,7 +65,7 @@ servers: $(DEV) ## build a real Kafka and Ollama for the tests, once (needs Mave
 chaos: $(DEV) ## inject faults: make chaos FAULT=kill N=20 SEED=1; without FAULT, list them and the past runs
 	@exec $(PY) -m tests.chaos $(FAULT) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
 
-fuzz: $(DEV) ## send made-up requests to every route: make fuzz CASES=3000 SECONDS=3600 SEED=1
+fuzz: $(DEV) ## send made-up requests to every route and judge each reply: make fuzz CASES=3000 SECONDS=3600 SEED=1
 	@exec $(PY) -m tests.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 mutants: $(DEV) ## break the code on purpose and show which check notices

@@ -43,6 +43,7 @@ from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.usage import usage_of
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
+from services.query_api.http.allowed_methods import AllowedMethods
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
@@ -292,7 +293,7 @@ def make_api(parts: ApiParts) -> Litestar:
         before_request=note_begin,
         guards=[KnownQuery()],
         exception_handlers=HANDLERS,
-        before_send=[_Observer(metrics)],
+        before_send=[AllowedMethods(), _Observer(metrics)],
         request_class=ApiRequest,
         state=State({rate_limit.STATE: rate}),
         request_max_body_size=settings.max_body,

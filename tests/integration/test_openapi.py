@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import jsonschema_rs
 import pytest
 from litestar import Litestar
@@ -15,6 +16,13 @@ from tests.docs.examples import fits, sent
 @pytest.fixture(scope="module")
 def spec(app: Litestar) -> dict[str, Any]:
     return described(app)
+
+
+async def test_each_path_names_its_methods(client: httpx.AsyncClient, spec: dict[str, Any]) -> None:
+    for path, item in spec["paths"].items():
+        reply = await client.options(path.replace("{", "").replace("}", ""))
+        methods = {*reply.headers["allow"].split(", ")}
+        assert methods == {"OPTIONS", *map(str.upper, item)}, path
 
 
 def _operations(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -20,7 +20,7 @@ from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_o
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, replies
+from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
@@ -83,7 +83,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     "/chat",
     operation_id="chat",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask", "chat: message, useRag") | replies(422, ok={JSON: ChatReply, EVENT_STREAM: str}),
+    opt=in_lane("ask", "chat: message, useRag") | replies(422, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def chat(

@@ -21,7 +21,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid, unavailable
-from services.query_api.http.replies import EVENT_STREAM, JSON, replies
+from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import question_of
@@ -79,7 +79,7 @@ class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     operation_id="rag_query",
     guards=[needs("query"), within_rate],
     opt=in_lane("ask", "ask chosen documents: question, documentIds")
-    | replies(404, 409, 422, ok={JSON: QueryReply, EVENT_STREAM: str}),
+    | replies(404, 409, 422, ok={JSON: QueryReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def rag_query(

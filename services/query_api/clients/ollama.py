@@ -36,7 +36,7 @@ from services.query_api.clients.reply_types import (
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, replies
+from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest, body_of
 from shared.answers import Sampling, Turn
 
@@ -200,7 +200,8 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
     "/chat",
     operation_id="api_chat",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask") | replies(404, 422, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: str}),
+    opt=in_lane("ask")
+    | replies(404, 422, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent}),
     status_code=200,
     include_in_schema=True,
 )

@@ -28,7 +28,7 @@ from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid, openai_error
-from services.query_api.http.replies import EVENT_STREAM, JSON, replies
+from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
@@ -109,7 +109,7 @@ def _card(name: str) -> dict[str, Any]:
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask") | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: str}),
+    opt=in_lane("ask") | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def chat_completions(

@@ -23,7 +23,7 @@ from services.query_api.clients.reply_types import ResponseObject
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, replies
+from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest, body_of
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
@@ -55,7 +55,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     "/v1/responses",
     operation_id="openai_responses",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask") | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: str}),
+    opt=in_lane("ask") | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def responses(

@@ -18,7 +18,7 @@ from services.query_api.documents.events import KEEP_ALIVE_S
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, replies
+from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, Status, StatusNotice, decode
@@ -146,7 +146,7 @@ def _change(value: bytes | None, tenant: str) -> Change | None:
     operation_id="rag_changes",
     guards=[needs("query")],
     opt=in_lane("watch", "follow every change of your documents")
-    | replies(410, ok={JSON: ChangesPage, EVENT_STREAM: str}),
+    | replies(410, ok={JSON: ChangesPage, EVENT_STREAM: StreamEvent}),
 )
 async def rag_changes(
     request: ApiRequest,

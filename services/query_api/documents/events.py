@@ -14,7 +14,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import EVENT_STREAM, replies
+from services.query_api.http.replies import EVENT_STREAM, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, LogPosition, Status
@@ -126,7 +126,7 @@ class ProgressTracker:
     "/rag/documents/{document_id:str}/events",
     operation_id="rag_document_events",
     guards=[needs("query")],
-    opt=in_lane("watch") | replies(ok={EVENT_STREAM: str}, nothing=True),
+    opt=in_lane("watch") | replies(ok={EVENT_STREAM: StreamEvent}, nothing=True),
 )
 async def rag_document_events(
     document_id: FromPath[str],

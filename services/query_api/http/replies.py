@@ -4,7 +4,7 @@ What a route's guard, lane, parameters and body imply isn't repeated here: `open
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -15,6 +15,14 @@ EVENT_STREAM: Final = "text/event-stream"
 Content = Mapping[
     str, Any
 ]  # types by media type: a struct, a TypedDict, `str`, `bytes`, or a tuple of them: any of these
+
+
+class StreamEvent(TypedDict, total=False):
+    """A server-sent event; `data` is JSON. Comments keep the connection open."""
+
+    event: str
+    data: str
+    id: str
 
 
 class Replies(msgspec.Struct, frozen=True):

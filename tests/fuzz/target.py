@@ -1,0 +1,97 @@
+"""What made-up requests are sent to: an API in this process, or a server."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+
+from services.query_api.app import make_api
+from services.query_api.http.openapi import described
+from services.standalone.serve import start
+from shared.settings import Settings
+from tests.e2e.harness import Server
+from tests.integration.api import a_client
+
+_PATIENCE_S = 60
+
+
+class Target(Protocol):
+    """An API with its description."""
+
+    spec: dict[str, Any]
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        """Return the whole reply."""
+        ...
+
+
+class _InProcess:
+    """An API whose parts run in a thread of their own. There is no HTTP, so a case costs a tenth."""
+
+    def __init__(self, folder: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._stack = AsyncExitStack()
+        self._client, self.spec = self._run(self._started(folder))
+
+    async def _started(self, folder: Path) -> tuple[httpx.AsyncClient, dict[str, Any]]:
+        parts = await start(Settings(data=folder, samples="off", chat="extractive:"), self._stack)
+        app = make_api(parts)
+        return await self._stack.enter_async_context(a_client(app)), described(app)
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        """Return the whole reply."""
+        reply: httpx.Response = self._run(self._client.send(request))
+        return reply
+
+    def stop(self) -> None:
+        """Stop the parts."""
+        self._run(self._stack.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_PATIENCE_S)
+
+
+class _OverHttp:
+    """A server's process."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._client = httpx.Client(base_url=server.url, timeout=_PATIENCE_S)
+        self.spec = self._client.get("/openapi.json").json()
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        """Return the whole reply."""
+        request.url = request.url.copy_with(port=httpx.URL(self._server.url).port)
+        request.headers["Host"] = request.url.netloc.decode()
+        return self._client.send(request)
+
+
+@contextmanager
+def in_process(folder: Path) -> Iterator[Target]:
+    """Give an API in this process."""
+    target = _InProcess(folder)
+    try:
+        yield target
+    finally:
+        target.stop()
+
+
+@contextmanager
+def over_http(folder: Path) -> Iterator[Target]:
+    """Give a server; fail if it doesn't live and isn't ready at the end."""
+    server = Server(folder, CHAT="extractive:").start()
+    try:
+        yield _OverHttp(server)
+        assert server.alive, server.tail()
+        assert server.ready()
+    finally:
+        server.stop()

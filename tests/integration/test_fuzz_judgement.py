@@ -1,0 +1,58 @@
+"""The judgement of made-up requests notices what is wrong with a reply."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fuzz.run import fuzz
+
+_THING = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+_AGAIN = {"Retry-After": {"schema": {"type": "integer"}, "required": True}}
+
+
+class OneReply:
+    """A target that always replies the same."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: Any) -> None:
+        json = {"application/json": {"schema": _THING}}
+        responses = {
+            "200": {"description": "It is there.", "content": json},
+            "503": {"description": "It is away.", "headers": _AGAIN, "content": json},
+        }
+        parameters = [{"name": "q", "in": "query", "schema": {"type": "integer"}}]
+        self.spec = {
+            "openapi": "3.1.0",
+            "info": {"title": "t", "version": "1"},
+            "paths": {"/thing": {"get": {"parameters": parameters, "responses": responses}}},
+        }
+        self._reply = status, headers, body
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        status, headers, body = self._reply
+        reply = httpx.Response(status, headers=headers, json=body, request=request)
+        reply.elapsed = timedelta()
+        return reply
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "wrong"),
+    [
+        pytest.param(200, {}, {"n": 1}, "", id="as declared"),
+        pytest.param(500, {}, {"n": 1}, "Undocumented status code", id="a status that is not declared"),
+        pytest.param(200, {}, {"n": "1"}, "Response violates schema", id="a body that is not declared"),
+        pytest.param(200, {"Content-Type": "text/html"}, {"n": 1}, "Undocumented Content-Type", id="another type"),
+        pytest.param(503, {"Retry-After": "2"}, {"n": 1, "detail": "the store is away"}, "", id="an honest 503"),
+        pytest.param(
+            503, {}, {"n": 1, "detail": "the store is away"}, "Missing required response headers", id="503 for how long"
+        ),
+        pytest.param(503, {"Retry-After": "2"}, {"n": 1}, "without the part that is away", id="503 of what"),
+    ],
+)
+def test_what_is_not_as_declared_is_noticed(status: int, headers: dict[str, str], body: Any, wrong: str) -> None:
+    fuzzed = fuzz(OneReply(status, headers, body), cases=4, seconds=30, seed=1, at_limits=0)
+
+    assert fuzzed.cases >= 4
+    assert bool(fuzzed.failed) == bool(wrong), fuzzed.report()
+    assert wrong in fuzzed.report()
