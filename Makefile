@@ -29,8 +29,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-run: $(BASE) ## set up, start Sluice, and load the sample library once
-	@exec $(PY) -m services.operator_cli serve
+run: $(BASE) ## set up, start Sluice, and load the sample library once: make run PORT=3001 DATA=folder
+	@exec $(PY) -m services.operator_cli serve $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
 
 extras: $(EXTRAS) ## add support for legacy Word, PowerPoint and Outlook files and for images (300 MB)
 

@@ -208,6 +208,17 @@ def test_a_document_shows_its_chunks_its_way_and_its_details(page: Page, house: 
     expect(page.locator("dl")).to_contain_text("#light")
 
 
+def test_a_callback_that_was_given_up_says_why(page: Page, house: httpx.Client) -> None:
+    body = {"source": "called", "path": "c.md", "text": LAMP, "callbackUrl": "http://127.0.0.1:9/done"}
+    document = house.post("/rag/ingest", json=body, headers={"Prefer": "wait=60"}).json()["documentId"]
+    while house.get(f"/rag/documents/{document}").json()["callbacks"][0]["state"] != "failed":
+        time.sleep(0.1)  # another process: there is nothing to await
+
+    page.goto(f"/documents/{document}")
+
+    expect(page.get_by_text("given up after 1 try: calling 127.0.0.1 is forbidden")).to_be_visible()
+
+
 def test_title_and_tags_are_edited_in_place_unless_somebody_was_first(page: Page, house: httpx.Client) -> None:
     (id_,) = ingested(house, [{"source": "manual", "path": "bell.md", "title": "Bel", "text": "# Bell\n\nIt rings."}])
     page.goto(f"/documents/{id_}")

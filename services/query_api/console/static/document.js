@@ -11,7 +11,7 @@ import { Uploads } from "./upload.js";
 const PAGE = 200; // chunks that are read and drawn at once
 const OURS = new Set(
   ("source path title url originalFilename tags documentId chunkOrder totalChunks pageNumber sectionTitle documentType sourceType language tokenCount " +
-    "charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore description").split(" "),
+    "charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore description pageCount").split(" "),
 );
 
 export default async function document_(main, app) {
@@ -114,9 +114,16 @@ function describe(box, found, metadata, edit) {
     found.tags.length ? ["Tags", h("span", { class: "chips" }, found.tags.map((tag) => h("a", { class: "chip", href: `/search?tag=${encodeURIComponent(tag)}` }, h("span", { class: "cut" }, `#${tag}`))))] : null,
     found.description ? ["Description", h("span", { dir: "auto" }, found.description)] : null,
     ...Object.entries({ ...own(metadata), ...found.metadata }).map(([name, value]) => [name, h("span", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value))]),
+    ...(found.callbacks ?? []).map((each) => ["Callback", h("span", { dir: "auto", title: each.url }, called(each))]),
     ["Id", h("code", {}, found.documentId)],
   ].filter(Boolean);
   fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), edit);
+}
+
+function called({ state, tries = 0, error }) {
+  const after = tries ? ` after ${plural(tries, "try", "tries")}` : "";
+  const name = { waiting: "waits for the end", sending: `not delivered yet${after}`, delivered: `delivered${after}`, failed: `given up${after}` }[state] ?? state;
+  return error ? `${name}: ${error}` : name;
 }
 
 function own(metadata) {

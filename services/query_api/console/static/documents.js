@@ -23,7 +23,7 @@ export default function documents(main, app) {
   const states = h("div", { class: "segments wide", role: "group", "aria-label": "State" });
   const sources = h("select", { "aria-label": "Source", onchange: () => change({ source: sources.value }) }, h("option", { value: "" }, "All sources"));
   const sort = h("select", { "aria-label": "Order", onchange: () => change({ sort: sort.value }) }, SORTS.map(([value, name]) => h("option", { value }, name)));
-  const find = h("input", { type: "search", value: state.q, placeholder: "Find by title or path", "aria-label": "Find by title or path", "data-find": "", dir: "auto", oninput: settled(() => change({ q: find.value })) });
+  const find = h("input", { type: "search", value: state.q, placeholder: "Find by title, path or description", "aria-label": "Find by title, path or description", "data-find": "", dir: "auto", oninput: settled(() => change({ q: find.value })) });
   sort.value = state.sort;
   let shown = [];
   let cursor = null;
