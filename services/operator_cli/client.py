@@ -210,9 +210,21 @@ class Client:
             yield from page["items"]
 
     def erase(self, requests: Iterable[Mapping[str, Any]], *, dry_run: bool) -> Iterator[dict[str, Any]]:
-        """Erase documents; yield `{items[], proof}` per page, with each outcome; dry: with words to search for."""
+        """Erase documents; yield `{items[], proof}` per page, with each outcome; dry: with words to search for.
+
+        A request with `tenant` erases all of that tenant.
+        """
         for each in requests:
-            yield from self._pages("POST", "/ops/erase", {**each, "dryRun": dry_run})
+            path = "/ops/tenants/erase" if "tenant" in each else "/ops/erase"
+            yield from self._pages("POST", path, {**each, "dryRun": dry_run})
+
+    def tenants(self) -> dict[str, Any]:
+        """Return `{items[]}`, one for each tenant."""
+        return self._object("GET", "/ops/tenants")
+
+    def tenant(self, name: str) -> dict[str, Any]:
+        """Return what a tenant has."""
+        return self._object("GET", f"/ops/tenants/{_segment(name)}", timeout=httpx.Timeout(WAIT_S, connect=5))
 
     def forget(self, proofs: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
         """Rewrite and search the data files; return `{parts[], files, found[]}`; dry: only search."""

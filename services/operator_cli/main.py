@@ -35,6 +35,7 @@ from services.operator_cli.commands.replay import replay
 from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
 from services.operator_cli.commands.stats import stats
+from services.operator_cli.commands.tenants import tenants
 from services.operator_cli.commands.verify import verify
 from services.operator_cli.commands.workers import embed_worker, ingest_worker, query_api, store
 from services.operator_cli.examples import example
@@ -80,6 +81,7 @@ app.add_typer(dlq, name="dlq")
 app.add_typer(reindex, name="reindex")
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
+app.add_typer(tenants, name="tenants")
 app.add_typer(groups, name="groups")
 
 

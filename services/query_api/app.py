@@ -59,7 +59,7 @@ from services.query_api.http.signing import Signer
 from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import audit, config, dead_letters, erase, generations, log_state
+from services.query_api.ops import audit, config, dead_letters, erase, generations, log_state, tenants
 from services.query_api.ops.eraser import Eraser, no_siblings
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
@@ -181,6 +181,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "service": DeadLetterService(
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),
+        "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
         "feed": changes.ChangeFeed(parts.log, parts.notices),
         "operations": log_state.LogOperations(parts.log, parts.publish),
         "settings_report": settings_report(settings, read_given()),
@@ -235,6 +236,9 @@ def make_api(parts: ApiParts) -> Litestar:
         erase.ops_erase,
         erase.ops_forget,
         audit.ops_audit,
+        tenants.ops_tenants,
+        tenants.ops_tenant,
+        tenants.ops_tenants_erase,
         *(generations.ROUTES if parts.generations is not None else ()),
         livez,
         monitoring.readyz,

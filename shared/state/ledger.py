@@ -40,6 +40,7 @@ INDEXES: dict[str, IndexKind] = {
     "updatedAt": "integer",
 }
 MOST_SOURCES = 10_000
+MOST_TENANTS = 10_000
 _PROCESS = token_urlsafe(8)  # in every entry, so it is short
 _writes = itertools.count()  # numbers instead of random names, which would cost a system call per write
 NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # older than every position
@@ -408,6 +409,12 @@ class Ledger:
     async def statuses(self, where: Filter) -> Mapping[str, int]:
         """Return the number of matching entries by the status of their newest submission."""
         counts = await self._store.facet(COLLECTION, "last.status", where)
+        await self._gate.ledger()
+        return counts
+
+    async def tenants(self, where: Filter) -> Mapping[str, int]:
+        """Return the number of matching entries of each tenant, for the MOST_TENANTS largest tenants."""
+        counts = await self._store.facet(COLLECTION, "tenant", where, limit=MOST_TENANTS)
         await self._gate.ledger()
         return counts
 

@@ -64,7 +64,7 @@ READS = {
 HARMLESS = {
     "Aging", "Announce", "Asked", "Answers", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing", "Gate",
     "HasLogPosition", "Lookups",
-    "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
+    "ErasureRun", "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Scored", "Scorer", "Stamping", "Tell",
     "TokenCounter", "Uploads", "VerifyProgress", "Weighed",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.

@@ -23,6 +23,7 @@ from shared.log.integrity import check_intact
 from shared.settings import Settings
 from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from tests.integration.api import problem
 from tests.integration.pipeline import Quiet, records_of
 from tests.servers.cache import CI_ONLY
 
@@ -452,3 +453,65 @@ async def test_the_verifier_finds_nothing_amiss_with_what_was_erased(system: Sys
     mine = {system.name(path) for path in ("gone.md", "again.md", "failed.md", "never.md")}
     assert [each for found in outcome.report.first.values() for each in found if each.document_id in mine] == []
     assert outcome.report.verdict == "right", outcome.report.first
+
+
+async def test_a_tenant_goes_with_all_that_it_has_and_no_other_tenant_loses_anything(
+    system: System, parts: ApiParts, tenants: Iterator[str]
+) -> None:
+    other = System(parts, next(tenants))
+    await other.put(other.secret)
+    await system.put(a_long_text(f"{system.secret} long ago."))
+    await system.put(a_long_text(f"{system.secret} today."))  # a second version
+    await system.put(f"{system.secret}, deleted.", path="deleted.md")
+    await system.call("DELETE", f"/rag/documents/{system.name('deleted.md')}")
+    await system.fail("failed.md")
+    operator = OPERATOR
+    show = f"/ops/tenants/{system.tenant}"
+    before = await system.call("GET", show, headers=operator)
+    listed = await system.call("GET", "/ops/tenants", headers=operator)
+    order = {"tenant": system.tenant}
+    refused = [
+        await system.http.get("/ops/tenants"),
+        await system.http.get(show),
+        await system.http.post("/ops/tenants/erase", json=order),
+    ]
+    counted = await system.call("POST", "/ops/tenants/erase", headers=operator, json=order)
+    changed = await system.http.post("/ops/tenants/erase", headers=operator, json={**order, "confirm": 1})
+    dry = await system.call("POST", "/ops/tenants/erase", headers=operator, json={**order, "dryRun": True})
+    standing = await system.call("GET", show, headers=operator)
+    done = await system.call("POST", "/ops/tenants/erase", headers=operator, json={**order, "confirm": 3})
+    left = await system.forget(dry["proof"])
+    after = await system.call("GET", show, headers=operator)
+
+    assert [reply.status_code for reply in refused] == [403, 403, 403]
+    assert {name: before[name] for name in ("documents", "deleted", "erased", "letters")} == {
+        "documents": 2, "deleted": 1, "erased": 0, "letters": 1
+    }  # fmt: skip
+    assert before["keys"] >= 1
+    assert before["chunks"] > 300
+    assert before["blobs"] >= 2
+    assert before["blobBytes"] > 256 * 1024
+    assert {each["tenant"] for each in listed["items"]} >= {system.tenant, other.tenant, "ops"}
+    assert (counted["matched"], counted["items"], changed.status_code) == (3, [], 409)
+    assert standing == before
+    assert sorted(each["outcome"] for each in done["items"]) == ["erased"] * 3
+    assert (done["nextCursor"], left) == (None, [])
+    assert after | {"tenant": "", "keys": 0} == {
+        "tenant": "", "documents": 0, "deleted": 0, "erased": 3, "letters": 0, "keys": 0, "chunks": 0, "blobs": 0,
+        "blobBytes": 0,
+    }  # fmt: skip
+    assert holding(parts, system.secret, system.path, "deleted.md", "failed.md") == []
+    assert await other.found() == [other.name()]
+
+
+async def test_a_tenant_that_is_erased_may_come_back_and_an_unknown_one_is_told(system: System) -> None:
+    operator = OPERATOR
+    await system.put(system.secret)
+    erase = {"tenant": system.tenant, "confirm": 1}
+    await system.call("POST", "/ops/tenants/erase", headers=operator, json=erase)
+    unknown = await system.http.get("/ops/tenants/nobody", headers=operator)
+    again = await system.put(system.secret)
+
+    assert problem(unknown, 404) == "there is no tenant nobody"
+    assert again == "created"
+    assert await system.found() == [system.name()]

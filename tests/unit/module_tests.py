@@ -36,6 +36,8 @@ TESTED_BY: Final = {
     "services/operator_cli/commands/lag.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/operator_cli/commands/replay.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/query_api/http/audit.py": "tests/integration/test_audit.py",
+    "services/query_api/ops/tenants.py": "tests/integration/test_erase.py",
+    "services/operator_cli/commands/tenants.py": "tests/unit/services/operator_cli/actions/test_remove.py",
     "services/query_api/ops/audit.py": "tests/integration/test_audit.py",
     "services/query_api/ops/log_state.py": "tests/integration/test_ops.py",
     "shared/log/kafka/groups.py": "tests/contract/test_groups.py",

@@ -3,8 +3,8 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 IDS: Final = 100  # ids per request
 PROOFS: Final = 1000  # proofs per request
+Requests = Callable[[int | None], Iterable[dict[str, Any]]]  # takes the count that was confirmed
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
 
@@ -95,11 +96,49 @@ def erase(
     client: "Client", ids: Sequence[str], source: str | None, *, yes: bool, dry_run: bool, wait: bool, as_json: bool
 ) -> int:
     """Erase documents and return the exit code: 1 if one was not erased, or text of one was found afterwards."""
-    from services.operator_cli.terminal import console, print_json, progress  # slow to import
-
     if bool(ids) == bool(source):
         raise Misuse("give either document ids or a --source")
-    pages = [*client.erase(_pages(ids, source), dry_run=True)]
+    run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
+    return _erase(client, lambda confirm: _pages(ids, source, confirm), run)
+
+
+def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wait: bool, as_json: bool) -> int:
+    """Erase all of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
+    from services.operator_cli.terminal import console  # slow to import
+
+    before = client.tenant(tenant)
+    run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
+    code = _erase(client, lambda confirm: [{"tenant": tenant} | ({} if confirm is None else {"confirm": confirm})], run)
+    if dry_run:
+        return code
+    if before["letters"] and not before["documents"] + before["deleted"]:
+        confirm("erased for good", "Erase for good", before["letters"], yes=yes, as_json=as_json, what="dead letter")
+        [*client.erase([{"tenant": tenant, "confirm": 0}], dry_run=False)]
+    after = {each["tenant"]: each for each in client.tenants()["items"]}.get(tenant)
+    left = 0 if after is None else after["documents"] + after["deleted"]
+    if left:
+        sentence = f"{_documents(left)} of {tenant} came meanwhile: revoke its keys, then run the command again"
+        console(stderr=True).print(sentence, markup=False)
+    if after is not None and after["keys"]:
+        sentence = f"{tenant} still has {after['keys']} keys: sluice keys ls lists them, sluice keys revoke ends them"
+        console(stderr=True).print(sentence, markup=False)
+    return 1 if left else code
+
+
+class ErasureOptions(NamedTuple):
+    """How an erasure is run."""
+
+    yes: bool
+    dry_run: bool
+    wait: bool
+    as_json: bool
+
+
+def _erase(client: "Client", requests: Requests, options: ErasureOptions) -> int:
+    from services.operator_cli.terminal import console, print_json, progress  # slow to import
+
+    yes, dry_run, wait, as_json = options
+    pages = [*client.erase(requests(None), dry_run=True)]
     looked = [item for page in pages for item in page["items"]]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
@@ -117,7 +156,7 @@ def erase(
     before = client.forget(proofs, dry_run=True) if wait else None  # if the server refuses this, nothing was erased yet
     items = list[dict[str, Any]]()
     with progress(len(looked), "erasing") as step:
-        for page in client.erase(_pages(ids, source, confirm=matched), dry_run=False):
+        for page in client.erase(requests(matched), dry_run=False):
             for item in page["items"]:
                 items.append(item)
                 step(item["documentId"])
@@ -163,14 +202,14 @@ def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
         console(stderr=True).print(f"{each['documentId']}: {outcome}", markup=False)
 
 
-def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool) -> None:
+def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool, what: str = "document") -> None:
     """Ask the user to confirm. Raises Misuse if nobody can be asked, and Abort if the user declines."""
     if yes:
         return
     if as_json or not sys.stdin.isatty():
         raise Misuse(f"add --yes to confirm that {count} will be {done}")
-    typer.confirm(f"{question} {_documents(count)}?", abort=True)
+    typer.confirm(f"{question} {_documents(count, what)}?", abort=True)
 
 
-def _documents(count: int) -> str:
-    return f"{count} {'document' if count == 1 else 'documents'}"
+def _documents(count: int, what: str = "document") -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

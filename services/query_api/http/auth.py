@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import hmac
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -82,6 +83,10 @@ class Keyring:
     def several_tenants(self) -> bool:
         """Return whether keys of more than one tenant are known."""
         return self._several
+
+    def tenants(self) -> Counter[str]:
+        """Return how many keys each tenant has; without keys, there is one tenant."""
+        return Counter(caller.tenant for caller in self._callers.values()) if self.needed else Counter()
 
     def caller(self, headers: Headers) -> Caller:
         """Return the caller whose key is in `Authorization: Bearer` or `X-API-Key`.

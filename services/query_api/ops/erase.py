@@ -1,8 +1,9 @@
 """Routes by which admins erase documents of their own tenant, and operators rewrite the data files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from litestar import post
@@ -10,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
-from services.query_api.documents.selection import DocumentSelector, selection
+from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import invalid
@@ -91,6 +92,67 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     found: list[PartMatch]
 
 
+class ErasureRun(Protocol):
+    """Which page of a selection to erase."""
+
+    @property
+    def confirm(self) -> int | None:
+        """The count that the caller saw; without it, documents are only counted."""
+        ...
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether only canaries are chosen."""
+        ...
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the page begins."""
+        ...
+
+
+@dataclass(frozen=True)
+class Erasing:
+    """Erases documents a page at a time, or chooses the words by which they are searched for afterwards."""
+
+    place: DataLocation
+    selector: DocumentSelector
+    eraser: Eraser
+    signer: Signer
+    wait_s: float
+
+    async def page(self, chosen: Selection, run: ErasureRun) -> ErasedPage:
+        """Return the outcome for the next page of the selection.
+
+        Raises:
+            Problem: 400, the cursor is of another run; 409, another number of documents matches by now.
+        """
+        matched = await self.selector.count(chosen)
+        if run.confirm is None and not run.dry_run:
+            return ErasedPage(matched=matched, items=[], next_cursor=None)
+        if run.confirm is not None and run.cursor is None:
+            confirmed(run.confirm, matched)
+        cursors = BoundCursors(self.signer, "look" if run.dry_run else "erase", chosen)
+        counted = 0 if run.confirm is None else run.confirm  # a dry run goes on even if the count changes
+        entries, after = await self.selector.page(chosen, cursors.opened(run.cursor, counted))
+        items, proof = await self.outcomes(entries, dry_run=run.dry_run)
+        return ErasedPage(matched=matched, items=items, next_cursor=cursors.next(after, counted), proof=proof)
+
+    async def outcomes(self, entries: Sequence[Entry], *, dry_run: bool) -> tuple[list[Erased], str | None]:
+        """Return what became of each document; in a dry run its canaries, and all of them signed."""
+        if dry_run:
+            index = self.place.index
+            words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
+            items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
+            return items, self.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
+        outcome = await self.eraser.erase(entries, self.wait_s)
+        items = [
+            Erased(document_id=name, outcome="failed" if error else "erased", error=error)
+            for name, error in outcome.items()
+        ]
+        return items, None
+
+
 @post(
     "/ops/erase",
     operation_id="ops_erase",
@@ -114,40 +176,18 @@ async def ops_erase(
     """
     if (data.document_ids is None) == (data.source is None):
         raise invalid("documentIds", "send either these or a source")
+    erasing = Erasing(place, selector, eraser, signer, wait_of(request)[0])
     tenant = request.user.tenant
-    unknown: list[Erased] = []
-    after: str | None = None
     if data.source is not None:
-        chosen = selection(tenant, {"source": [data.source]}, gone=True)
-        matched = await selector.count(chosen)
-        if data.confirm is None and not data.dry_run:
-            return ErasedPage(matched=matched, items=[], next_cursor=None)
-        if data.confirm is not None and data.cursor is None:
-            confirmed(data.confirm, matched)
-        cursors = BoundCursors(signer, "look" if data.dry_run else "erase", chosen)
-        counted = 0 if data.confirm is None else data.confirm  # a dry run goes on even if the count changes
-        entries, after = await selector.page(chosen, cursors.opened(data.cursor, counted))
-        after = cursors.next(after, counted)
-    else:
-        names = list(dict.fromkeys(data.document_ids or ()))
-        entries = await _known(place.ledger, tenant, names)
-        missing = set(names) - {entry.document_id for entry in entries}
-        unknown = [
-            Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
-        ]
-        matched = len(entries)
-    proof: str | None = None
-    if data.dry_run:
-        words = {entry.document_id: await canaries(place.index, tenant, entry.document_id) for entry in entries}
-        items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
-        proof = signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
-    else:
-        outcome = await eraser.erase(entries, wait_of(request)[0])
-        items = [
-            Erased(document_id=name, outcome="failed" if error else "erased", error=error)
-            for name, error in outcome.items()
-        ]
-    return ErasedPage(matched=matched, items=[*items, *unknown], next_cursor=after, proof=proof)
+        return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data)
+    names = list(dict.fromkeys(data.document_ids or ()))
+    entries = await _known(place.ledger, tenant, names)
+    missing = set(names) - {entry.document_id for entry in entries}
+    unknown = [
+        Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
+    ]
+    items, proof = await erasing.outcomes(entries, dry_run=data.dry_run)
+    return ErasedPage(matched=len(entries), items=[*items, *unknown], next_cursor=None, proof=proof)
 
 
 @post(

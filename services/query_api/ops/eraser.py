@@ -157,6 +157,19 @@ class Eraser:
             await self._clean(fences, [chunks_topic(each.generation.id) for each in (self._index, *siblings)])
         return outcome
 
+    async def settle_letters(self, tenant: str) -> int:
+        """Settle all open letters of the tenant, and return how many there were."""
+        settled, above = 0, -1
+        while True:
+            found = await self._letters.oldest(LetterFilter(tenant=tenant), limit=_LETTERS, above=above)
+            for each in found.letters:
+                for key in each.keys:
+                    await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
+            settled += len(found.letters)
+            if found.after is None:
+                return settled
+            above = found.after
+
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
             receipt = await self._submissions.submit(erasure(entry.tenant, entry.document_id))

@@ -37,7 +37,7 @@ def _refused(error: Rejected | ConfigurationError) -> Problem:
 @get(
     "/ops/generations",
     operation_id="ops_generations",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane(
         "ask",
         "list the generations of the index; /start, /compare, /switch, /rollback, /cancel, /gc",
@@ -51,7 +51,7 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
 @post(
     "/ops/generations/start",
     operation_id="ops_generations_start",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
@@ -66,7 +66,7 @@ async def ops_generations_start(data: JSONBody[BuildRequest], generations: Named
 @post(
     "/ops/generations/compare",
     operation_id="ops_generations_compare",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
@@ -86,7 +86,7 @@ async def ops_generations_compare(
 @post(
     "/ops/generations/switch",
     operation_id="ops_generations_switch",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
@@ -104,7 +104,7 @@ async def ops_generations_switch(
 @post(
     "/ops/generations/rollback",
     operation_id="ops_generations_rollback",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
@@ -120,7 +120,7 @@ async def ops_generations_rollback(request: ApiRequest, generations: NamedDepend
 @post(
     "/ops/generations/cancel",
     operation_id="ops_generations_cancel",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
@@ -135,7 +135,7 @@ async def ops_generations_cancel(generations: NamedDependency[GenerationService]
 @post(
     "/ops/generations/gc",
     operation_id="ops_generations_gc",
-    guards=[needs("admin")],
+    guards=[needs("operator")],
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )

@@ -17,7 +17,7 @@ export default function generations(main, app) {
   const load = async () => {
     clearTimeout(timer);
     try {
-      const found = app.may("admin") ? await get("/ops/generations") : await asReader();
+      const found = app.may("operator") ? await get("/ops/generations") : await asReader();
       // Nobody loses a question that they are about to answer, or the button that they have reached by keys.
       if (app.signal.aborted || JSON.stringify(found) === last || box.querySelector("[data-sure]")) return;
       last = JSON.stringify(found);
@@ -29,7 +29,7 @@ export default function generations(main, app) {
       if (!app.signal.aborted) fill(box, failure(error, load));
     } finally {
       box.removeAttribute("aria-busy");
-      if (!app.signal.aborted && app.may("admin")) timer = setTimeout(load, AGAIN_MS);
+      if (!app.signal.aborted && app.may("operator")) timer = setTimeout(load, AGAIN_MS);
     }
   };
   const act = async (what, body = {}) => {
@@ -64,7 +64,7 @@ async function asReader() {
 function shown({ items, switching }, { app, act, compare }) {
   const retired = items.filter((each) => each.state === "retired");
   const waits = switching ? h("div", { class: "note", role: "status" }, h("p", {}, `${switching[0].toUpperCase()}${switching.slice(1)}.`), h("button", { type: "button", onclick: () => act("cancel") }, icon("close"), "Give the switch up")) : null;
-  const alone = app.may("admin") && items.length === 1 ? h("p", { class: "muted" }, "Build another one with ", h("code", {}, "sluice reindex start"), ": this one goes on answering meanwhile.") : null;
+  const alone = app.may("operator") && items.length === 1 ? h("p", { class: "muted" }, "Build another one with ", h("code", {}, "sluice reindex start"), ": this one goes on answering meanwhile.") : null;
   const drop = retired.length && !switching ? h("div", { class: "row" }, sure("trash", `Drop ${plural(retired.length, "retired generation")}`, "For good? There is no way back then", () => act("gc"), "danger")) : null;
   return [waits, h("div", { class: "builds" }, items.map((each) => card(each, { switching, act, compare }))), alone, drop];
 }

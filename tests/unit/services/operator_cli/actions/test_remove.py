@@ -9,7 +9,7 @@ from services.operator_cli.actions.remove import metadata_filters
 from services.operator_cli.client import Misuse
 from tests.unit.services.operator_cli.conftest import Ran, Sluice, Wire
 
-DOCUMENTS, ERASE, FORGET = "/rag/documents", "/ops/erase", "/ops/forget"
+DOCUMENTS, ERASE, FORGET, TENANTS = "/rag/documents", "/ops/erase", "/ops/forget", "/ops/tenants"
 PARTS = [{"name": "log", "forgotten": True, "sentence": "the log's file was rewritten"}]
 
 
@@ -206,3 +206,68 @@ def test_a_word_that_is_found_again_fails_it_and_says_where(sluice: Sluice, wire
         "2 phrases were in 2 files before, and are in 1 of 30 now",
         "still there: store (1)",
     ]
+
+
+def a_tenant(**fields: int) -> dict[str, Any]:
+    counts = {"documents": 0, "deleted": 0, "erased": 0, "letters": 0, "keys": 0}
+    return {"tenant": "acme", **counts, **fields}
+
+
+def test_a_tenant_is_confirmed_erased_and_looked_at_again(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/ops/tenants/acme", a_tenant(documents=1, keys=2))
+    wire.answers("POST", f"{TENANTS}/erase", page(erased("d1", "standing"), matched=1))
+    wire.answers("POST", f"{TENANTS}/erase", page(erased("d1"), matched=1))
+    wire.answers("GET", TENANTS, {"items": [a_tenant(erased=1, keys=2)]})
+
+    ran = sluice("tenants", "rm", "acme", "--yes")
+
+    assert [json.loads(each.body) for each in wire.seen if each.body] == [
+        {"tenant": "acme", "dryRun": True},
+        {"tenant": "acme", "confirm": 1, "dryRun": False},
+    ]
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "1 of 1 erased")
+    assert ran.err == "acme still has 2 keys: sluice keys ls lists them, sluice keys revoke ends them\n"
+
+
+def test_a_tenant_that_goes_on_sending_is_not_gone(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/ops/tenants/acme", a_tenant(documents=1))
+    wire.answers("POST", f"{TENANTS}/erase", page(erased("d1", "standing"), matched=1))
+    wire.answers("POST", f"{TENANTS}/erase", page(erased("d1"), matched=1))
+    wire.answers("GET", TENANTS, {"items": [a_tenant(documents=1)]})
+
+    ran = sluice("tenants", "rm", "acme", "--yes")
+
+    assert ran.code == 1
+    assert ran.err == "1 document of acme came meanwhile: revoke its keys, then run the command again\n"
+
+
+def test_a_tenant_is_not_erased_unasked_or_in_a_dry_run(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/ops/tenants/acme", a_tenant(documents=1))
+    wire.answers("POST", f"{TENANTS}/erase", page(erased("d1", "standing"), matched=1))
+
+    dry, unconfirmed = sluice("tenants", "rm", "acme", "--dry-run"), sluice("tenants", "rm", "acme")
+
+    assert (dry.code, dry.out) == (0, "1 document would be erased\n")
+    assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to confirm that 1 will be erased for good\n")
+    assert all(json.loads(each.body)["dryRun"] for each in wire.seen if each.body)
+
+
+def test_letters_without_documents_are_settled_too(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/ops/tenants/acme", a_tenant(letters=3))
+    wire.answers("POST", f"{TENANTS}/erase", page(matched=0))
+    wire.answers("GET", TENANTS, {"items": []})
+
+    ran = sluice("tenants", "rm", "acme", "--yes")
+
+    assert json.loads(wire.seen[-2].body) == {"tenant": "acme", "confirm": 0, "dryRun": False}
+    assert ran.code == 0
+
+
+def test_tenants_are_listed_and_shown(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", TENANTS, {"items": [a_tenant(documents=7)]})
+    wire.answers("GET", "/ops/tenants/acme", {**a_tenant(documents=7), "chunks": 40, "blobs": 1, "blobBytes": 9})
+
+    assert sluice("tenants", "ls").out == "acme\t7\t0\t0\t0\t0\n"
+    assert json.loads(sluice("tenants", "ls", "--json").out)["items"] == [a_tenant(documents=7)]
+    assert "chunks\t40\n" in sluice("tenants", "show", "acme").out
+    assert json.loads(sluice("tenants", "show", "acme", "--json").out)["blobBytes"] == 9

@@ -1,0 +1,174 @@
+"""Routes with which operators list tenants, and erase one with all that it has."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from services.query_api.documents.selection import DocumentSelector, Selection
+from services.query_api.http.auth import Keyring, needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem
+from services.query_api.http.replies import replies
+from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.http.signing import Signer
+from services.query_api.ops.erase import DataLocation, ErasedPage, Erasing
+from services.query_api.ops.eraser import Eraser
+from shared.blobs import BlobInventory, Blobs
+from shared.log import Log
+from shared.log.open_letters import LetterFilter, OpenLetters
+from shared.state.index import Index
+from shared.state.ledger import Ledger
+from shared.store import EVERYTHING, Filter, Match
+
+TenantName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+_DELETED = Match("last.status", ("deleted",))
+_ERASED = Match("source", ("",))  # an erasure deletes the names
+
+
+class TenantView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tenant has."""
+
+    tenant: str
+    documents: int  # deleted ones not counted
+    deleted: int  # whose names and versions are still there
+    erased: int  # of which only ids and versions are left
+    letters: int  # open dead letters
+    keys: int
+
+
+class TenantList(msgspec.Struct, frozen=True):
+    """All tenants, by name."""
+
+    items: list[TenantView]
+
+
+class TenantWhole(TenantView, frozen=True, kw_only=True, rename="camel"):
+    """What a tenant has, with what takes longer to count."""
+
+    chunks: int
+    blobs: int | None  # None: the blob store can't list
+    blob_bytes: int | None
+
+
+class EraseTenant(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which tenant to erase; `confirm` is the count that the caller saw."""
+
+    tenant: TenantName
+    confirm: int | None = None
+    dry_run: bool = False
+    cursor: str | None = None
+
+
+class Tenants:
+    """Counts what tenants have. Raises Unavailable when a part is away."""
+
+    def __init__(self, ledger: Ledger, index: Index, log: Log, blobs: Blobs, keyring: Keyring) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._letters = OpenLetters(log)
+        self._blobs = blobs
+        self._keyring = keyring
+
+    async def all(self) -> list[TenantView]:
+        """Return every tenant that has documents, dead letters or keys, by name."""
+        all_, deleted, erased, lettered = await asyncio.gather(
+            self._ledger.tenants(EVERYTHING),
+            self._ledger.tenants(Filter(must=(_DELETED,), must_not=(_ERASED,))),
+            self._ledger.tenants(Filter(must=(_ERASED,))),
+            self._letters.tenants(),
+        )
+        letters = {tenant: (await self._letters.newest(_letters(tenant), limit=1)).total for tenant in lettered}
+        keys = self._keyring.tenants()
+        return [
+            TenantView(
+                tenant=tenant,
+                documents=all_.get(tenant, 0) - deleted.get(tenant, 0) - erased.get(tenant, 0),
+                deleted=deleted.get(tenant, 0),
+                erased=erased.get(tenant, 0),
+                letters=letters.get(tenant, 0),
+                keys=keys[tenant],
+            )
+            for tenant in sorted(all_.keys() | letters.keys() | keys.keys())
+        ]
+
+    async def one(self, tenant: str) -> TenantWhole:
+        """Return what the tenant has.
+
+        Raises:
+            Problem: 404, it has nothing, and no key.
+        """
+        found = next((each for each in await self.all() if each.tenant == tenant), None)
+        if found is None:
+            raise Problem(404, f"there is no tenant {tenant}")
+        blobs = size = None
+        if isinstance(self._blobs, BlobInventory):
+            blobs = size = 0
+            async for page in self._blobs.stored():
+                own = [blob for blob in page if blob.tenant == tenant]
+                blobs, size = blobs + len(own), size + sum(blob.size for blob in own)
+        return TenantWhole(
+            **msgspec.structs.asdict(found),
+            chunks=await self._index.tenant_points(tenant),
+            blobs=blobs,
+            blob_bytes=size,
+        )
+
+
+def _letters(tenant: str) -> LetterFilter:
+    return LetterFilter(tenant=tenant)
+
+
+@get(
+    "/ops/tenants",
+    operation_id="ops_tenants",
+    guards=[needs("operator")],
+    opt=in_lane("ask", "list the tenants and what they have; /ops/tenants/erase erases one"),
+)
+async def ops_tenants(tenants: NamedDependency[Tenants]) -> TenantList:
+    """List the tenants that have documents, dead letters or keys."""
+    return TenantList(await tenants.all())
+
+
+@get(
+    "/ops/tenants/{tenant:str}",
+    operation_id="ops_tenant",
+    guards=[needs("operator")],
+    opt=in_lane("ask") | replies(404),
+)
+async def ops_tenant(tenant: FromPath[str], tenants: NamedDependency[Tenants]) -> TenantWhole:
+    """Show what a tenant has. Its blobs are counted one by one, which takes a while in a large store."""
+    return await tenants.one(tenant)
+
+
+@post(
+    "/ops/tenants/erase",
+    operation_id="ops_tenants_erase",
+    guards=[needs("operator")],
+    opt=in_lane("ask", json_only=True) | replies(409),
+    status_code=200,
+)
+async def ops_tenants_erase(
+    data: JSONBody[EraseTenant],
+    request: ApiRequest,
+    *,
+    place: NamedDependency[DataLocation],
+    selector: NamedDependency[DocumentSelector],
+    eraser: NamedDependency[Eraser],
+    signer: NamedDependency[Signer],
+) -> ErasedPage:
+    """Erase all documents of a tenant, deleted ones too, and its dead letters; as /ops/erase does. One page a request.
+
+    Without `confirm`, the documents are only counted. The reply is 409 when the count has changed. The tenant's keys
+    stay valid: revoke them before, or documents may come meanwhile.
+    """
+    chosen = Selection(
+        data.tenant, Filter(must=(Match("tenant", (data.tenant,)),), must_not=(_ERASED,)), by_chunks=False
+    )
+    page = await Erasing(place, selector, eraser, signer, wait_of(request)[0]).page(chosen, data)
+    if page.next_cursor is None and data.confirm is not None and not data.dry_run:
+        await eraser.settle_letters(data.tenant)
+    return page
