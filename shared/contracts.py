@@ -39,6 +39,13 @@ class LogPosition(Message, frozen=True):
     time: Natural  # the log's own append time, ms since 1970
 
 
+class Forwarded(Message, frozen=True):
+    """The newest record of one partition of a tenant's own topic that a document's submissions were made from."""
+
+    topic: str
+    place: LogPosition
+
+
 class BlobRef(Message, frozen=True):
     """A body in the blob store, named tenant/documentId/sha256."""
 

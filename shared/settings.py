@@ -23,6 +23,8 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the User-Agent header
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
 _ORIGIN = r"https?://[^\s/?#]+"  # as browsers send it: no path and no trailing slash
+_TENANT = r"[A-Za-z0-9._-]{1,64}"
+_TOPIC = r"[A-Za-z0-9._-]{1,200}"
 _QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
@@ -73,6 +75,7 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr = SecretStr("")  # API key for openai+https:// servers of embedder and chat
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 
+    tenant_topics: str = ""  # topics of other producers, each with its tenant: acme.documents:acme,…
     audit_retention: float = Field(default=365.0, ge=0)  # days for which the audit trail is kept; 0: for ever
     partitions: int = Field(default=8, ge=1, le=1000)  # partitions of a new topic; existing topics keep theirs
     replication: int = Field(default=0, ge=0, le=100)  # replicas of a new Kafka topic; 0: the cluster's default
@@ -196,6 +199,17 @@ class Settings(BaseSettings):
         """Return the API keys of SLUICE_API_KEYS."""
         return parse_api_keys(self.api_keys.get_secret_value())
 
+    @field_validator("tenant_topics")
+    @classmethod
+    def _topics_with_tenants(cls, value: str) -> str:
+        parse_tenant_topics(value)  # its error names what is wrong
+        return value
+
+    @property
+    def topics_of_tenants(self) -> dict[str, str]:
+        """Return the tenant of each topic of other producers."""
+        return parse_tenant_topics(self.tenant_topics)
+
     @property
     def audit_retention_ms(self) -> int | None:
         """Return for how many ms the audit trail is kept; None: for ever."""
@@ -266,9 +280,26 @@ def checked_tenant(name: str) -> str:
     Raises:
         ConfigurationError: it can't.
     """
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+    if not re.fullmatch(_TENANT, name):
         raise ConfigurationError(f"the tenant {name!r} must have 1 to 64 letters, digits, '.', '_' or '-'")
     return name
+
+
+def parse_tenant_topics(text: str) -> dict[str, str]:
+    """Return the tenant of each topic of `topic:tenant,…`.
+
+    Raises:
+        ValueError: an entry has another shape, or a topic is there twice.
+    """
+    found: dict[str, str] = {}
+    for entry in _listed(text):
+        topic, colon, tenant = entry.partition(":")
+        if not colon or not re.fullmatch(_TOPIC, topic) or not re.fullmatch(_TENANT, tenant):
+            raise ValueError(f"{entry} must be topic:tenant, each of letters, digits, '.', '_' or '-'")
+        if topic in found:
+            raise ValueError(f"the topic {topic} is there twice; a topic belongs to one tenant")
+        found[topic] = tenant
+    return found
 
 
 def parse_api_keys(text: str) -> tuple[ApiKey, ...]:

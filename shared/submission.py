@@ -26,6 +26,21 @@ def submission_of(record: Record) -> DocumentSubmitted:
     return msgspec.structs.replace(submitted, chunks=None, content=prepared_chunks.body_of(submitted.chunks))
 
 
+def submission_for(record: Record, tenant: str) -> DocumentSubmitted:
+    """Return the message of a record whose topic belongs to the tenant.
+
+    Raises:
+        Rejected: as `submission_of`; code `foreign` if the record names another tenant.
+    """
+    submitted = submission_of(record)
+    for named in (header(record, "tenant"), _tenant_in(record)):
+        if named not in (None, tenant):
+            raise Rejected(
+                f"the record names the tenant {named!r}, but {record.topic} belongs to {tenant!r}", "foreign"
+            )
+    return msgspec.structs.replace(submitted, tenant=tenant)
+
+
 def needs_headers(record: Record) -> bool:
     """Return whether decoding the record needs its headers."""
     return (
@@ -142,6 +157,27 @@ def _named(record: Record) -> tuple[str | None, str | None]:
 
 def _tenant(record: Record) -> str:
     return header(record, "tenant") or DEFAULT_TENANT
+
+
+class _Tenant(msgspec.Struct):
+    """What a record's JSON says of its tenant: itself, or within a CloudEvent."""
+
+    tenant: object = None
+    data: object = None
+
+
+_tenant_of = msgspec.json.Decoder(_Tenant)
+
+
+def _tenant_in(record: Record) -> str | None:
+    """Return the tenant that the record's JSON names; None if it names none, or the body is no JSON object."""
+    try:
+        said = _tenant_of.decode(record.value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    within = said.data.get("tenant") if isinstance(said.data, dict) else None
+    named = [each for each in (said.tenant, within) if each is not None]
+    return str(named[0]) if named and len(set(map(str, named))) == 1 else repr(named) if named else None
 
 
 def _is_json(kind: str) -> bool:

@@ -1,9 +1,11 @@
 """The topics of a pipeline, their configuration, and the differences of existing topics from it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 import msgspec
+
+from shared.settings import ConfigurationError
 
 SUBMITTED = "documents.submitted"
 EXTRACTED = "documents.extracted"
@@ -13,6 +15,7 @@ AUDIT = "audit.trail"  # who changed what (shared/log/audit_trail.py)
 PAIRING = "index.pairing"  # which store belongs to this log (shared/state/pairing.py)
 
 _CHUNKS = "chunks."
+_FORWARD = "forward."
 
 DAY = 24 * 3600 * 1000
 PARTITIONS: Final = 8
@@ -77,8 +80,27 @@ def readers(generation: str) -> dict[str, str]:
     return {SUBMITTED: "ingest", EXTRACTED: f"chunk.{generation}", chunks_topic(generation): f"embed.{generation}"}
 
 
+def forwarding_group(topic: str) -> str:
+    """Return the consumer group that forwards a tenant's own topic to documents.submitted."""
+    return f"{_FORWARD}{topic}"
+
+
+def check_tenant_topics(topics: Iterable[str]) -> None:
+    """Check that no tenant's own topic is one of the pipeline's.
+
+    Raises:
+        ConfigurationError: one is.
+    """
+    own = {SUBMITTED, EXTRACTED, STATUS, DEAD_LETTERS, AUDIT, PAIRING}
+    for topic in topics:
+        if topic in own or is_chunks_topic(topic):
+            raise ConfigurationError(f"SLUICE_TENANT_TOPICS: {topic} is a topic of Sluice's own; choose another name")
+
+
 def topic_of(group: str) -> str | None:
     """Return the topic that one of our consumer groups reads; None if the group isn't one of ours."""
+    if group.startswith(_FORWARD):
+        return group.removeprefix(_FORWARD) or None
     stage, _, generation = group.partition(".")
     found = {group_: topic for topic, group_ in readers(generation).items()}
     return found.get(group) if generation or stage == "ingest" else None

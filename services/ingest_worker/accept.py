@@ -18,6 +18,7 @@ from shared.contracts import (
     TERMINAL,
     UNPATCHABLE,
     BlobRef,
+    Forwarded,
     Given,
     Kept,
     LogPosition,
@@ -71,6 +72,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     given: Given | None = None
     body: SubmittedBody | None = None  # None also if it wasn't read, because its page hasn't changed
     on_conflict: OnConflict | None = None
+    source_record: Forwarded | None = None  # of a tenant's own topic, from which the submission was made
 
     @property
     def deletes(self) -> bool:
@@ -205,6 +207,12 @@ def in_conflict(entry: Entry, submission: Submission, moved_to: MovedTo | None) 
         return refused(entry, submission, sentence, CONFLICT)
     version = _version_after(entry, place)
     return noted(entry, Last(version=version, place=place, status="unchanged", at=place.time, moved_to=moved_to))
+
+
+def repeated(entry: Entry, submission: Submission) -> Entry:
+    """Return the entry with a copy of a submission, which leaves the document unchanged."""
+    place = entry.accepted.place if entry.accepted.version else entry.last.place
+    return in_conflict(entry, submission, MovedTo(document_id=entry.document_id, place=place))
 
 
 def _in_conflict(own: Last) -> bool:

@@ -4,7 +4,7 @@ The first stage is one for all; each generation has a chunking stage of its own.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,8 @@ from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import READERS
 from services.ingest_worker.fetch import Fetch, fetcher_of
 from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.forwarder import STAGE as FORWARD
+from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool, parser_pool
 from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
@@ -39,7 +41,7 @@ from shared.state.index import Index, IngestCode
 from shared.state.ledger import Ledger
 from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
-from shared.topics import EXTRACTED, STATUS, SUBMITTED, readers
+from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, readers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,23 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
         stage="ingest",
         on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
         before_commit=parts.index.flush,
+    )
+
+
+def join_forwarders(broker: KafkaBroker, parts: IngestParts, topics: Mapping[str, str]) -> list[Consumption]:
+    """Return what forwards each of the topics, which are given their tenants, on a broker that isn't started yet."""
+    return [_join_forwarder(broker, parts, topic, tenant) for topic, tenant in topics.items()]
+
+
+def _join_forwarder(broker: KafkaBroker, parts: IngestParts, topic: str, tenant: str) -> Consumption:
+    forwarder = Forwarder(tenant, ledger=parts.ledger, blobs=parts.blobs, publish=partial(publish, broker))
+    return consume(
+        broker,
+        topic,
+        forwarding_group(topic),
+        forwarder,
+        stage=FORWARD,
+        on_dead=DeadLetters(broker, parts.blobs, forwarder.owner),
     )
 
 
@@ -195,7 +214,8 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
         return [await join_generation(parts, of, own)]
 
     call_back = await callbacks_of(base, broker, parts, stack)
-    troubles = await base.begin(broker, [join_ingest(broker, parts)], stack, join=join)
+    consumptions = [join_ingest(broker, parts), *join_forwarders(broker, parts, settings.topics_of_tenants)]
+    troubles = await base.begin(broker, consumptions, stack, join=join)
     call_back()
     keep_whole(base, broker, stack)
     return RunningService(troubles=troubles, registry=base.registry)

@@ -9,11 +9,11 @@ from services.ingest_worker import accept
 from services.ingest_worker.accept import Conflict, Decision, IndexedVersion, Published, Submission, Superseded
 from shared.blobs import Blobs
 from shared.claim_check import submission_value
-from shared.contracts import ERASED, DocumentSubmitted, LogPosition, Validators
+from shared.contracts import ERASED, DocumentSubmitted, Forwarded, LogPosition, Validators
 from shared.errors import Rejected
 from shared.log import Publish
 from shared.state.index import Index
-from shared.state.ledger import Entry, Ledger, MovedTo
+from shared.state.ledger import Entry, Ledger, MovedTo, with_forwarded
 from shared.state.statuses import Statuses
 from shared.submission import description_hash
 from shared.topics import SUBMITTED
@@ -69,7 +69,7 @@ class Decisions:
             decision = accept.decide(seen, submission, answering)
             if isinstance(decision, Superseded | Conflict) or (unread and isinstance(decision, Published)):
                 return None
-            return decision.entry
+            return with_forwarded(decision.entry, submission.source_record)
 
         await self._ledger.update_seen(submission.document_id, entry, transition)
         return decision
@@ -92,14 +92,30 @@ class Decisions:
         def ends(seen: Entry | None) -> Entry | None:
             if seen is None or accept.late(seen, submission.place) or seen.ended(submission.place):
                 return None
-            return accept.in_conflict(seen, submission, moved_to)
+            return with_forwarded(accept.in_conflict(seen, submission, moved_to), submission.source_record)
 
         entry = await self._ledger.update(submission.document_id, ends)
         log.info("submission_in_conflict", document_id=submission.document_id, asked=submission.on_conflict)
         if entry is not None:
             await self._statuses.notify(entry)
 
-    async def refuse_patch(self, submitted: DocumentSubmitted, place: LogPosition) -> bool:
+    async def repeat(self, submitted: DocumentSubmitted, place: LogPosition) -> None:
+        """Record that the submission is a copy of one that was forwarded before."""
+        submission = submission_at(place, submitted)
+
+        def repeats(seen: Entry | None) -> Entry | None:
+            if seen is None or accept.late(seen, place) or seen.ended(place):
+                return None
+            return accept.repeated(seen, submission)
+
+        entry = await self._ledger.update(submitted.document_id, repeats)
+        log.info("submission_repeated", document_id=submitted.document_id)
+        if entry is not None:
+            await self._statuses.notify(entry)
+
+    async def refuse_patch(
+        self, submitted: DocumentSubmitted, place: LogPosition, source_record: Forwarded | None
+    ) -> bool:
         """Return True once the ledger says why the metadata can't change, or False if by now it can.
 
         Raises:
@@ -111,7 +127,7 @@ class Decisions:
             if seen is None or accept.late(seen, place) or seen.ended(place):
                 return None
             why = accept.unpatchable(seen, place, submitted.if_version)
-            return None if why is None else accept.refused(seen, submission, *why)
+            return None if why is None else with_forwarded(accept.refused(seen, submission, *why), source_record)
 
         entry = await self._ledger.update(submitted.document_id, refuses)
         if entry is None:
@@ -124,23 +140,35 @@ class Decisions:
         await self._statuses.notify(entry)
         return True
 
-    async def fail(self, submitted: DocumentSubmitted, place: LogPosition, sentence: str, code: str) -> None:
+    async def fail(
+        self,
+        submitted: DocumentSubmitted,
+        place: LogPosition,
+        sentence: str,
+        code: str,
+        source_record: Forwarded | None = None,
+    ) -> None:
         """Record the failure in the ledger, and notify waiting clients."""
         # A failure moves only `last`, so what the body was doesn't matter.
         submission = submission_at(place, submitted)
 
-        def failed(seen: Entry | None) -> Entry | None:
+        def fails(seen: Entry | None) -> Entry | None:
             if seen is not None and seen.tenant != submitted.tenant:
                 return None  # rejected because the document belongs to another tenant: its entry must not change
-            return accept.fail(seen, submission, sentence, code)
+            failed = accept.fail(seen, submission, sentence, code)
+            return None if failed is None else with_forwarded(failed, source_record)
 
-        entry = await self._ledger.update(submitted.document_id, failed)
+        entry = await self._ledger.update(submitted.document_id, fails)
         if entry is not None:
             await self._statuses.notify(entry)
 
 
 def submission_at(
-    place: LogPosition, submitted: DocumentSubmitted, raw_hash: str = "", validators: Validators | None = None
+    place: LogPosition,
+    submitted: DocumentSubmitted,
+    raw_hash: str = "",
+    validators: Validators | None = None,
+    source_record: Forwarded | None = None,
 ) -> Submission:
     """Return what the decision needs of the submission; `raw_hash` is empty where its body isn't read."""
     deletes = submitted.deleted
@@ -158,6 +186,7 @@ def submission_at(
         validators=validators,
         given=submitted.given,
         on_conflict=None if deletes else submitted.on_conflict,
+        source_record=source_record,
     )
 
 

@@ -5,7 +5,7 @@ Order of effects (correctness.md, section 1): the conditional write to the ledge
 ledger, and `version_publisher` publishes the version.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import msgspec
@@ -23,15 +23,21 @@ from services.ingest_worker.sent_body import alike, body_as_sent
 from services.ingest_worker.version_publisher import VersionPublisher
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
-from shared.contracts import (
-    DocumentSubmitted,
-    LogPosition,
-)
+from shared.contracts import DocumentSubmitted, Forwarded
 from shared.errors import Rejected
 from shared.inputs.urls import canonical
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
-from shared.log.headers import PLACE_HEADER, header, position_header, position_of, redriven, redrives_of
+from shared.log.headers import (
+    FORWARDED_HEADER,
+    PLACE_HEADER,
+    forwarded_from,
+    header,
+    position_header,
+    position_of,
+    redriven,
+    redrives_of,
+)
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.callbacks import KEPT_MS, Callbacks
 from shared.state.index import Index
@@ -113,11 +119,15 @@ class Ingest:
             await self._statuses.notify_end(entry, place)  # a crash may have come before the notice
             log.info("submission_ended_before", document_id=name)
             return True
+        source_record = _source_record(record)
+        if entry is not None and entry.has_forwarded(source_record, place):
+            await self._decisions.repeat(submitted, place)
+            return True
         if await self._rekeyed(record, submitted, name):
             return True
         await self._register_callback(record, submitted)
         if submitted.patch and not patchable(entry, submitted, place):
-            return await self._decisions.refuse_patch(submitted, place)
+            return await self._decisions.refuse_patch(submitted, place, source_record)
         submitted = with_kept_fields(submitted, entry)
         answering = await self._decisions.answering(name)
         # A crawl needs the page's links, which are in its body.
@@ -125,7 +135,7 @@ class Ingest:
         known = accept.standing(entry, submission_at(place, submitted), answering) if conditional else None
         before = entry.accepted if entry is not None and submitted.patch else None
         async with self._reader.content(submitted, known, before) as content:
-            return await self._take_content(entry, submitted, place, content, answering, headers=redriven(record))
+            return await self._take_content(record, entry, submitted, content, answering)
 
     async def _register_callback(self, record: Record, submitted: DocumentSubmitted) -> None:
         """Register the submission's callback, if it has one, before anything can end the submission."""
@@ -143,17 +153,17 @@ class Ingest:
 
     async def _take_content(
         self,
+        record: Record,
         entry: Entry | None,
         submitted: DocumentSubmitted,
-        place: LogPosition,
         content: Content,
         answering: IndexedVersion | None,
-        *,
-        headers: Mapping[str, str],
     ) -> bool:
-        """Return whether the submission is done, as `_take` does; `headers` go with the version."""
+        """Return whether the submission is done, as `_take` does."""
+        place = position_of(record)
         extraction = await self._crawler.follow(submitted, place, content)
-        submission = submission_at(place, submitted, content.raw_hash, content.validators)
+        source_record = _source_record(record)
+        submission = submission_at(place, submitted, content.raw_hash, content.validators, source_record)
         submission = msgspec.structs.replace(submission, body=await body_as_sent(content, place))
         if content.before is not None:
             submission = msgspec.structs.replace(submission, extractor=content.before.extractor)
@@ -178,7 +188,7 @@ class Ingest:
             # An erasure may have deleted the text that was stored before it, so the text is stored again.
             if entry is not None and (entry.erased or written.entry.rev != entry.rev):
                 submission = msgspec.structs.replace(submission, text=None)
-            await self._versions.publish(written.entry, submitted, submission, extraction, headers)
+            await self._versions.publish(written.entry, submitted, submission, extraction, redriven(record))
         else:
             await self._announce(submitted, written)
         return True
@@ -221,7 +231,7 @@ class Ingest:
             submitted = submission_of(record)
         except Rejected:
             return
-        await self._decisions.fail(submitted, position_of(record), sentence, code)
+        await self._decisions.fail(submitted, position_of(record), sentence, code, _source_record(record))
 
     async def _submitted(self, record: Record) -> DocumentSubmitted:
         """Return the record's message; a null record under the id of a known document is a deletion."""
@@ -245,12 +255,19 @@ class Ingest:
     async def _sent_on(self, record: Record, submitted: DocumentSubmitted) -> None:
         """Append the record again under its document's key; a header keeps its log position."""
         headers = {REKEYED: "1", PLACE_HEADER: position_header(position_of(record)), **redriven(record)}
+        if (came_from := header(record, FORWARDED_HEADER)) is not None:
+            headers[FORWARDED_HEADER] = came_from
         value = record.value
         # Our headers replace the record's, so what they say must go into the value; and they add to its size, which
         # the topic limits.
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
+
+
+def _source_record(record: Record) -> Forwarded | None:
+    """Return which record of a tenant's own topic the record was made from; a redrive is judged by its place alone."""
+    return None if redrives_of(record) else forwarded_from(record)
 
 
 def _reader(submission: Submission, extraction: Extraction | None) -> str:

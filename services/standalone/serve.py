@@ -101,9 +101,12 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
         return [await ingest_worker.join_generation(ingesting, of, own), *await embedding.join(of, own)]
 
-    ingest = ingest_worker.join_ingest(broker, ingesting)
+    ingest = [
+        ingest_worker.join_ingest(broker, ingesting),
+        *ingest_worker.join_forwarders(broker, ingesting, settings.topics_of_tenants),
+    ]
     call_back = await ingest_worker.callbacks_of(base, broker, ingesting, stack)
-    parts = await opened(base, broker, [ingest], stack, join=join, embeds=True)
+    parts = await opened(base, broker, ingest, stack, join=join, embeds=True)
     call_back()
     embed_worker.keep_collected(base, stack)
     ingest_worker.keep_whole(base, broker, stack)

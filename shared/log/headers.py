@@ -1,10 +1,11 @@
 """Headers of records: their first log position, their redrives, and others."""
 
-from shared.contracts import LogPosition
+from shared.contracts import Forwarded, LogPosition
 from shared.log import Record
 
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
+FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
@@ -43,6 +44,18 @@ def position_from(text: str) -> LogPosition | None:
 def position_header(place: LogPosition) -> str:
     """Return the header's text; `position_from` reads it."""
     return f"{place.partition}/{place.offset}/{place.time}"
+
+
+def forwarded_header(record: Record) -> str:
+    """Return the header's text for a record of a tenant's own topic; `forwarded_from` reads it."""
+    return f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp}"
+
+
+def forwarded_from(record: Record) -> Forwarded | None:
+    """Return which record of a tenant's own topic this one was made from; None if it wasn't."""
+    topic, _, position = (header(record, FORWARDED_HEADER) or "").partition("/")
+    place = position_from(position)
+    return Forwarded(topic=topic, place=place) if topic and place is not None else None
 
 
 def redrives_of(record: Record) -> int:

@@ -52,7 +52,7 @@ from shared.state.registry_copy import RegistryCopy, registered
 from shared.store import Store
 from shared.store.bm25 import Bm25, bm25_of
 from shared.store.open import open_store
-from shared.topics import Topic, pipeline_topics, readers
+from shared.topics import Topic, check_tenant_topics, pipeline_topics, readers
 
 log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
 
@@ -214,12 +214,15 @@ def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generat
 
 def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ...]:
     """Return the topics of a pipeline with this generation, configured by the settings."""
-    return pipeline_topics(
+    replication, foreign = settings.replication or None, settings.topics_of_tenants
+    check_tenant_topics(foreign)
+    own = pipeline_topics(
         generation.id,
         partitions=settings.partitions,
-        replication=settings.replication or None,
+        replication=replication,
         audit_retention_ms=settings.audit_retention_ms,
     )
+    return (*own, *(Topic(name=name, partitions=settings.partitions, replication=replication) for name in foreign))
 
 
 async def open_resources(

@@ -16,6 +16,7 @@ from shared.contracts import (
     TERMINAL,
     BlobRef,
     DocumentVersion,
+    Forwarded,
     Given,
     Kept,
     LogPosition,
@@ -129,12 +130,19 @@ class Entry(Message, frozen=True):
     url: str | None = None
     tags: tuple[str, ...] = ()
     earlier: tuple[Last, ...] = ()  # recent submissions before the newest one (ADR 0054)
+    forwarded: tuple[Forwarded, ...] = ()  # by topic and partition, where the newest submissions came from
     published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0059), oldest first
 
     @property
     def erased(self) -> bool:
         """Return whether the document was erased: only its id and version are left."""
         return self.accepted.raw_hash == ERASED
+
+    def has_forwarded(self, source: Forwarded | None, place: LogPosition) -> bool:
+        """Return whether the record of a tenant's own topic, or a later one, became another submission than this."""
+        if source is None or place == self.accepted.place or self.submitted(place) is not None:
+            return False
+        return any(not _newer(source, each) for each in self.forwarded if _same_partition(source, each))
 
     def ended(self, place: LogPosition) -> bool:
         """Return whether the submission at `place` has ended, itself or because a newer one has."""
@@ -170,6 +178,23 @@ def older(a: LogPosition, b: LogPosition) -> bool:
     if a.partition == b.partition:
         return a.offset <= b.offset and a.time <= b.time and (a.offset, a.time) != (b.offset, b.time)
     return (a.time, a.partition, a.offset) < (b.time, b.partition, b.offset)
+
+
+def with_forwarded(entry: Entry, source: Forwarded | None) -> Entry:
+    """Return the entry, which remembers the record of a tenant's own topic that a submission was made from."""
+    if source is None or any(_same_partition(source, each) and not _newer(source, each) for each in entry.forwarded):
+        return entry
+    others = tuple(each for each in entry.forwarded if not _same_partition(source, each))
+    return msgspec.structs.replace(entry, forwarded=(*others, source))
+
+
+def _same_partition(a: Forwarded, b: Forwarded) -> bool:
+    return (a.topic, a.place.partition) == (b.topic, b.place.partition)
+
+
+def _newer(a: Forwarded, b: Forwarded) -> bool:
+    # A topic that was recreated starts at offset 0 again, but its times continue.
+    return older(b.place, a.place) or (a.place.offset < b.place.offset and a.place.time > b.place.time)
 
 
 def noted(entry: Entry, said: Last) -> Entry:

@@ -1,11 +1,13 @@
 """An ingest worker's two stages on a log, and what a test asks of them."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
-from services.ingest_worker.app import IngestParts, join_chunking, join_ingest
+from services.ingest_worker.app import IngestParts, join_chunking, join_forwarders, join_ingest
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
@@ -19,7 +21,7 @@ from shared.state.index import Generation, Index
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
 from shared.store.edge import EdgeStore
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, pipeline_topics
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, pipeline_topics
 from tests.contract.logs import reading, take, until
 from tests.fakes.tokens import Words
 
@@ -71,7 +73,9 @@ class FirstStages:
         return [decode(record.value, DeadLetter) for record in await self.records(DEAD_LETTERS)]
 
 
-async def first_stages(log: Log, folder: Path, users: AsyncExitStack) -> FirstStages:
+async def first_stages(
+    log: Log, folder: Path, users: AsyncExitStack, *, topics: Mapping[str, str] = MappingProxyType({})
+) -> FirstStages:
     """Return the stages, running on a log that isn't started yet; `users` stops all of it."""
     store = EdgeStore(folder / "store")
     parsers = ParserPool(1, tokens=Words())
@@ -79,13 +83,14 @@ async def first_stages(log: Log, folder: Path, users: AsyncExitStack) -> FirstSt
         users.push_async_callback(close)
     await asyncio.gather(log.start(), store.start())
     ledger, index = Ledger(store), Index(store, GENERATION)
-    await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(pipeline_topics(GENERATION.id)))
+    wanted = (*pipeline_topics(GENERATION.id), *(Topic(name=name) for name in topics))
+    await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(wanted))
     broker = log.broker("ingest-worker")
     fetch = Fetcher(Guard(), FetchLimits())
     parts = IngestParts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers, fetch=fetch)
     send = partial(publish, broker)
     chunking = join_chunking(broker, parts, statuses=Statuses(ledger, send), send=send)
-    consumptions = [join_ingest(broker, parts), chunking]
+    consumptions = [join_ingest(broker, parts), chunking, *join_forwarders(broker, parts, topics)]
     users.push_async_callback(broker.stop)
     await broker.start()
     for consumption in consumptions:

@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 _AT_ONCE = 100  # letters per read; each may be 256 kB
 SETTLE_EVERY_S = 3600.0
+FORWARD_STAGE = "forward"  # its records have no place on documents.submitted, so an old one could win
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
 
 Done = Literal["redriven", "superseded", "dropped", "refused", "unknown"]
@@ -91,6 +92,13 @@ def plan_redrive(letter: DeadLetter, entry: Entry | None) -> Remedy:
     if letter.topic == EXTRACTED:
         return ResendRecord(EXTRACTED, letter.key or truth_key(name, version), name.encode())
     return ResendVersion(name, version, since=letter.place.time if letter.version is not None else 0)
+
+
+def unsendable(letter: DeadLetter) -> str | None:
+    """Return why the letter's record is never sent again; None if it may be."""
+    if letter.stage != FORWARD_STAGE:
+        return None
+    return f"records of {letter.topic} aren't sent again from here: send the document again, then drop this"
 
 
 def overtaken(letter: DeadLetter, entry: Entry, chunks: str) -> bool:
@@ -194,6 +202,8 @@ class DeadLetterService:
     async def _redriven(
         self, each: OpenLetter, what: Remedy, truth: Mapping[ResendVersion, Record], *, dry_run: bool
     ) -> SettledLetter:
+        if (why := unsendable(each.letter)) is not None:
+            return SettledLetter(id=each.id, outcome="refused", sentence=why)
         try:
             sending = await self._sending(each.letter, what, truth)
         except Rejected as error:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,24 @@ def test_a_threshold_that_cannot_be_stops_the_start(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ConfigurationError, match="high"):
         load_settings()
+
+
+def test_topics_of_other_producers_have_their_tenants() -> None:
+    assert load_settings(tenant_topics="acme.in:acme, globex.in:globex").topics_of_tenants == {
+        "acme.in": "acme",
+        "globex.in": "globex",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("acme.in", "acme.in must be topic:tenant"),
+        ("acme.in:", "acme.in: must be topic:tenant"),
+        ("a/b:acme", "a/b:acme must be topic:tenant"),
+        ("acme.in:acme,acme.in:globex", "the topic acme.in is there twice"),
+    ],
+)
+def test_a_topic_without_its_tenant_stops_the_start(given: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(sentence)):
+        load_settings(tenant_topics=given)

@@ -1,13 +1,17 @@
 import pytest
 
+from shared.settings import ConfigurationError
 from shared.topics import (
     SUBMITTED,
     Topic,
     TopicDifference,
     TopicInspection,
+    check_tenant_topics,
+    forwarding_group,
     partitions_differ,
     pipeline_topics,
     readers,
+    topic_of,
 )
 
 
@@ -32,3 +36,15 @@ def test_an_inspection_lists_its_differences_by_weight() -> None:
 
 def test_every_topic_that_a_stage_reads_belongs_to_the_pipeline() -> None:
     assert set(readers("g1")) <= {topic.name for topic in pipeline_topics("g1")}
+
+
+def test_a_group_that_forwards_names_the_topic_that_it_reads() -> None:
+    assert topic_of(forwarding_group("acme.documents")) == "acme.documents"
+    assert topic_of("forward.") is None
+
+
+@pytest.mark.parametrize("name", ["documents.submitted", "dead.letters", "audit.trail", "chunks.g1"])
+def test_a_tenant_s_own_topic_is_none_of_ours(name: str) -> None:
+    check_tenant_topics(["acme.documents"])
+    with pytest.raises(ConfigurationError, match=f"{name} is a topic of Sluice's own"):
+        check_tenant_topics(["acme.documents", name])

@@ -12,6 +12,7 @@ from services.query_api.ops.redrive import (
     document_of,
     overtaken,
     plan_redrive,
+    unsendable,
 )
 from shared.contracts import DeadLetter, LogPosition, Status
 from shared.ids import document_id
@@ -127,3 +128,11 @@ def test_a_letter_is_overtaken_when_its_document_ended_well_by_a_later_submissio
     entry = an_entry(NAME, accepted=1_001, place=LATER, status=status)
 
     assert overtaken(letter, entry, CHUNKS) == settles
+
+
+def test_a_record_of_a_tenant_s_own_topic_is_not_sent_again() -> None:
+    why = unsendable(a_letter("acme.documents", stage="forward"))
+
+    assert why is not None
+    assert why.startswith("records of acme.documents aren't sent again from here")
+    assert unsendable(a_letter()) is None

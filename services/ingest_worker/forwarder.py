@@ -1,0 +1,79 @@
+"""Forwards records of a tenant's own topic to documents.submitted. docs/adr/0052-a-topic-for-each-producer.md
+
+The topic decides the tenant, and a record gets its place on documents.submitted. A header says where it came from, so
+that one that is forwarded twice has its effect once (correctness.md, section 1).
+"""
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from shared.blobs import Blobs
+from shared.claim_check import submission_value
+from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
+from shared.log import Publish, Record
+from shared.log.dead_letters import RecordOwner
+from shared.log.headers import FORWARDED_HEADER, forwarded_header
+from shared.state.ledger import Ledger
+from shared.submission import deletion, submission_for
+from shared.topics import SUBMITTED
+
+log = structlog.get_logger(__name__)
+
+STAGE: Final = "forward"
+
+
+class Forwarder:
+    """Handles records of one tenant's topic. Idempotent together with the stage that reads documents.submitted."""
+
+    def __init__(self, tenant: str, *, ledger: Ledger, blobs: Blobs, publish: Publish) -> None:
+        self._tenant = tenant
+        self._ledger = ledger
+        self._blobs = blobs
+        self._publish = publish
+
+    async def __call__(self, record: Record) -> None:
+        """Put the record on documents.submitted.
+
+        Raises:
+            Rejected: it can't be read, names another tenant, or erases. Unavailable: a part is away; call again.
+        """
+        submitted = await self._submitted(record)
+        value = await submission_value(submitted, self._blobs)
+        # None of the record's own headers: a producer could say with them where the record had been before.
+        headers = {FORWARDED_HEADER: forwarded_header(record)}
+        await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
+        log.info("record_forwarded", document_id=submitted.document_id, topic=record.topic, offset=record.offset)
+
+    def owner(self, record: Record) -> RecordOwner | None:
+        """Return the owner of a record that is set aside: always this tenant, else nobody could see the letter."""
+        try:
+            submitted = submission_for(record, self._tenant)
+        except Rejected:
+            submitted = DocumentSubmitted(
+                tenant=self._tenant, source=record.topic, path=f"{record.partition}/{record.offset}"
+            )
+        return RecordOwner(self._tenant, submitted.document_id, submitted.source, submitted.path)
+
+    async def _submitted(self, record: Record) -> DocumentSubmitted:
+        if record.value is None and (name := _document_key(record)) is not None:
+            entry = await self._ledger.get(name)
+            if entry is None or entry.tenant != self._tenant:
+                raise Rejected(f"the record deletes {name}, but there is no such document", "no_document")
+            return deletion(entry)
+        submitted = submission_for(record, self._tenant)
+        if submitted.erases is not None:
+            raise Rejected("erasing needs an API key with the role admin; a record can only delete", "erases")
+        return msgspec.structs.replace(submitted, tenant=self._tenant)
+
+
+def _document_key(record: Record) -> str | None:
+    """Return the record's key if it is a document id in canonical form, else None."""
+    try:
+        name = (record.key or b"").decode()
+        return name if str(UUID(name)) == name else None
+    except ValueError:
+        return None
