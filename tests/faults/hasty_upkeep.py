@@ -12,7 +12,7 @@ from services.embed_worker import app as embed_worker
 from services.embed_worker import blob_collector
 from services.operator_cli.main import main
 from services.query_api.ops import redrive
-from shared.log.sqlite import SqliteLog, upkeep
+from shared.log.sqlite import SqliteLog, compaction
 from shared.runtime import resources
 from shared.store import edge
 from tests.faults.hasty_store import set_default
@@ -26,9 +26,11 @@ _CHILD: Final = "shared.store.edge_server"
 def hasten() -> None:
     """Have this process do its upkeep each half second, and the store's child, too."""
     embed_worker.SWEEP_EVERY_S = 2 * EVERY_S  # it reads every point
+    embed_worker.SHORTEN_EVERY_S = EVERY_S
     vars(blob_collector)["GRACE_MS"] = GRACE_MS
     vars(blob_collector)["DAY"] = int(1000 * EVERY_S)
-    upkeep.TOMBSTONE_MS = GRACE_MS
+    vars(compaction)["TOMBSTONE_MS"] = GRACE_MS
+    vars(compaction)["FULL_PASS_MS"] = 2 * GRACE_MS
     resources.CHECKPOINT_S = EVERY_S
     _every(blob_collector.collect_for_ever)
     _every(redrive.settle_for_ever)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from shared.log.sqlite import SqliteLog
+from shared.log.sqlite.compaction import FULL_PASS_MS, TOMBSTONE_MS
 from shared.log.sqlite.consumer import Consumer
 from shared.log.sqlite.producer import Producer
-from shared.log.sqlite.upkeep import TOMBSTONE_MS
 from shared.topics import Topic
 from tests.e2e.faults import rounds
 from tests.property.machines import AsyncMachine, play
@@ -35,7 +35,7 @@ sends = st.tuples(st.sampled_from(TPS), keys, values)
 jumps = st.sampled_from([0, 1, 3_000, 20_000, 5 * HOUR_MS, 3 * 24 * HOUR_MS]).flatmap(
     lambda ms: st.sampled_from([ms, -ms])
 )
-passing = st.sampled_from([1_000, 20_000, TOMBSTONE_MS + 1000])
+passing = st.sampled_from([1_000, 20_000, TOMBSTONE_MS + 1000, FULL_PASS_MS + 1000])
 
 
 def _nothing(step: str, /) -> None: ...

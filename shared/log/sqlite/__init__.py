@@ -19,7 +19,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Record, Replacement
 from shared.log.faststream_driver import DriverBroker
-from shared.log.sqlite import erasing, groups, snapshot, upkeep
+from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since, partition_id
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, boot_clock, connect
@@ -158,7 +158,7 @@ class SqliteLog:
 
     async def compact(self, topic: str) -> int:
         """Delete records with a later one of the same key, and nulls older than a day; return how many."""
-        return await upkeep.compact(self._storage, self._connect, topic)
+        return await compaction.compact(self._storage, topic)
 
     async def retain(self, topic: str) -> int:
         """Delete records that all groups have read and that are older than the retention; return how many."""
@@ -186,7 +186,7 @@ class SqliteLog:
             Unavailable: the file can't be written now; or, code `held_for_copy`, it is being copied.
         """
         with self.deleting():
-            await upkeep.keep_up(self._storage, self._connect)
+            await upkeep.keep_up(self._storage)
 
     async def reclaimable(self) -> int:
         """Return about how many bytes compaction would free. See `shared.log.Tended`."""
@@ -218,7 +218,7 @@ class SqliteLog:
 
     async def forget(self) -> None:
         """Return when the file contains only its current records. It is rewritten, and writers wait meanwhile."""
-        await upkeep.keep_up(self._storage, self._connect)
+        await upkeep.keep_up(self._storage)
         await erasing.vacuum(self._storage)
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:

@@ -49,6 +49,18 @@ CREATE TABLE committed(
     PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
 """
 
+# For the compaction. `listing.listed`: the records below this offset are in the list; `begun`: the log's age when the
+# list was begun. `newest`: the last listed record of each key. `dirty`: listed records that go, at once (kind 0), or,
+# tombstones (kind 1), after a day.
+_LIST_SCHEMA = """
+CREATE TABLE IF NOT EXISTS listing(partition INTEGER PRIMARY KEY, listed INTEGER NOT NULL, begun INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS newest(
+    partition INTEGER NOT NULL, key BLOB NOT NULL, offset INTEGER NOT NULL, PRIMARY KEY (partition, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS dirty(
+    partition INTEGER NOT NULL, kind INTEGER NOT NULL, offset INTEGER NOT NULL,
+    PRIMARY KEY (partition, kind, offset)) WITHOUT ROWID
+"""
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Return a connection in autocommit mode that any thread may use, one at a time."""
@@ -79,8 +91,9 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'milestone'").fetchone():
-            connection.executescript(f"BEGIN IMMEDIATE; {age.SCHEMA}; COMMIT")  # an earlier release made the file
+        for table, schema in (("milestone", age.SCHEMA), ("dirty", _LIST_SCHEMA)):
+            if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchone():
+                connection.executescript(f"BEGIN IMMEDIATE; {schema}; COMMIT")  # an earlier release made the file
     except BaseException:
         connection.close()
         raise

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Operation = Callable[["Transaction"], T]
 
 # The process may die between any two of these steps; the crash tests kill it at each.
-STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "swept", "checkpointed", "left")
+STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "listed", "swept", "checkpointed", "left")
 Step = Callable[[str], None]
 
 _GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # largest transaction: bounds memory and the next one's wait

@@ -1,14 +1,15 @@
-"""Compaction, retention, and freeing disk space."""
+"""Retention, freeing disk space, and when upkeep runs."""
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from shared.errors import Unavailable
+from shared.log.sqlite import compaction
 from shared.log.sqlite.age import end_at, forget_milestones
 from shared.log.sqlite.errors import unavailable
 from shared.log.sqlite.file import Connect, open_reader
@@ -17,19 +18,10 @@ from shared.log.sqlite.storage import Storage, Transaction
 
 log = logging.getLogger(__name__)
 
-# How long a tombstone stays, so that a reader that lags still learns that the key was deleted.
-TOMBSTONE_MS = 24 * 3600 * 1000
 HELD_S = 10.0  # between two attempts while the log is copied
 _SLICE = 500  # rows of one transaction, for which writers wait
 _FREE_PAGES = 2000  # freed per step: 8 MB
 
-# The last record of a partition always stays: a reader that has reached it has reached the end.
-_SUPERSEDED = """
-WITH last AS MATERIALIZED (
-    SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
-SELECT offset FROM record
-WHERE partition = :partition AND key IS NOT NULL AND offset NOT IN (SELECT offset FROM last)
-"""
 _SUPERSEDED_BYTES = """
 WITH last AS MATERIALIZED (
     SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
@@ -42,54 +34,6 @@ SELECT topic.name, coalesce(sum(length(value)), 0) + coalesce(sum(length(record.
 FROM topic JOIN partition ON partition.topic = topic.id LEFT JOIN record ON record.partition = partition.id
 GROUP BY topic.id
 """
-_OLD_TOMBSTONES = """
-WITH last AS MATERIALIZED (
-    SELECT max(offset) AS offset FROM record WHERE partition = :partition AND key IS NOT NULL GROUP BY key)
-SELECT offset FROM record
-WHERE partition = :partition AND offset IN (SELECT offset FROM last) AND value IS NULL AND offset < :before
-  AND offset < (SELECT next - 1 FROM partition WHERE id = :partition)
-"""
-
-
-async def compact(storage: Storage, connect: Connect, topic: str) -> int:
-    """Delete records with a later one of the same key, and nulls older than a day; return how many."""
-    known = await storage.topic(topic)
-    old = await storage.tick() - TOMBSTONE_MS
-    gone = 0
-    for partition in known.ids:
-        superseded, tombstones = await asyncio.to_thread(_doomed, storage, connect, partition, old)
-        # In this order: a null may be deleted only after all records it covers.
-        for doomed in (superseded, tombstones):
-            for at in range(0, len(doomed), _SLICE):
-                await _delete(storage, partition, doomed[at : at + _SLICE])
-        gone += len(superseded) + len(tombstones)
-        await storage.submit(partial(_forget_milestones, partition=partition, old=old))
-    return gone
-
-
-def _doomed(storage: Storage, connect: Connect, partition: int, old: int) -> tuple[list[int], list[int]]:
-    # A connection of its own, because the scan of a large partition would delay the readers.
-    try:
-        with closing(open_reader(storage.path, connect)) as connection:
-            connection.execute("BEGIN")
-            before = end_at(connection, partition, old)
-            found = [
-                [row[0] for row in connection.execute(query, {"partition": partition, "before": before})]
-                for query in (_SUPERSEDED, _OLD_TOMBSTONES)
-            ]
-            return found[0], found[1]
-    except sqlite3.Error as error:
-        raise unavailable(storage.path, error) from error
-
-
-async def _delete(storage: Storage, partition: int, offsets: Sequence[int]) -> None:
-    def delete(transaction: Transaction) -> None:
-        transaction.connection.executemany(
-            "DELETE FROM record WHERE partition = ? AND offset = ?", [(partition, offset) for offset in offsets]
-        )
-        storage.step("swept")
-
-    await storage.submit(delete)
 
 
 async def retain(storage: Storage, topic: str) -> int:
@@ -112,16 +56,13 @@ async def retain(storage: Storage, topic: str) -> int:
     return gone
 
 
-def _forget_milestones(transaction: Transaction, partition: int, old: int) -> None:
-    forget_milestones(transaction.connection, partition, old)
-
-
 async def drop(storage: Storage, topic: str) -> None:
     """Delete all records of the topic, read or not."""
     for partition in (await storage.topic(topic)).ids:
 
         def raise_start(transaction: Transaction, partition: int = partition) -> None:
             transaction.connection.execute("UPDATE partition SET start = next WHERE id = ?", (partition,))
+            compaction.forget_list(transaction.connection, partition)
 
         await storage.submit(raise_start)
         while await storage.submit(partial(_delete_below_start, storage, partition=partition)):
@@ -204,11 +145,11 @@ def disk_bytes(path: Path) -> int:
     return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
 
 
-async def keep_up(storage: Storage, connect: Connect) -> None:
+async def keep_up(storage: Storage) -> None:
     """Compact or apply the retention to each topic as configured, then free disk space."""
     for known in tuple(storage.topics.values()):
         if known.spec.cleanup == "compact":
-            await compact(storage, connect, known.spec.name)
+            await compaction.compact(storage, known.spec.name)
         await retain(storage, known.spec.name)
     await give_room_back(storage)
 

@@ -13,8 +13,8 @@ from aiokafka.errors import KafkaError
 from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import LogUnavailable, SqliteLog, file
+from shared.log.sqlite.compaction import TOMBSTONE_MS
 from shared.log.sqlite.file import VERSION, WriteTurn
-from shared.log.sqlite.upkeep import TOMBSTONE_MS
 from shared.settings import ConfigurationError
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, member
