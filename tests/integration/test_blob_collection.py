@@ -13,6 +13,7 @@ from services.embed_worker.blob_collector import BlobCollector, names_in
 from services.query_api.ops.redrive import DeadLetterService
 from shared.blobs import BlobInventory
 from shared.contracts import BlobRef, DocumentSubmitted
+from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log.open_letters import LetterFilter
 from shared.log.sqlite import SqliteLog
@@ -93,6 +94,22 @@ async def test_given_edits_when_no_record_names_the_old_texts_any_more_then_they
     assert await stored(pipeline) == {sha256(texts[3])}
     assert await missing(pipeline) == []
     assert await pipeline.texts(A) == [texts[3]]
+
+
+async def test_while_a_backup_is_made_no_blob_goes(pipeline: Pipeline, collector: BlobCollector) -> None:
+    for text in ("The first text.", "The second text."):
+        await pipeline.send(DocumentSubmitted(source="s", path="a.md", text=text))
+    await retention_passes(pipeline)
+    assert (await collector.collect(0)).removed == 0
+    log = pipeline.parts.log
+    assert isinstance(log, SqliteLog)
+
+    async with log.copying(HANG_S):
+        with pytest.raises(Unavailable, match="a backup of"):
+            await collector.collect(2 * DAY)
+        assert len(await stored(pipeline)) == 2
+
+    assert (await collector.collect(2 * DAY)).removed == 1
 
 
 async def test_given_prepared_chunks_when_the_log_has_forgotten_their_record_then_metadata_can_still_change(

@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from services.operator_cli.actions.migrate import migrate, migrate_lines
 from services.operator_cli.client import CommandError
-from services.operator_cli.moving.move_store import MARK, Moved, move_store, ours
+from services.operator_cli.moving.move_store import MARK, Moved, move_store, ours, same
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from shared.contracts import DocumentSubmitted
@@ -22,7 +24,7 @@ from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError, Settings
 from shared.state.generations import registry_of
-from shared.store import Store
+from shared.store import Point, Sparse, Store
 from shared.store.edge import EdgeStore
 from tests.e2e.text import paragraphs
 from tests.fakes.store import MemoryStore
@@ -171,6 +173,16 @@ async def test_what_can_t_be_moved_is_said_before_anything_is_opened(data: Path)
     async with running(data):
         with pytest.raises(CommandError, match="members: stop everything"):
             await migrate(settings, "qdrant+http://127.0.0.1:1", Quiet(), dry_run=True)
+
+
+def test_points_are_compared_to_the_last_bit() -> None:
+    vector = np.array([0.6, 0.8], dtype=np.float32)
+    point = Point(id=A, payload={"version": 1}, dense=vector, sparse=Sparse([1, 2], [0.5, 0.25]))
+
+    assert same(point, replace(point, sparse=Sparse([2, 1], [0.25, 0.5])))
+    assert not same(point, replace(point, dense=np.nextafter(vector, np.float32(1))))
+    assert not same(point, replace(point, payload={"version": 2}))
+    assert not same(point, replace(point, sparse=Sparse([1, 2], [0.5, 0.5])))
 
 
 def test_it_says_what_was_copied_and_what_is_next() -> None:

@@ -392,6 +392,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/unit/shared/log/sqlite/test_age.py",
     ),
     _mutant(
+        "a backup with the offsets as they are at its end",
+        "shared/log/sqlite/snapshot.py",
+        'copied.execute("DELETE FROM committed")',
+        "commits = []",
+        "tests/unit/shared/log/sqlite/test_snapshot.py",
+    ),
+    _mutant(
+        "a backup holds nobody up",
+        "shared/log/sqlite/hold.py",
+        "if not lock.try_lock(fcntl.LOCK_SH):",
+        "if False:",
+        "tests/unit/shared/log/sqlite/test_hold.py",
+    ),
+    _mutant(
+        "a moved index is compared only by its ids",
+        "services/operator_cli/moving/move_store.py",
+        "return one.payload == other.payload and",
+        "return True or",
+        "tests/integration/test_migrate.py::test_points_are_compared_to_the_last_bit",
+    ),
+    _mutant(
         "the blob named inside a letter has no owner",
         "services/embed_worker/blob_collector.py",
         "        return names | names_in(\n",

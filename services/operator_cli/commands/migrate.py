@@ -15,7 +15,7 @@ def migrate(
 ) -> None:
     """Move the index to another store, with its vectors, while nothing runs. After a crash, run it again.
 
-    Exit code 1: something runs, or the target isn't empty; 2: a part is away, or a setting can't work.
+    Exit code 1: workers run, or the target isn't empty; 2: the folder is in use, a part is away, or a setting is wrong.
     """
     from services.operator_cli.actions.keeping import shown
     from services.operator_cli.actions.migrate import migrate_here, migrate_lines

@@ -219,7 +219,8 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     if settings.key_file.exists():
         _copy_private(settings.key_file, folder / manifest.KEYS)
         files.append(_hashed(folder, manifest.KEYS))
-    given = {name: settings.shown(name) for name, source in settings.sources.items() if source != "default"}
+    sources = settings.sources.items()
+    given = {name: settings.shown(name) for name, source in sources if source != "default" and name != "data"}
     made = Manifest(
         format=manifest.FORMAT,
         sluice=VERSION,
