@@ -1,9 +1,16 @@
 """Separate processes: on the embedded adapters, without any server, and the demo's story on real ones."""
 
+import json
 import os
+import queue
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,3 +90,51 @@ def steps(transcript: str) -> list[str]:
     """Return what the demo did; how it started and which words the passages have is the size's own."""
     lines = readme.steady(transcript).splitlines()
     return [line for line in lines if line and not line.startswith((" ", "`", "$", "Start"))]
+
+
+@CI_ONLY
+def test_given_a_worker_that_is_killed_when_a_receiver_fails_then_another_one_delivers(
+    tmp_path: Path, kafka: KafkaServer
+) -> None:
+    with (
+        receiver() as (url, seen, failing),
+        cluster(tmp_path, LOG=f"kafka://{kafka.address}", CALLBACK_ALLOW="127.0.0.1") as running,
+        running.client() as client,
+    ):
+        failing.set()
+        created = client.post("/rag/ingest", json={**BODY, "callbackUrl": f"{url}/done"}).json()
+        first = seen.get(timeout=60)
+        [worker] = running.of("ingest-worker")
+        worker.kill()
+        failing.clear()
+        running.launch("ingest-worker")
+        again = seen.get(timeout=120)  # the dead worker's lease may have to end first
+
+        assert created["status"] == "created"
+        assert first == again
+        assert (again["status"], again["documentId"]) == ("created", created["documentId"])
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, queue.Queue[dict[str, Any]], threading.Event]]:
+    """Give the address of a server, what was posted to it, and an event while which it replies 503."""
+    seen: queue.Queue[dict[str, Any]] = queue.Queue()
+    failing = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(503 if failing.is_set() else 200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen, failing
+    finally:
+        server.shutdown()
+        server.server_close()
