@@ -46,7 +46,7 @@ unit: $(DEV) ## run the fast tests
 fmt: $(DEV) ## format the code and apply ruff's fixes
 	@$(PY) -m ruff check --quiet --fix . ; $(PY) -m ruff format .
 
-docs: $(DEV) ## regenerate parts of the pages: settings, targets, decisions, features, output of the commands
+docs: $(DEV) ## regenerate parts of the pages: settings, targets, decisions, routes, features, output of the commands
 	@exec $(PY) -m tests.docs.readme
 
 screenshots: $(DEV) ## retake the pictures of the console (needs Chromium); ALL=yes takes every colour scheme

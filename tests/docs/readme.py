@@ -18,7 +18,9 @@ from pydantic import SecretStr
 from shared import settings
 from shared.settings import Settings
 from tests.docs.features import table
+from tests.docs.routes import routes_table
 from tests.e2e.harness import Server, served
+from tests.fuzz.target import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,7 @@ HOMES = {  # the page that each block stands on
     "settings": ROOT / "docs/configuration.md",
     "targets": ROOT / "CONTRIBUTING.md",
     "decisions": DECISIONS / "README.md",
+    "routes": ROOT / "docs/http.md",
     "features": ROOT / "docs/features.md",
 }
 HANG_S = 240
@@ -99,6 +102,12 @@ def run(data: Path) -> str:
         return f"```console\n$ make run\n{printed(server, LOADED).replace(server.url, SHOWN_URL)}```\n"
 
 
+def routes(data: Path) -> str:
+    """Return the table of all routes, as an API describes them."""
+    with in_process(data) as target:
+        return routes_table(target.spec)
+
+
 def printed(server: Server, until: str) -> str:
     """Return what the server has written once `until` is in it."""
     deadline = time.monotonic() + HANG_S
@@ -121,6 +130,7 @@ def main(*wanted: str) -> None:
             "targets": targets,
             "decisions": decisions,
             "features": table,
+            "routes": partial(routes, Path(folder, "routes")),
             "demo": demo,
             "run": partial(run, Path(folder, "data")),
         }

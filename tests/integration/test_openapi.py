@@ -11,6 +11,8 @@ from litestar.routes import HTTPRoute
 
 from services.query_api.http.openapi import described, examples
 from tests.docs.examples import fits, sent
+from tests.docs.readme import block
+from tests.docs.routes import routes_table
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,10 @@ def _check(spec: dict[str, Any], schema: dict[str, Any], value: Any, name: str) 
     found = jsonschema_rs.Draft202012Validator({**schema, "components": spec["components"]}).iter_errors(value)
     said = [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in found]
     assert not said, f"{name}: {said[:3]}"
+
+
+def test_the_page_of_all_routes_is_what_the_description_says(spec: dict[str, Any]) -> None:
+    assert block("routes") == routes_table(spec), "make docs"
 
 
 @pytest.mark.slow
