@@ -341,6 +341,18 @@ class Ledger:
             await self._gate.ledger()
         return entry
 
+    async def of_tenant(self, tenant: str, document_id: str) -> Entry | None:
+        """Return the tenant's entry of the document, or None.
+
+        A document of another tenant takes the same steps as one that doesn't exist, so that nothing tells them apart:
+        no time, and no Unavailable while the ledger is incomplete.
+        """
+        entry = await self._lookup.get(document_id)
+        if entry is None or entry.tenant != tenant:
+            await self._gate.ledger()
+            return None
+        return entry
+
     async def entries(self, ids: Sequence[str]) -> Mapping[str, Entry]:
         """Return the entries of the documents that have one."""
         found = await self._found(ids)

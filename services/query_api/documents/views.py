@@ -125,8 +125,8 @@ class DocumentViews:
             known = str(UUID(document_id)) == document_id
         except ValueError:
             known = False
-        entry = await self._ledger.get(document_id) if known else None
-        if entry is None or entry.tenant != tenant:
+        entry = await self._ledger.of_tenant(tenant, document_id) if known else None
+        if entry is None:
             raise not_found()
         return entry
 

@@ -209,5 +209,5 @@ async def ops_forget(
 
 
 async def _known(ledger: Ledger, tenant: str, names: list[str]) -> list[Entry]:
-    entries = [await ledger.get(name) for name in names]
-    return [entry for entry in entries if entry is not None and entry.tenant == tenant]
+    entries = [await ledger.of_tenant(tenant, name) for name in names]
+    return [entry for entry in entries if entry is not None]

@@ -8,6 +8,7 @@ import pytest
 from services.query_api.documents.views import ChunkCursor, DocumentViews
 from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
+from shared.errors import Unavailable
 from shared.ids import point_id
 from shared.state.index import Generation, Head, Index
 from shared.state.ledger import Ledger
@@ -76,6 +77,59 @@ async def selector() -> Shelf:
     await ledger.update(NAME, lambda _: an_entry(NAME, accepted=1, status="created"))
     await selector.apply(1, OLD)
     return selector
+
+
+class NotedStore(MemoryStore):
+    """A store that notes what is read from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    async def retrieve(self, *what: Any, **how: Any) -> list[Point]:
+        self.steps.append("retrieve")
+        return await super().retrieve(*what, **how)
+
+
+class NotedGate:
+    """A gate that notes in the store's steps that it was asked."""
+
+    ledger_waits = False
+
+    def __init__(self, steps: list[str]) -> None:
+        self.steps = steps
+        self.whole = True
+
+    async def ledger(self) -> None:
+        self.steps.append("gate")
+        if not self.whole:
+            raise Unavailable("the index is being rebuilt", code="index_rebuilding")
+
+    async def points(self) -> None:
+        self.steps.append("points")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_document_of_another_tenant_takes_the_same_steps_as_an_unknown_one(*, whole: bool) -> None:
+    store = NotedStore()
+    gate = NotedGate(store.steps)
+    ledger = Ledger(store, gate)
+    await ledger.create()
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=1, status="created"))
+    library = DocumentViews(ledger, Index(store, GENERATION), MemoryBlobs())
+    gate.whole = whole
+
+    async def refused(tenant: str, document_id: str) -> tuple[list[str], str]:
+        store.steps.clear()
+        with pytest.raises((Problem, Unavailable)) as raised:
+            await library.entry(tenant, document_id)
+        return [*store.steps], str(raised.value)
+
+    foreign = await refused("another", NAME)
+    unknown = await refused("another", NAME.replace("1", "2"))
+    assert foreign == unknown
+    assert foreign[0] == ["retrieve", "gate"]
+    assert (await library.entry(DEFAULT_TENANT, NAME)).document_id == NAME
 
 
 async def test_given_an_edit_between_head_and_points_when_read_then_the_new_version_is_shown_whole(
