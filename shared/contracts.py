@@ -98,7 +98,7 @@ class Given(Message, frozen=True):
 class TextReading(Message, frozen=True):
     """What a metadata change needs of a version besides its text: other extracted fields and submitted ones."""
 
-    said: dict[str, Any]  # extracted fields, as the ingest stage encodes them
+    extracted: dict[str, Any] = msgspec.field(name="said")  # extracted fields, as the ingest stage encodes them
     chunks: BlobRef | None = None  # prepared chunks, as JSON
     filename: str | None = None
     media_type: str | None = None

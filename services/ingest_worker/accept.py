@@ -234,7 +234,7 @@ def standing(entry: Entry | None, submission: Submission, answering: IndexedVers
 def reader_today(entry: Entry) -> str | None:
     """Return the fingerprint of the accepted version's reader; None if the body may be read otherwise by now."""
     reading = entry.accepted.reading
-    document_type = None if reading is None else reading.said.get("document_type")
+    document_type = None if reading is None else reading.extracted.get("document_type")
     return READERS.today(entry.accepted.extractor, document_type, entry.path)
 
 

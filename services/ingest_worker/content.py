@@ -99,7 +99,7 @@ class ContentReader:
             chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
         bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=())
         return TextReading(
-            said={name: value for name, value in msgspec.to_builtins(bare).items() if value},
+            extracted={name: value for name, value in msgspec.to_builtins(bare).items() if value},
             chunks=chunks,
             filename=submitted.filename,
             media_type=submitted.media_type,
@@ -132,7 +132,7 @@ class ContentReader:
         tenant, name, ref = submitted.tenant, submitted.document_id, before.reading.chunks
         text = (await self._blobs.get(tenant, name, before.text)).decode()
         chunks = await self._blobs.get(tenant, name, ref) if ref is not None else b"[]"
-        fields = {**before.reading.said, "text": text, "chunks": msgspec.json.decode(chunks)}
+        fields = {**before.reading.extracted, "text": text, "chunks": msgspec.json.decode(chunks)}
         return msgspec.convert(fields, Extraction)
 
 

@@ -52,7 +52,7 @@ async def alike(entry: Entry, submitted: DocumentSubmitted, submission: Submissi
         return False
     # Sniffing may decode the body. It is safe here: a parser has read these bytes before.
     found = await asyncio.to_thread(detect, body, hints)
-    return found.document_type == reading.said.get("document_type")
+    return found.document_type == reading.extracted.get("document_type")
 
 
 def _hints(submitted: DocumentSubmitted) -> Hints:

@@ -110,7 +110,7 @@ class Quotable(msgspec.Struct, frozen=True):
     rank: int  # of its passage
     position: int  # in its passage
     unit: Unit
-    said: frozenset[str]
+    terms: frozenset[str]  # in the unit itself
     above: frozenset[str]  # in its headings and its document's title
     context: str  # names of the question that are in its document but not in it
     fits: bool  # whether its document has every code of the question
@@ -205,14 +205,14 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
         for position, unit in enumerate(units(passage.text, section, noise[_document(passage)])):
-            said = frozenset(words(unit.text))
+            terms = frozenset(words(unit.text))
             if unit.kind in ("field", "row") and not fits:
                 continue
             above = frozenset(words(f"{passage.title} {unit.about}"))
-            context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - said))
-            found.append(Quotable(rank, position, unit, said, above, context, fits))
+            context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
+            found.append(Quotable(rank, position, unit, terms, above, context, fits))
     if len(found) > MOST_COMPARED:
-        likely = {id(each): len(asks.words & each.said) - _LEFT_OUT_BY_RANK * each.rank for each in found}
+        likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
         found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
         found = sorted(found[:MOST_COMPARED], key=lambda each: (each.rank, each.position))
     return found
@@ -250,11 +250,11 @@ def answer(
         return (), [NO_ANSWER]
     asks = wanted(question)
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found)
-    near = [matching.covered(each.said) for each in found] if alike is None else alike
+    near = [matching.covered(each.terms) for each in found] if alike is None else alike
     places = _places(found, matching.scores(near), asks)
     if matching.settles(places[0].best, near):
         unit = found[places[0].best]
-        places = [_Place(places[0].best, unit.said, _quoted(unit.unit, asks.words))]
+        places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks.words))]
     if matching.confidence(places, near) < _least(question, by_words=alike is None):
         return (), [NO_ANSWER]
     ranks = list(dict.fromkeys(found[place.best].rank for place in places))
@@ -276,10 +276,10 @@ def told_apart(
         of_it = [at for at, each in enumerate(found) if _document(passages[each.rank]) == document]
         chosen = [found[at] for at in of_it]
         near = [alike[at] for at in of_it] if alike is not None else None
-        read, said = answer(question, passages, chosen, near, weigh) if chosen else ((), [])
+        read, parts = answer(question, passages, chosen, near, weigh) if chosen else ((), [])
         if not read:
             continue
-        text = "".join(said)
+        text = "".join(parts)
         for passage in reversed(read):  # from the highest number down, so that none is renumbered twice
             text = text.replace(f"[{passage.number}]", f"[{passage.number + len(quoted)}]")
         quoted += [msgspec.structs.replace(each, number=each.number + len(quoted)) for each in read]
@@ -317,7 +317,7 @@ class _Place(msgspec.Struct, frozen=True):
     """A unit with the neighbours that are quoted with it."""
 
     best: int  # the unit's position in the list of what can be quoted
-    said: frozenset[str]
+    terms: frozenset[str]
     text: str
 
 
@@ -343,9 +343,9 @@ class _Matching:
         self._beside = _beside(found)
         self._whole = {rank: self.covered(_all_words(passages[rank])) for rank in {each.rank for each in found}}
 
-    def covered(self, said: AbstractSet[str]) -> float:
+    def covered(self, terms: AbstractSet[str]) -> float:
         """Return the share of the question's weight that the words have, 0..1."""
-        return math.fsum(weight for word, weight in self._weights.items() if word in said) / self._total
+        return math.fsum(weight for word, weight in self._weights.items() if word in terms) / self._total
 
     def scores(self, near: Sequence[float]) -> list[_Score]:
         """Return the score of each unit, alone and beside its neighbours."""
@@ -361,24 +361,24 @@ class _Matching:
     def _score(self, at: int, near: Sequence[float]) -> float:
         each, asks = self._found[at], self._asks
         unit = each.unit
-        covered = self.covered(each.said)
-        covered += _BY_HEADING * (self.covered(each.said | each.above) - covered)
+        covered = self.covered(each.terms)
+        covered += _BY_HEADING * (self.covered(each.terms | each.above) - covered)
         meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
         score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
         score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
         score += _BY_KIND * _has_form(each, asks) - _BY_RANK * each.rank
-        score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.said) < _SHORT)
+        score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
         row = unit.kind == "row"
         if unit.kind not in _KEYED and asks.names:
-            score += _BY_NAME * len(asks.names & each.said) / len(asks.names)
-        return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.said)))
+            score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
+        return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
         each, kinds = self._found[at], self._asks.kinds
         fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
-        named = frozenset[str]().union(*(other.said for other in self._found if other.unit.kind not in _KEYED))
-        own = each.said | each.above
+        named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
+        own = each.terms | each.above
         fits = fits and not self._asks.names & named - own
         return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
@@ -386,12 +386,12 @@ class _Matching:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
         best = places[0].best
         each = self._found[best]
-        said = frozenset[str]().union(each.above, *(place.said for place in places))
+        terms = frozenset[str]().union(each.above, *(place.terms for place in places))
         if near[best] >= _ALIKE and not each.context:
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))
-        return 0.4 * near[best] + 0.4 * self.covered(said) + 0.2 * self._whole[each.rank] + _BY_ODDS * odds
+        return 0.4 * near[best] + 0.4 * self.covered(terms) + 0.2 * self._whole[each.rank] + _BY_ODDS * odds
 
 
 def _all_words(passage: Passage) -> set[str]:
@@ -410,12 +410,12 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
     order = sorted(range(len(found)), key=lambda at: (-scores[at].beside, found[at].rank, found[at].position))
     taken: set[int] = set()
     chosen: list[_Place] = []
-    said: list[list[str]] = []
+    seen: list[list[str]] = []
     room = _CHARACTERS
     for at in order:
         if chosen and (len(chosen) == MOST_QUOTED or scores[at].beside < _NEXT_BEST * scores[order[0]].beside):
             break
-        if at in taken or any(_same(words(found[at].unit.text), other) for other in said):
+        if at in taken or any(_same(words(found[at].unit.text), other) for other in seen):
             continue  # versions of one text are quoted once
         if chosen and _adds_nothing(found[at], found[order[0]], asks):
             continue
@@ -424,9 +424,9 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
         if chosen and len(text) > room:
             break
         taken.update(around)
-        said += [words(found[each].unit.text) for each in around]
+        seen += [words(found[each].unit.text) for each in around]
         room -= len(text)
-        chosen.append(_Place(at, frozenset().union(*(found[each].said for each in around)), text))
+        chosen.append(_Place(at, frozenset().union(*(found[each].terms for each in around)), text))
     best, *others = chosen
     return [best, *sorted(others, key=lambda place: (found[place.best].rank, found[place.best].position))]
 
@@ -441,7 +441,7 @@ def _adds_nothing(other: Quotable, best: Quotable, asks: Wanted) -> bool:
 
     After a date, a place without one doesn't say when; it may still answer a question's second half.
     """
-    return _has_form(best, asks) and not _has_form(other, asks) and not asks.words & other.said - best.said
+    return _has_form(best, asks) and not _has_form(other, asks) and not asks.words & other.terms - best.terms
 
 
 def _around(

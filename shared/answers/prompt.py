@@ -35,9 +35,9 @@ def messages(
     The passages stand in the question's turn, not the system's: a document has no more say than a user. The first and
     last line of their block is `boundary`, by default a new random one, which no document can know.
     """
-    said = [turn for turn in conversation.turns if turn.role != "system"]
-    asked = max((position for position, turn in enumerate(said) if turn.role == "user"), default=len(said))
-    earlier = said[:asked][-history:] if history else []
+    turns = [turn for turn in conversation.turns if turn.role != "system"]
+    asked = max((position for position, turn in enumerate(turns) if turn.role == "user"), default=len(turns))
+    earlier = turns[:asked][-history:] if history else []
     kept = _fitting([turn.content for turn in reversed(earlier)], HISTORY_BYTES // share)
     earlier = earlier[len(earlier) - kept :]
     while earlier and earlier[0].role == "tool":  # servers refuse a tool's result without its call
@@ -69,7 +69,7 @@ def messages(
         *([Turn(role="system", content=directions)] if directions else []),
         *earlier,
         Turn(role="user", content=question),
-        *said[asked + 1 :],
+        *turns[asked + 1 :],
     ]
 
 

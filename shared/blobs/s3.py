@@ -241,10 +241,10 @@ def _name(document: str, found: "ObjectMeta") -> str:
 
 def _reason(message: str) -> str:
     """Return the useful part of the package's error message, which can be a page long."""
-    said = _ERROR.search(message)
+    error = _ERROR.search(message)
     status = _STATUS.search(message)
-    if said:
-        reason = f"{said[1]}: {said[2]}" if status is None else f"it answered {status[1]} {said[1]}: {said[2]}"
+    if error:
+        reason = f"{error[1]}: {error[2]}" if status is None else f"it answered {status[1]} {error[1]}: {error[2]}"
     elif status:
         reason = f"it answered {status[1]}"
     else:

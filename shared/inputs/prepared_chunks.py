@@ -50,10 +50,12 @@ class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
     def note(self) -> str | None:
         """Return a sentence about the skipped and inactive chunks, or None where there are none."""
         total = len(self.chunks) + len(self.skipped) + self.inactive
-        said = [f"chunk {each.index}{f' ({each.id})' if each.id else ''}: {each.error}" for each in self.skipped[:3]]
-        if len(self.skipped) > len(said):
-            said.append(f"and {len(self.skipped) - len(said)} more")
-        parts = [f"{len(self.skipped)} of {total} chunks were left out: {'; '.join(said)}"] if said else []
+        sentences = [
+            f"chunk {each.index}{f' ({each.id})' if each.id else ''}: {each.error}" for each in self.skipped[:3]
+        ]
+        if len(self.skipped) > len(sentences):
+            sentences.append(f"and {len(self.skipped) - len(sentences)} more")
+        parts = [f"{len(self.skipped)} of {total} chunks were left out: {'; '.join(sentences)}"] if sentences else []
         if self.inactive:
             parts.append(f"{self.inactive} of {total} chunks are not active")
         return "; ".join(parts) or None

@@ -39,11 +39,13 @@ class Backlog:
     async def measure(self) -> None:
         """Measure now. While the log is away, the last result is kept."""
         try:
-            said = [await endangered(self._log, group, topic, self._now()) for topic, group in self._readers.items()]
+            troubles = [
+                await endangered(self._log, group, topic, self._now()) for topic, group in self._readers.items()
+            ]
         except Unavailable as error:
             log.warning("backlog_unknown", reason=error.sentence)
             return
-        before, self.trouble = self.trouble, next(filter(None, said), None)
+        before, self.trouble = self.trouble, next(filter(None, troubles), None)
         if self.trouble is not None and before is None:
             log.error("backlog_in_danger", reason=self.trouble)
 

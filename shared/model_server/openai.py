@@ -157,8 +157,8 @@ class OpenAiServer:
                             continue
                         if data.strip() == b"[DONE]":
                             return
-                        if said := msgspec.json.decode(data, type=_Refusal).error:
-                            raise Unavailable(f"{server} answered: {short(_reason(said))}")
+                        if error := msgspec.json.decode(data, type=_Refusal).error:
+                            raise Unavailable(f"{server} answered: {short(_reason(error))}")
                         decoded = msgspec.json.decode(data, type=event)
                     yield decoded
         finally:

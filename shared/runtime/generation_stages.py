@@ -124,11 +124,11 @@ class GenerationStages:
         found: dict[str, str | None] = {}
         for id_, running in self._running.items():
             for each in running.consumptions:
-                trouble = said_of(each)
+                trouble = trouble_of(each)
                 found[each.name] = trouble if id_ == serving or trouble is None else Detail(trouble)
         for id_, sentence in self._waiting.items():
-            said = f"its stages wait: {sentence}"
-            found[f"generation {id_}"] = said if id_ == serving else Detail(said)
+            waits = f"its stages wait: {sentence}"
+            found[f"generation {id_}"] = waits if id_ == serving else Detail(waits)
         return found
 
     async def _keep_beginning(self, registered: Registered, join: Join) -> None:
@@ -207,7 +207,7 @@ class _RunningStages:
     stack: AsyncExitStack
 
 
-def said_of(consumption: Consumption) -> str | None:
+def trouble_of(consumption: Consumption) -> str | None:
     """Return why the stage waits or stopped, else a Detail of the records that it retries, else None."""
     if trouble := consumption.broken or next(iter(consumption.waiting.values()), None):
         return trouble

@@ -37,8 +37,8 @@ async def livez() -> dict[str, str]:
 async def report(probed: Probed, *, detailed: bool = True) -> Response[dict[str, Any]]:
     """Return the reply of a readiness probe; without `detailed`, only whether it is ready."""
     found = await probed.troubles()
-    details = {name: said for name, said in found.items() if isinstance(said, Detail)}
-    checks = {name: None if name in details else said for name, said in found.items()}
+    details = {name: state for name, state in found.items() if isinstance(state, Detail)}
+    checks = {name: None if name in details else state for name, state in found.items()}
     more = {"checks": checks, **({"details": details} if details else {})} if detailed else {}
     if any(checks.values()):
         headers = {"Retry-After": str(RETRY_AFTER_S)}

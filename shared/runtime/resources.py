@@ -24,7 +24,7 @@ from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.log.publish import publish
-from shared.runtime.generation_stages import GenerationStages, Join, said_of
+from shared.runtime.generation_stages import GenerationStages, Join, trouble_of
 from shared.runtime.growth import Growth
 from shared.runtime.in_force import model_in_force, refuse_newer_chunker, settings_not_in_force
 from shared.runtime.loop_lag import LoopLag
@@ -119,7 +119,7 @@ class Resources:
             if embeds:
                 asked.append(embedder_troubles(self.embedder))
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
-            found |= {each.name: said_of(each) for each in consumptions} | stages.troubles()
+            found |= {each.name: trouble_of(each) for each in consumptions} | stages.troubles()
             if works:
                 found["backlog"] = self.backlog.trouble
             return found | self._settings_details()
@@ -381,14 +381,14 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Regis
     Raises:
         ConfigurationError: an existing part is unfit. Unavailable: a part is away.
     """
-    said: list[BothSides] = []
+    sides: list[BothSides] = []
 
     def judge(seen: BothSides) -> PairingDecision:
-        said.append(seen)
+        sides.append(seen)
         return by_hand(seen)
 
     await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge)
-    if not said[0].emptied:
+    if not sides[0].emptied:
         first = "log and store were paired by hand (sluice init --pair), and have not been compared since"
         await verdict.write(store, verdict.Verdict(differences=1, at=int(time.time() * 1000), first=first))
 
@@ -396,11 +396,11 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Regis
 async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing) -> None:
     """Write the pairing to the store, then to the log, unless they have it."""
     known, standing = seen.in_store, seen.in_store
-    if known is None or _said(known, seen.address) != _said(wanted, seen.address):
+    if known is None or _log_copy(known, seen.address) != _log_copy(wanted, seen.address):
         standing = await pairing.tell_store(store, wanted, known=known)
     assert standing is not None
     standing = msgspec.structs.replace(standing, address=seen.address)
-    if seen.on_log is not None and _said(seen.on_log, seen.on_log.address) == _said(standing, seen.address):
+    if seen.on_log is not None and _log_copy(seen.on_log, seen.on_log.address) == _log_copy(standing, seen.address):
         return
     broker = log.broker("pairing")
     await broker.start()
@@ -410,7 +410,7 @@ async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing
         await broker.stop()
 
 
-def _said(known: pairing.Pairing, address: str) -> pairing.Pairing:
+def _log_copy(known: pairing.Pairing, address: str) -> pairing.Pairing:
     """Return the pairing as the log's copy has it."""
     return msgspec.structs.replace(known, ends={}, address=address)
 

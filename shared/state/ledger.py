@@ -197,11 +197,11 @@ def _newer(a: Forwarded, b: Forwarded) -> bool:
     return older(b.place, a.place) or (a.place.offset < b.place.offset and a.place.time > b.place.time)
 
 
-def noted(entry: Entry, said: Last) -> Entry:
-    """Return the entry with the status `said` of a submission; `said` becomes `last` unless a newer one is known."""
-    newest = entry.last if older(said.place, entry.last.place) else said
-    earlier = [each for each in (*entry.earlier, entry.last) if each.place != said.place and not each.entered_by_door]
-    others = [each for each in (*earlier, said) if each.place != newest.place]
+def noted(entry: Entry, update: Last) -> Entry:
+    """Return the entry with a submission's status `update`, which becomes `last` unless a newer one is known."""
+    newest = entry.last if older(update.place, entry.last.place) else update
+    earlier = [each for each in (*entry.earlier, entry.last) if each.place != update.place and not each.entered_by_door]
+    others = [each for each in (*earlier, update) if each.place != newest.place]
     waiting = [each for each in others if each.status == "accepted"]
     # The log's times, because a process' clock may be wrong by days.
     recent = newest.place.time - REMEMBERED_MS
@@ -209,21 +209,21 @@ def noted(entry: Entry, said: Last) -> Entry:
     ended = [
         each
         for each in others
-        if each.status != "accepted" and (each is said or each.version == known or each.place.time >= recent)
+        if each.status != "accepted" and (each is update or each.version == known or each.place.time >= recent)
     ]
     kept = (*ended[-MOST_ENDED:], *waiting[-MOST_WAITING:])
-    return _overtaken(msgspec.structs.replace(entry, last=newest, earlier=kept), said)
+    return _overtaken(msgspec.structs.replace(entry, last=newest, earlier=kept), update)
 
 
-def _overtaken(entry: Entry, said: Last) -> Entry:
-    """Return the entry with older unfinished submissions superseded, if `said` is a successful end."""
-    if said.status not in WELL:
+def _overtaken(entry: Entry, update: Last) -> Entry:
+    """Return the entry with older unfinished submissions superseded, if `update` is a successful end."""
+    if update.status not in WELL:
         return entry
 
     def settled(each: Last) -> Last:
-        if each.status != "accepted" or each.version >= said.version:
+        if each.status != "accepted" or each.version >= update.version:
             return each
-        return msgspec.structs.replace(each, status="superseded", at=said.at)
+        return msgspec.structs.replace(each, status="superseded", at=update.at)
 
     return msgspec.structs.replace(entry, earlier=tuple(map(settled, entry.earlier)))
 

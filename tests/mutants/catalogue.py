@@ -179,8 +179,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "whoever is taken last is the newest",
         "shared/state/ledger.py",
-        "entry.last if older(said.place, entry.last.place) else said",
-        "said",
+        "entry.last if older(update.place, entry.last.place) else update",
+        "update",
         "tests/unit/services/ingest_worker/test_accept.py",
     ),
     _mutant(
@@ -262,7 +262,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "an overtaken version never ends",
         "shared/state/ledger.py",
-        '        return msgspec.structs.replace(each, status="superseded", at=said.at)\n',
+        '        return msgspec.structs.replace(each, status="superseded", at=update.at)\n',
         "        return each\n",
         "tests/unit/services/ingest_worker/test_accept.py",
     ),

@@ -128,7 +128,6 @@ TESTED_BY: Final = {
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",
-    "shared/contracts.py": "tests/faults/test_schema_skew.py",
     "shared/log/follow.py": "tests/integration/test_kafka.py",
     "shared/log/kafka/__init__.py": "tests/contract/test_log.py",
     "shared/log/kafka/producer.py": "tests/contract/test_log.py",

@@ -112,8 +112,8 @@ def _is_one(metadata: Mapping[str, Any], documents: Sequence[str]) -> bool:
     return metadata.get("path") in documents or metadata.get("documentId") in documents
 
 
-def _judged(server: Asked, each: EvalQuestion, said: str) -> dict[str, float]:
-    message = f"Question: {each.question}\nExpected answer: {each.answer}\nAnswer: {said}"
+def _judged(server: Asked, each: EvalQuestion, answer: str) -> dict[str, float]:
+    message = f"Question: {each.question}\nExpected answer: {each.answer}\nAnswer: {answer}"
     return verdict(str(server.chat(message, system=_JUDGE)["response"]))
 
 

@@ -107,8 +107,8 @@ def messages_of(given: Any) -> list[ClientMessage]:
                 }
                 messages.append(ClientMessage(role="assistant", tool_calls=[call]))
             case "function_call_output":
-                said = item.get("output")
-                text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+                output = item.get("output")
+                text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
                 messages.append(ClientMessage(role="tool", content=text, tool_call_id=item.get("call_id")))
             case _:  # reasoning and references to stored items, which contain no message
                 continue

@@ -110,17 +110,17 @@ async def rag_documents_delete(
     chosen = selection.chosen(request.user.tenant)
     if selection.confirm is None:
         matched = await selector.count(chosen)
-        said = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
-        return DeletedPage(matched=matched, items=[], next_cursor=None, message=said)
+        message = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
+        return DeletedPage(matched=matched, items=[], next_cursor=None, message=message)
     bound = BoundCursors(signer, "delete", chosen)
     if selection.cursor is None:
         confirmed(selection.confirm, await selector.count(chosen))
     entries, after = await selector.page(chosen, bound.opened(selection.cursor, selection.confirm))
     wait_s, _ = wait_of(request)
     items = await asyncio.gather(*(_removed(submissions, entry, wait_s) for entry in entries))
-    said = f"{len(items)} deletions accepted"
+    message = f"{len(items)} deletions accepted"
     return DeletedPage(
-        matched=selection.confirm, items=items, next_cursor=bound.next(after, selection.confirm), message=said
+        matched=selection.confirm, items=items, next_cursor=bound.next(after, selection.confirm), message=message
     )
 
 

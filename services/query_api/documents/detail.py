@@ -121,14 +121,14 @@ def _of_body(entry: Entry) -> dict[str, Any]:
     if body is not None:
         fields |= {"sha256": body.sha256, "bytes": body.size}
     if reading is not None:
-        said = reading.said
+        extracted = reading.extracted
         fields |= {
-            "description": given.description or said.get("description"),
+            "description": given.description or extracted.get("description"),
             "filename": reading.filename,
             "media_type": reading.media_type,
-            "document_type": said.get("document_type"),
-            "language": said.get("language"),
-            "page_count": len(said.get("pages", ())) or None,
+            "document_type": extracted.get("document_type"),
+            "language": extracted.get("language"),
+            "page_count": len(extracted.get("pages", ())) or None,
             "chunk_size": reading.chunk_size,
             "chunk_overlap": reading.chunk_overlap,
         }

@@ -182,8 +182,8 @@ def _responses(
         }
     }
     if declared.accepted:
-        said = "The log has it, and processing has not finished yet."
-        found["202"] = {"description": said, "content": content, "headers": _headers(_ACCEPTED)}
+        sentence = "The log has it, and processing has not finished yet."
+        found["202"] = {"description": sentence, "content": content, "headers": _headers(_ACCEPTED)}
     if declared.nothing:
         found["204"] = {"description": "There is nothing more to say.", "headers": _headers(())}
     for status in sorted(_refusals(handler, operation, declared)):

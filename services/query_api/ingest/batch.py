@@ -217,13 +217,13 @@ class _Batch:
     def _item(self, index: int, found: Sequence[IngestReply]) -> BatchItem:
         reply, skipped = found[index], self._skipped.get(index, ())
         source, path = self._names.get(index, (None, None))
-        said: dict[str, Any] = {"index": index, "skipped": skipped, "warnings": self._warnings.get(index, ())}
-        said |= {"source": source, "path": reply.path or path}
+        fields: dict[str, Any] = {"index": index, "skipped": skipped, "warnings": self._warnings.get(index, ())}
+        fields |= {"source": source, "path": reply.path or path}
         later = self._newest.get(reply.document_id or "", index)
         # If the later one failed, this one answers.
         if later > index and reply.status != "failed" and found[later].status != "failed":
-            return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **said)
-        return BatchItem(**msgspec.structs.asdict(reply) | said)
+            return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **fields)
+        return BatchItem(**msgspec.structs.asdict(reply) | fields)
 
     async def _reply(self, result: SubmissionReceipt | IngestReply | None, deadline: float) -> IngestReply:
         assert result is not None, "it was flushed"

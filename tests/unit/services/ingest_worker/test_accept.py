@@ -501,7 +501,7 @@ def test_a_version_is_above_those_that_failed_before_the_document_was_deleted() 
 
 
 TEXT = BlobRef(sha256="0" * 64, size=3)
-READING = TextReading(said={"document_type": "md", "pages": (1, 2)})
+READING = TextReading(extracted={"document_type": "md", "pages": (1, 2)})
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ READING = TextReading(said={"document_type": "md", "pages": (1, 2)})
         (TEXT, READING, Unchanged),
         (None, None, Published),  # not read again yet
         (BlobRef(sha256="1" * 64, size=3), READING, Published),
-        (TEXT, TextReading(said={"document_type": "md", "title": "T"}), Published),
+        (TEXT, TextReading(extracted={"document_type": "md", "title": "T"}), Published),
     ],
 )
 def test_given_another_reader_when_it_gives_the_same_text_then_nothing_has_changed(

@@ -76,7 +76,7 @@ def entry(
 
 
 def test_what_a_metadata_change_needs_is_in_the_versions_record_and_so_in_the_entry() -> None:
-    said = TextReading(said={"document_type": "md"})
+    said = TextReading(extracted={"document_type": "md"})
     whole = msgspec.structs.replace(VERSION, given=Given(tags=("x",)), reading=said)
     later = EndedSubmission(at(6), None, Given(title="T"), "m")
 

@@ -50,7 +50,7 @@ def test_a_right_document_is_right() -> None:
 
 
 def test_what_a_metadata_change_needs_is_compared_and_repaired_where_the_record_says_it() -> None:
-    told = msgspec.structs.replace(WANTED.document, given=Given(tags=("red",)), reading=TextReading(said={}))
+    told = msgspec.structs.replace(WANTED.document, given=Given(tags=("red",)), reading=TextReading(extracted={}))
     known = {"given": {"tags": ["red"]}, "reading": {"said": {}}}
 
     def judged(document: DocumentVersion, accepted: dict[str, Any]) -> JudgedDocument:
