@@ -127,7 +127,10 @@ class Resources:
         return troubles
 
     def _settings_details(self) -> dict[str, str | None]:
-        return {"settings": Detail("; ".join(self.not_in_force))} if self.not_in_force else {}
+        known, told = self.generations.registry, self.not_in_force
+        if known is not None:  # another generation may have taken over since the start
+            told = settings_not_in_force(self.settings, known.current.generation, known.current.embedder)
+        return {"settings": Detail("; ".join(told))} if told else {}
 
     def _stages(self, join: Join | None) -> GenerationStages:
         return GenerationStages(

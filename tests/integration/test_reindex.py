@@ -207,6 +207,12 @@ async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_p
         )
         plan = await rig.post("/ops/generations/start", {"dryRun": True})
         assert (plan["embedder"], plan["chunkSize"]) == ("minilm:", 600)
+        await rig.post("/ops/generations/start", {})
+        await rig.until_ready()
+        await rig.post("/ops/generations/switch", {})
+        async with a_client(rig.api) as client:
+            assert "settings" not in (await client.get("/readyz")).json().get("details", {})
+        await rig.post("/ops/generations/rollback", {})
 
     async with running(tmp_path, embedder="minilm:int8", chunk_size=400) as pipeline:
         assert pipeline.parts.not_in_force == ()

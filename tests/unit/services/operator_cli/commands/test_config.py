@@ -8,7 +8,7 @@ import pytest
 
 from services.operator_cli.actions import doctor
 from shared.settings import read_given
-from tests.unit.services.operator_cli.conftest import Sluice
+from tests.unit.services.operator_cli.conftest import Sluice, Wire, free_port
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +16,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("SLUICE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICE_URL", f"http://127.0.0.1:{free_port()}")  # no server answers
 
 
 @pytest.mark.feature(251)
@@ -55,6 +56,7 @@ def test_only_what_is_set_can_be_shown_and_an_unknown_name_is_an_exit_code(
         "file": None,
         "unknown": ["SLUICE_PROT is not a setting; did you mean SLUICE_PORT?"],
         "ignored": ["SLUICE_PORT"],
+        "notInForce": None,
     }
 
 
@@ -67,3 +69,19 @@ def test_the_doctor_names_an_unknown_setting(monkeypatch: pytest.MonkeyPatch) ->
     assert (well.verdict, well.found) == ("ok", "every SLUICE_ variable has a valid value")
     assert check.verdict == "warning"
     assert check.found == "SLUICE_EMBEDER is not a setting; did you mean SLUICE_EMBEDDER?"
+
+
+def test_a_setting_that_the_server_s_index_was_not_built_with_is_named(sluice: Sluice, wire: Wire) -> None:
+    said = "SLUICE_CHUNK_SIZE=600 is not in force, the index was built with 400; build one: sluice reindex start"
+    wire.answers("GET", "/readyz", {"status": "ready", "checks": {}, "details": {"settings": said}})
+
+    shown, as_json = sluice("config", "show"), sluice("config", "show", "--json")
+
+    assert (shown.code, said in shown.err) == (0, True)
+    assert json.loads(as_json.out)["notInForce"] == said
+
+
+def test_without_a_server_nothing_is_said_of_its_index(sluice: Sluice) -> None:
+    ran = sluice("config", "show", "--json")
+
+    assert (ran.code, json.loads(ran.out)["notInForce"]) == (0, None)
