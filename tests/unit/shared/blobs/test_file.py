@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -36,6 +37,25 @@ async def test_the_name_is_tenant_document_and_hash(blobs: FileBlobs, tmp_path: 
 
     assert (tmp_path / "acme" / DOCUMENT / ref.sha256).read_bytes() == b"body"
     assert list((tmp_path / ".incoming~").iterdir()) == []
+
+
+async def test_a_hundred_small_texts_cost_three_syncs_each_and_two_for_the_tenant(
+    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    sync = os.fsync
+
+    def counted(descriptor: int) -> None:
+        synced.append(descriptor)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    await blobs.put("acme", DOCUMENT, b"the tenant's first")
+    synced.clear()
+
+    await asyncio.gather(*(blobs.put("acme", str(UUID(int=number)), b"%d" % number) for number in range(100)))
+
+    assert len(synced) == 300, "docs/adr/0103-small-texts-are-synced-alone.md says what fewer would cost"
 
 
 async def test_a_deleted_document_leaves_no_folder(blobs: FileBlobs, tmp_path: Path) -> None:
