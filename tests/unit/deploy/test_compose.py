@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from services.operator_cli.main import app
 from shared.blobs.open import open_blobs
 from shared.embedder.open import open_embedder
+from shared.log.kafka.address import kafka_address
 from shared.log.open import open_log
 from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound
@@ -39,7 +40,8 @@ from tests.unit.deploy.files import (
     stages,
 )
 
-KEYS = {"SLUICE_API_KEYS": "a-long-enough-key:default:ingest+query"}
+SECRETS = {"KAFKA_PASSWORD": "kafkas-own-password", "QDRANT_API_KEY": "qdrants-own-key"}
+KEYS = {"SLUICE_API_KEYS": "a-long-enough-key:default:ingest+query", **SECRETS}
 SERVICES = services(KEYS)
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("sluice:")}
 LASTING = {name: service for name, service in OURS.items() if name != "init"}
@@ -136,13 +138,16 @@ def listening(name: str, server: Mapping[str, Any]) -> set[int]:
 
 def test_kafka_advertises_what_it_listens_on_by_names_that_lead_to_it() -> None:
     told = SERVICES["kafka"]["environment"]
-    listeners = dict(re.findall(r"(\w+)://:(\d+)", told["KAFKA_LISTENERS"]))
+    listeners = dict(re.findall(r"(\w+)://[\w.]*:(\d+)", told["KAFKA_LISTENERS"]))
     advertised = {
         name: (host, port)
         for name, host, port in re.findall(r"(\w+)://([\w.]+):(\d+)", told["KAFKA_ADVERTISED_LISTENERS"])
     }
+    protocols = dict(re.findall(r"(\w+):(\w+)", told["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]))
 
-    assert advertised == {"PLAINTEXT": ("kafka", "9092"), "HOST": ("127.0.0.1", "9094")}
+    assert advertised == {"CLIENTS": ("kafka", "9092"), "HOST": ("127.0.0.1", "9094"), "INSIDE": ("127.0.0.1", "9095")}
+    inside = {name for name, host in re.findall(r"(\w+)://([\w.]*):", told["KAFKA_LISTENERS"]) if host == "127.0.0.1"}
+    assert {name for name, protocol in protocols.items() if protocol == "PLAINTEXT"} == inside
     assert all(listeners[name] == port for name, (_, port) in advertised.items())
     assert told["KAFKA_CONTROLLER_QUORUM_VOTERS"].endswith(f":{listeners['CONTROLLER']}")
     assert set(dict(re.findall(r"(\w+):(\w+)", told["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]))) == set(listeners)
@@ -180,7 +185,10 @@ def test_the_example_of_an_env_file_names_every_variable_and_no_other() -> None:
 @pytest.mark.parametrize("unset", [{}, {"SLUICE_API_KEYS": ""}])
 def test_without_keys_it_does_not_start_and_says_what_to_do(unset: dict[str, str], started: Any) -> None:
     with pytest.raises(Unset, match=r"put SLUICE_API_KEYS=.* into \.env"):
-        interpolated(raw_compose()["services"], unset)
+        interpolated(raw_compose()["services"], unset | SECRETS)
+    for name in SECRETS:
+        with pytest.raises(Unset, match=f"put {name} into"):
+            interpolated(raw_compose()["services"], {**KEYS, name: ""})
 
     keyless = {**SERVICES["query-api"], "environment": {**SERVICES["query-api"]["environment"], "SLUICE_API_KEYS": ""}}
     with pytest.raises(ConfigurationError, match="API keys are needed: set SLUICE_API_KEYS"):
@@ -191,6 +199,27 @@ def test_only_the_api_is_told_the_keys() -> None:
     assert [name for name, service in SERVICES.items() if "SLUICE_API_KEYS" in service.get("environment", {})] == [
         "query-api"
     ]
+
+
+def test_a_password_is_told_to_its_server_and_to_our_services_alone() -> None:
+    def knowing(secret: str) -> set[str]:
+        return {name for name, service in SERVICES.items() if secret in str(service.get("environment", {}))}
+
+    assert knowing(SECRETS["KAFKA_PASSWORD"]) == {*OURS, "kafka"}
+    assert knowing(SECRETS["QDRANT_API_KEY"]) == {*OURS, "qdrant"}
+
+
+@each_of_ours
+def test_our_services_sign_in_to_kafka_and_qdrant(service: dict[str, Any], started: Any) -> None:
+    settings = started(service)
+    address = kafka_address(settings.log)
+
+    assert (address.username, address.password) == ("sluice", SECRETS["KAFKA_PASSWORD"])
+    assert (address.security_protocol, address.sasl_mechanism) == ("SASL_PLAINTEXT", "PLAIN")
+    assert settings.qdrant_api_key.get_secret_value() == SECRETS["QDRANT_API_KEY"]
+    for listener in ("CLIENTS", "HOST"):
+        login = SERVICES["kafka"]["environment"][f"KAFKA_LISTENER_NAME_{listener}_PLAIN_SASL_JAAS_CONFIG"]
+        assert f'PlainLoginModule required user_sluice="{SECRETS["KAFKA_PASSWORD"]}";' in login
 
 
 # Versions.
