@@ -60,7 +60,7 @@ FEATURES: Final[dict[int, str]] = {
     36: "`tags.phase` of a ready-made chunk becomes metadata to filter by.",
     37: "So does `tags.goal`.",
     38: "So does `tags.type`.",
-    39: "Each language of a ready-made chunk is found and shown in the language asked for.",
+    39: "A ready-made chunk of several languages is shown in the one asked for.",
     40: "The text that is embedded may differ from the text that is shown.",
     41: "A chat takes messages with role and content.",
     42: "`POST /api/rag/ingest` takes `source`, `path`, `text` and more.",
@@ -271,8 +271,6 @@ FEATURES: Final[dict[int, str]] = {
 }
 
 UNTESTED: Final[dict[int, str]] = {
-    39: "Half built: the English text, or the first one, is shown and searched, and the others come as metadata "
-    "`languageVariants`.",
     111: "A figure of one library, no rule: `GET /rag/documents/{id}` says how many chunks each document has.",
     121: "The store's own: Qdrant builds HNSW where it pays ([ADR 0004](adr/0004-qdrant-engine-in-a-child.md)).",
     122: "An index type of another store; Qdrant has HNSW ([ADR 0004](adr/0004-qdrant-engine-in-a-child.md)).",

@@ -112,6 +112,20 @@ async def test_what_a_chunk_file_lacks_is_named_with_its_file(client: httpx.Asyn
     assert [item.get("skipped") for item in both.json()["items"]] == [skipped, None]
 
 
+@pytest.mark.feature(39)
+async def test_a_chunk_of_several_languages_is_shown_in_the_one_asked_for(client: httpx.AsyncClient) -> None:
+    line = {"languageVariants": {"en": {"text": "Good evening."}, "de": {"text": "Guten Abend."}}}
+    sent = await client.post("/rag/ingest", json={"source": "s", "path": "lines", "chunks": [line]})
+    assert sent.json()["status"] == "created"
+
+    async def shown(**asked: str) -> list[str]:
+        reply = await client.post("/rag/search", json={"query": "a greeting in the evening", **asked})
+        return [hit["text"] for hit in reply.json()["results"]]
+
+    assert await shown(language="de") == ["Guten Abend."]
+    assert await shown() == await shown(language="en") == await shown(language="fr") == ["Good evening."]
+
+
 @pytest.mark.feature(110)
 async def test_each_chunk_shows_its_quality_measure_by_measure(client: httpx.AsyncClient) -> None:
     id_ = await ingested(client, LANTERN)

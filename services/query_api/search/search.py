@@ -54,6 +54,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rerank: Literal["weights"] | None = None  # another order of the first hits, with the same scores
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # weight of the similarity to better results
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
+    language: str | None = None  # of the text to show, if a ready-made chunk has several: docs/chunks.md
     explain: bool = False
 
 
@@ -196,7 +197,7 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     expanded = await retriever.expanded(hits, body.expand) if body.expand else [None] * len(hits)
     shown = [
         SearchHit(
-            text=hit.text,
+            text=_in_language(hit, body.language),
             score=hit.score,
             metadata=hit.metadata,
             expanded=around,
@@ -213,6 +214,14 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
         if body.explain
         else None,
     )
+
+
+def _in_language(hit: Found, language: str | None) -> str:
+    """Return the text of a ready-made chunk in the language, or the text that it shows otherwise."""
+    variants = hit.metadata.get("languageVariants") if language else None
+    variant = variants.get(language) if isinstance(variants, dict) else None
+    text = variant.get("text") if isinstance(variant, dict) else variant
+    return text if isinstance(text, str) and text.strip() else hit.text
 
 
 def _groups(groups: Sequence[Sequence[Found]], shown: Sequence[SearchHit]) -> list[SearchGroup]:
