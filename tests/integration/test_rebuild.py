@@ -24,6 +24,7 @@ from shared.store.edge import EdgeStore
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.servers.cache import CI_ONLY
+from tests.servers.kafka import KafkaServer
 
 WITHIN_S = 120.0
 NAMES = ("a.md", "gone.md", "erased.md", "worse.md", "bad.md", "never.md", "same.md")
@@ -166,6 +167,44 @@ async def test_given_other_folders_and_older_backups_when_started_then_each_is_r
     assert "the log is empty" in await refused(None, ours)
     assert "is an older backup: its checkpoint" in await refused(ours, backup)
     assert "the log is an older backup: documents.extracted/" in await refused(backup, ours)
+
+
+@CI_ONLY
+async def test_given_kafka_and_other_stores_or_older_backups_when_started_then_each_is_refused_by_its_sentence(
+    tmp_path: Path, kafka: KafkaServer
+) -> None:
+    log, data, other, node = f"kafka://{kafka.address}", tmp_path / "data", tmp_path / "other", tmp_path / "kafka/data"
+    await started(Settings(data=other))
+    async with running(data, log=log) as pipeline:
+        await pipeline.send(a_document("a.md", paragraph(7, 0, 0, of=1)))
+    await asyncio.to_thread(kafka.stop)
+    shutil.copytree(data / "store", tmp_path / "older store")
+    shutil.copytree(node, tmp_path / "older log")
+    await asyncio.to_thread(kafka.start)
+    async with running(data, log=log) as pipeline:
+        await pipeline.send(a_document("b.md", paragraph(8, 0, 0, of=1)))
+    shutil.copytree(data / "store", tmp_path / "store")
+
+    def other_log(backup: Path | None) -> None:
+        kafka.stop()
+        shutil.rmtree(node)
+        if backup is not None:
+            shutil.copytree(backup, node)
+        kafka.start()
+
+    async def refused(store: Path) -> str:
+        shutil.rmtree(data / "store")
+        shutil.copytree(store, data / "store")
+        with pytest.raises(ConfigurationError) as told:
+            await started(Settings(data=data, log=log))
+        return str(told.value)
+
+    assert "belongs to the log" in await refused(other / "store")
+    assert "is an older backup: its checkpoint" in await refused(tmp_path / "older store")
+    await asyncio.to_thread(other_log, tmp_path / "older log")
+    assert "the log is an older backup: documents.extracted/" in await refused(tmp_path / "store")
+    await asyncio.to_thread(other_log, None)
+    assert "the log is empty" in await refused(tmp_path / "store")
 
 
 async def test_given_an_older_backup_that_was_paired_by_hand_when_started_then_it_is_not_ready_before_it_is_verified(
