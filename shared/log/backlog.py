@@ -6,7 +6,7 @@ is older than half of the retention, new submissions are refused and readiness f
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 from aiokafka import TopicPartition
@@ -28,26 +28,32 @@ class Backlog:
 
     def __init__(self, log: Log, readers: Mapping[str, str], *, now: Callable[[], int] = _wall_clock_ms) -> None:
         self.trouble: str | None = None  # shown by readiness and in refusals
+        self.elsewhere: str | None = None  # the same of generations that don't serve; refuses nothing
         self._log = log
         self._readers = readers
+        self._others: tuple[Mapping[str, str], ...] = ()
         self._now = now
 
-    def follow(self, readers: Mapping[str, str]) -> None:
-        """Watch these readers from now on."""
+    def follow(self, readers: Mapping[str, str], others: Iterable[Mapping[str, str]] = ()) -> None:
+        """Watch these readers from now on, and those of `others`, generations that don't serve."""
         self._readers = readers
+        self._others = tuple(others)
 
     async def measure(self) -> None:
         """Measure now. While the log is away, the last result is kept."""
+        before = self.trouble, self.elsewhere
         try:
-            troubles = [
-                await endangered(self._log, group, topic, self._now()) for topic, group in self._readers.items()
-            ]
-        except Unavailable as error:
+            self.trouble = await self._late(self._readers)
+            self.elsewhere = next(filter(None, [await self._late(each) for each in self._others]), None)
+        except Unavailable as error:  # for others, perhaps only because their topic is still being made
             log.warning("backlog_unknown", reason=error.sentence)
-            return
-        before, self.trouble = self.trouble, next(filter(None, troubles), None)
-        if self.trouble is not None and before is None:
-            log.error("backlog_in_danger", reason=self.trouble)
+        for was, found in zip(before, (self.trouble, self.elsewhere), strict=True):
+            if was is None and found is not None:
+                log.error("backlog_in_danger", reason=found)
+
+    async def _late(self, readers: Mapping[str, str]) -> str | None:
+        troubles = [await endangered(self._log, group, topic, self._now()) for topic, group in readers.items()]
+        return next(filter(None, troubles), None)
 
     async def watch(self, every_s: float = 10.0) -> None:
         """Measure every `every_s` seconds."""

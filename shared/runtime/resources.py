@@ -121,7 +121,8 @@ class Resources:
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
             found |= {each.name: trouble_of(each) for each in consumptions} | stages.troubles()
             if works:
-                found["backlog"] = self.backlog.trouble
+                late = self.backlog.elsewhere
+                found["backlog"] = self.backlog.trouble or (None if late is None else Detail(late))
             return found | self._settings_details()
 
         return troubles
@@ -149,8 +150,9 @@ class Resources:
         """Turn what outlives a switch to the generation that serves now."""
         if registry.serving != self.index.generation.id:
             self.index.serve(registry.current.generation)
-            self.backlog.follow(readers(registry.serving))
             log_.info("generation_serves", generation=registry.serving)
+        shadows = [dict(list(readers(each.id).items())[1:]) for each in registry.others]  # submissions have one reader
+        self.backlog.follow(readers(registry.serving), shadows)
 
     def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
         """Start writing checkpoints to log and store; return a function that writes the last one and ends."""

@@ -106,3 +106,20 @@ async def test_what_was_seen_last_stands_until_the_log_can_be_asked_again(log: L
     clock[0] = young.timestamp
     await backlog.measure()
     assert backlog.trouble is None
+
+
+async def test_a_generation_beside_the_one_that_serves_is_named_and_refuses_nothing(
+    log: Log, broker: KafkaBroker
+) -> None:
+    _, young = await two_ages(broker)
+    backlog = Backlog(log, {}, now=lambda: young.timestamp + 1 + HALF)
+
+    backlog.follow({}, [{"events": "shadow"}])
+    await backlog.measure()
+
+    assert backlog.trouble is None
+    assert backlog.elsewhere is not None
+    assert "shadow has not read" in backlog.elsewhere
+    backlog.follow({})
+    await backlog.measure()
+    assert backlog.elsewhere is None
