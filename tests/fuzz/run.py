@@ -41,12 +41,19 @@ class Fuzzed:
     operations: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     failures: dict[str, list[str]] = field(default_factory=dict)  # by operation and kind; the first few of each
-    failed: int = 0
+    failed: int = 0  # faults; a reply may have several
     seconds: float = 0.0
+
+    def fault(self, kind: str, request: httpx.Request, told: str) -> None:
+        """Note what is wrong with the reply to the request."""
+        self.failed += 1
+        shown = self.failures.setdefault(kind, [])
+        if len(shown) < _SHOWN:
+            shown.append(f"{request.method} {request.url} {request.content[:300]!r} -> {told}")
 
     def report(self) -> str:
         """Return what was seen, for people."""
-        lines = [f"{self.cases} cases of {self.operations} operations in {self.seconds:.0f} s, {self.failed} failed"]
+        lines = [f"{self.cases} cases of {self.operations} operations in {self.seconds:.0f} s, {self.failed} faults"]
         lines.append("statuses: " + ", ".join(f"{count} x {status}" for status, count in sorted(self.statuses.items())))
         lines += [f"\n{kind}\n  " + "\n  ".join(shown) for kind, shown in sorted(self.failures.items())]
         return "\n".join(lines)
@@ -133,22 +140,20 @@ def _judge(found: Fuzzed, target: Target, case: Case[Any]) -> None:
         request = _request(case)
     except (ValueError, httpx.InvalidURL, requests.RequestException):  # what no client can send
         return
-    reply = target.send(request)
     found.cases += 1
+    try:
+        reply = target.send(request)
+    except (httpx.HTTPError, TimeoutError) as error:
+        found.fault(f"{case.operation.label}: no reply", request, repr(error))
+        return
     found.statuses[reply.status_code] += 1
     try:
         case.validate_response(reply, excluded_checks=_not_judged())
     except (Failure, FailureGroup) as error:
-        found.failed += 1
-        failures = error.exceptions if isinstance(error, FailureGroup) else [error]
-        for failure in failures:
-            kind = f"{case.operation.label}: {getattr(failure, 'title', type(failure).__name__)}"
-            shown = found.failures.setdefault(kind, [])
-            if len(shown) < _SHOWN:
-                body = request.content[:300]
-                shown.append(
-                    f"{request.method} {request.url} {body!r} -> {reply.status_code} {reply.text[:200]} | {failure}"
-                )
+        for failure in error.exceptions if isinstance(error, FailureGroup) else [error]:
+            kind = getattr(failure, "title", type(failure).__name__)
+            told = f"{reply.status_code} {reply.text[:200]} | {failure}"
+            found.fault(f"{case.operation.label}: {kind}", request, told)
 
 
 def _request(case: Case[Any]) -> httpx.Request:

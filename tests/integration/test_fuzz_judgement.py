@@ -56,3 +56,14 @@ def test_what_is_not_as_declared_is_noticed(status: int, headers: dict[str, str]
     assert fuzzed.cases >= 4
     assert bool(fuzzed.failed) == bool(wrong), fuzzed.report()
     assert wrong in fuzzed.report()
+
+
+def test_a_request_without_a_reply_is_a_fault_and_the_next_one_is_sent() -> None:
+    class Silent(OneReply):
+        def send(self, request: httpx.Request) -> httpx.Response:
+            raise httpx.ReadTimeout("timed out", request=request)
+
+    fuzzed = fuzz(Silent(200, {}, {}), cases=4, seconds=30, seed=1, at_limits=0)
+
+    assert fuzzed.cases == fuzzed.failed >= 4
+    assert "GET /thing: no reply" in fuzzed.report()
