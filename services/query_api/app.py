@@ -51,7 +51,7 @@ from services.query_api.http.lanes import in_lane, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.openapi import DescribedRoutes
-from services.query_api.http.problems import HANDLERS
+from services.query_api.http.problems import HANDLERS, Problem
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
@@ -349,7 +349,11 @@ def _giver(value: T) -> Callable[[], T]:
 
 def _links(public_url: str) -> Callable[[ApiRequest], Links]:
     def links(request: ApiRequest) -> Links:
-        return Links(public_url or str(request.base_url))
+        try:
+            return Links(public_url or str(request.base_url))
+        except ValueError:  # its port is no number, or too large
+            host = request.headers.get("host", "")
+            raise Problem(400, f"Host: {host[:100]!a} is not a name with a port", details={"field": "Host"}) from None
 
     return links
 

@@ -273,6 +273,13 @@ async def test_no_body_is_ever_a_500(
     problem(await client.post(path, content=content, headers={"Content-Type": kind}), status)
 
 
+HALF_A_CHARACTER = (
+    b'--x\r\nContent-Disposition: form-data; name="title"\r\n'
+    b"Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800\r\n"
+    b'--x\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\nhi\r\n--x--\r\n'
+)
+
+
 @pytest.mark.feature(58)
 @pytest.mark.parametrize(
     ("content", "kind"),
@@ -298,7 +305,11 @@ async def test_no_body_is_ever_a_500(
                 b"Content-Type: text/plain; charset=%s\r\n\r\nT\xff\r\n--x--\r\n" % charset,
                 "multipart/form-data; boundary=x",
             )
-            for charset in (b"undefined", b"idna", b"punycode", b"zlib", b"nowhere")
+            for charset in (b"undefined", b"idna", b"punycode", b"zlib", b"nowhere", b'"a\0b"')
+        ),
+        (
+            HALF_A_CHARACTER,
+            "multipart/form-data; boundary=x",
         ),
         (b"", "text/plain"),
         (b"source=s&path=p", "application/x-www-form-urlencoded"),
@@ -306,6 +317,13 @@ async def test_no_body_is_ever_a_500(
 )
 async def test_an_upload_without_a_readable_file_is_a_400(client: httpx.AsyncClient, content: bytes, kind: str) -> None:
     problem(await client.post("/rag/ingest/upload", content=content, headers={"Content-Type": kind}), 400)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:99999999", "127.0.0.1:abc"])
+async def test_a_host_whose_port_is_none_is_a_400_that_names_it(client: httpx.AsyncClient, host: str) -> None:
+    reply = await client.post("/web-search", json={"query": "lantern"}, headers={"Host": host})
+
+    assert problem(reply, 400) == f"Host: '{host}' is not a name with a port"
 
 
 async def test_a_subject_beyond_64_bits_is_a_400_that_names_it(client: httpx.AsyncClient) -> None:

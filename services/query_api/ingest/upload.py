@@ -338,8 +338,8 @@ async def _multipart(request: ApiRequest) -> Upload:
         if error.status_code == 413:
             raise
         raise Problem(400, f"the multipart body can't be read: {error.detail}") from None
-    except (UnicodeError, LookupError):  # a part names an unknown charset, or `undefined`, which Python has
-        raise Problem(400, "the multipart body can't be read: a field is not text in its charset") from None
+    except (ValueError, LookupError):  # a part names an unknown charset, one with a NUL, or Python's `undefined`
+        raise _not_text() from None
     files: list[File] = []
     fields: dict[str, list[str]] = {}
     for name, value in form.items():  # in the order of the request, unlike `multi_items`
@@ -350,12 +350,26 @@ async def _multipart(request: ApiRequest) -> Upload:
                 File(name=_named(value.filename), media_type=declared, body=value.file, size=_rewound(value.file))
             )
         else:
-            fields.setdefault(name, []).append(value)
+            fields.setdefault(name, []).append(_encodable(value))
     if not files:
         raise invalid("file", "no file was sent; a multipart part needs a filename")
     if len(files) > MOST_FILES:
         raise invalid("file", f"{len(files)} files were sent, but at most {MOST_FILES} are allowed at once")
     return Upload(files, fields)
+
+
+def _encodable(value: object) -> str:
+    """Return a field that UTF-8 can express; a charset such as `unicode_escape` yields halves of characters."""
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _not_text() from None
+    return text
+
+
+def _not_text() -> Problem:
+    return Problem(400, "the multipart body can't be read: a field is not text in its charset")
 
 
 def _rewound(body: IO[bytes]) -> int:
