@@ -118,5 +118,7 @@ class Apply:
         head = await self._index.withdraw(head_of(document, 0), attempt)
         if head.version != document.version:
             await self._index.delete_attempts(document.document_id, document.version, attempt)
+            # Once the failure is written, nobody looks for its points again: it mustn't outlive a loss of power alone.
+            await self._index.flush()
             return None
         return await self._index.answering(document.document_id, document.version)

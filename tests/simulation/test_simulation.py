@@ -34,6 +34,7 @@ def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
         pytest.param(3346, id="redriven in another order than they came"),
         pytest.param(4431, id="a worker that lost its partition said 'accepted' of what had ended well"),
         pytest.param(6223, id="and of what had failed"),
+        pytest.param(2127, id="the points of a failed version came back with a loss of power"),
         pytest.param(15624, id="a write that its condition refused was counted as an effect"),
     ],
 )
