@@ -600,6 +600,8 @@ class World:
         tps = member.assignment()
         member.fetching.clear()
         await consumption.revoked(tps)
+        if member in group.members:
+            return  # the other waking was faster
         for tp in tps:
             member.lose(tp)
         group.members.append(member)
