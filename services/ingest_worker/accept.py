@@ -332,8 +332,11 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
     version, place = _version_after(entry, submission.place), submission.place
     # The ledger may come from an older backup than the head, and a version below the head would never be applied. A
     # head far in the future is damaged; exceeding it would use up the version numbers.
+    published = entry.published
     if answering is not None and answering.version < place.time + YEAR_MS:
         version = max(version, answering.version + 1)
+        if answering.version not in published:  # then its record would stay in the truth for ever
+            published = (*published, answering.version)
     lives = _lives(entry, answering)
     keeps = submission.deletes and not submission.erases  # lists of deleted documents show title, URL and tags
     outcome: VersionOutcome = "deleted" if submission.deletes else "updated" if lives else "created"
@@ -359,7 +362,7 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
-        published=(*entry.published, version),
+        published=(*published, version),
     )
     replaced = _replaced(entry, answering) if outcome == "updated" else None
     last = Last(
@@ -372,8 +375,10 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         changed=_changed(entry.accepted, submission) if outcome == "updated" else (),
     )
     taken = noted(taken, last)
-    # An erasure can't fail, so no earlier version answers again, and no earlier error sentence may be kept.
-    return msgspec.structs.replace(taken, earlier=()) if submission.erases else taken
+    # An erasure can't fail, so no earlier version answers again, and no earlier error sentence may be kept. Its own end
+    # stays: a later submission may have been noted already.
+    own = tuple(each for each in taken.earlier if each.place == place)
+    return msgspec.structs.replace(taken, earlier=own) if submission.erases else taken
 
 
 def _lives(entry: Entry, answering: IndexedVersion | None) -> bool:

@@ -35,6 +35,9 @@ def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
         pytest.param(4431, id="a worker that lost its partition said 'accepted' of what had ended well"),
         pytest.param(6223, id="and of what had failed"),
         pytest.param(2127, id="the points of a failed version came back with a loss of power"),
+        pytest.param(4857, id="a ledger entry lost with the power left a version in the truth"),
+        pytest.param(5373, id="and so did one whose head had been written meanwhile"),
+        pytest.param(5583, id="an erasure that a failed submission followed was called superseded"),
         pytest.param(15624, id="a write that its condition refused was counted as an effect"),
     ],
 )
