@@ -30,7 +30,7 @@ from tests.e2e.harness import Server, served
 
 pytestmark = pytest.mark.slow
 
-KEYS = "key-of-the-admin:house:admin,key-of-the-reader:house:query,key-of-the-attacked:attacked:admin"
+KEYS = "key-of-the-admin:house:admin+operator,key-of-the-reader:house:query,key-of-the-attacked:attacked:admin"
 ADMIN, ATTACKED = "key-of-the-admin", "key-of-the-attacked"
 HOSTILE_DOCUMENTS = int(os.environ.get("SLUICE_TEST_COUNT") or 40)
 BROKEN = b"%PDF-1.7 broken"

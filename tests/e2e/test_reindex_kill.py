@@ -132,7 +132,7 @@ def told(server: Server | Cluster, kill: Callable[[], None], rng: random.Random)
         send(server, number)
     first = generations(server)["serving"]
     with Watch(server) as watch:
-        assert post(server, "start", {"embedder": "minilm:int8", "chunkSize": 300}).status_code == 200
+        assert post(server, "start", {"embedder": "minilm:", "chunkSize": 300}).status_code == 200
         for number in range(KILLS):
             send(server, DOCUMENTS + number)
             time.sleep(rng.uniform(0.05, 1.0))  # the random moment itself
