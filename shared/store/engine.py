@@ -358,6 +358,7 @@ class Engine:
             case wire.Rewrite():
                 return self._rewrite(request)
             case wire.Sizes():
+                self.flush()  # only then are the last points counted
                 return self.sizes()
             case wire.Flush() | wire.Stop():
                 return self.flush()

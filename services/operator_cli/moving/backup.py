@@ -28,6 +28,7 @@ from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
 from shared.log import Copyable, Log, Tended
 from shared.settings import ConfigurationError, Settings
+from shared.state import pairing
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import Measured, Store, wire
 from shared.version import VERSION
@@ -210,6 +211,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     if await collections.settled(store) != registry or collections.in_reading_order(await store.collections()) != names:
         raise Unavailable("the generations of the index changed during the backup: run it again", "generation")
     watch.begin("log", 0)
+    ends = await pairing.extracted_ends(log)
     await log.copy_to(folder / manifest.LOG, commits)
     files.append(await asyncio.to_thread(_hashed, folder, manifest.LOG))
     paired = await collections.log_pairing(
@@ -228,6 +230,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
         log_id=paired.log_id if paired is not None else "",
         store_id=paired.store_id if paired is not None else "",
         checkpoint=paired.checkpoint if paired is not None else 0,
+        ends=ends,
         documents=documents,
         points=points,
         blobs=len(blobs),

@@ -37,6 +37,9 @@ class Manifest(Message, frozen=True, kw_only=True):
     log_id: str
     store_id: str
     checkpoint: int  # of the log's copy of the pairing, or a later one
+    ends: dict[str, int] = msgspec.field(
+        default_factory=dict
+    )  # of documents.extracted by partition; the copied log has at least these
     documents: int
     points: int
     blobs: int

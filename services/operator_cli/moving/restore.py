@@ -168,10 +168,11 @@ def _read(path: Path) -> Iterator[list[Point]]:
 
 
 async def _agree(store: Store, made: Manifest) -> None:
-    """Let the store's checkpoint be no older than the log's: the log was copied after it, and has all that it has."""
+    """Let the store know the restored log: its checkpoint is no older, and no log that ends earlier fits it."""
     known = await pairing.in_store(store)
-    if known is not None and known.checkpoint < made.checkpoint:
-        wanted = msgspec.structs.replace(known, checkpoint=made.checkpoint)
+    if known is not None:
+        checkpoint = max(known.checkpoint + 1, made.checkpoint)
+        wanted = msgspec.structs.replace(known, checkpoint=checkpoint, ends=made.ends or known.ends)
         await pairing.tell_store(store, wanted, known=known)
 
 

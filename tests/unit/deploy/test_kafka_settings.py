@@ -1,15 +1,21 @@
 """The one server of compose.yaml that can be started here: a real Kafka takes its settings."""
 
+import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from shared.errors import Unavailable
+from shared.log.kafka import KafkaLog, kafka_address
+from shared.topics import Topic
 from tests.servers import kafka
 from tests.servers.cache import CI_ONLY, run
 from tests.servers.choice import own
 from tests.servers.ports import free_port
 from tests.unit.deploy.files import raw_compose
 
+PASSWORD: Final = re.compile(r"\$\{KAFKA_PASSWORD[^}]*\}")
 CONTAINER_ONLY = {"CLUSTER_ID", "KAFKA_HEAP_OPTS", "KAFKA_LOG_DIRS"}
 
 
@@ -25,20 +31,23 @@ def properties(environment: dict[str, str]) -> dict[str, object]:
 @CI_ONLY
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_real_kafka_starts_with_the_settings_and_answers_both_listeners(tmp_path: Path) -> None:
+async def test_a_real_kafka_starts_with_the_settings_and_asks_both_outer_listeners_for_the_password(
+    tmp_path: Path,
+) -> None:
     environment = raw_compose()["services"]["kafka"]["environment"]
-    inside, controller, outside = (f"127.0.0.1:{free_port()}" for _ in range(3))
+    clients, controller, host, inside = (f"127.0.0.1:{free_port()}" for _ in range(4))
     here = {
-        "://kafka:9092": f"://{inside}",
-        "://:9092": f"://{inside}",
-        "://127.0.0.1:9094": f"://{outside}",
-        "://:9094": f"://{outside}",
-        "://:9093": f"://{controller}",
-        "@localhost:9093": f"@{controller}",
+        "://kafka:9092": f"://{clients}",
+        "://:9092": f"://{clients}",
+        "://127.0.0.1:9094": f"://{host}",
+        "://:9094": f"://{host}",
+        "://127.0.0.1:9093": f"://{controller}",
+        "@127.0.0.1:9093": f"@{controller}",
+        "://127.0.0.1:9095": f"://{inside}",
     }
-    told = properties(environment)
+    told = {name: PASSWORD.sub("secret", str(value)) for name, value in properties(environment).items()}
     for there, instead in here.items():
-        told = {name: str(value).replace(there, instead) for name, value in told.items()}
+        told = {name: value.replace(there, instead) for name, value in told.items()}
     built = own("Kafka", kafka.RECIPE, kafka.missing())
     server = kafka.KafkaServer(built, tmp_path, told)
     run(
@@ -49,7 +58,13 @@ def test_a_real_kafka_starts_with_the_settings_and_answers_both_listeners(tmp_pa
     )
     server.address = inside
     with server:
-        server.address = outside
-
-        assert server.ready()
         assert f"cluster.id={environment['CLUSTER_ID']}" in (tmp_path / "data/meta.properties").read_text()
+        for listener in (clients, host):
+            log = KafkaLog(kafka_address(f"kafka://sluice:secret@{listener}"))
+            await log.start()
+            await log.ensure_topics([Topic(name="events", partitions=1)])
+            await log.stop()
+            for login in ("sluice:guess@", ""):
+                refused = KafkaLog(kafka_address(f"kafka://{login}{listener}"), patience_s=0)
+                with pytest.raises(Unavailable, match=listener):
+                    await refused.start()
