@@ -132,4 +132,4 @@ async def test_the_command_prints_one_document_and_exits_by_what_it_found(settin
     assert told["parts"][0] == {"kind": "topic", "name": SUBMITTED, "state": "missing"}
     assert (unfit.returncode, unfit.stderr) == (1, "")
     assert f"unfit    topic       {SUBMITTED}  8 partitions" in unfit.stdout
-    assert "9 missing: they will be created once the unfit ones are fixed" in unfit.stdout
+    assert f"{len(told['parts']) - 1} missing: they will be created once the unfit ones are fixed" in unfit.stdout
