@@ -462,9 +462,9 @@ async def test_a_tenant_goes_with_all_that_it_has_and_no_other_tenant_loses_anyt
     await other.put(other.secret)
     await system.put(a_long_text(f"{system.secret} long ago."))
     await system.put(a_long_text(f"{system.secret} today."))  # a second version
-    await system.put(f"{system.secret}, deleted.", path="deleted.md")
-    await system.call("DELETE", f"/rag/documents/{system.name('deleted.md')}")
-    await system.fail("failed.md")
+    await system.put(f"{system.secret}, deleted.", path="dropped.md")
+    await system.call("DELETE", f"/rag/documents/{system.name('dropped.md')}")
+    await system.fail("rotten.md")
     operator = OPERATOR
     show = f"/ops/tenants/{system.tenant}"
     before = await system.call("GET", show, headers=operator)
@@ -500,7 +500,7 @@ async def test_a_tenant_goes_with_all_that_it_has_and_no_other_tenant_loses_anyt
         "tenant": "", "documents": 0, "deleted": 0, "erased": 3, "letters": 0, "keys": 0, "chunks": 0, "blobs": 0,
         "blobBytes": 0,
     }  # fmt: skip
-    assert holding(parts, system.secret, system.path, "deleted.md", "failed.md") == []
+    assert holding(parts, system.secret, system.path, "dropped.md", "rotten.md") == []
     assert await other.found() == [other.name()]
 
 

@@ -60,10 +60,14 @@ class Rig:
                         return found
                 await asyncio.sleep(0.05)
 
-    async def work(self, generation: str) -> int:
-        """Return how many vectors of the generation were embedded or copied."""
-        [found] = [each for each in (await self.status())["items"] if each["id"] == generation]
-        return int(found["embedded"] + found["copied"])
+    async def until_worked(self, generation: str) -> int:
+        """Return how many vectors of the generation were embedded or copied, once a heartbeat has told of some."""
+        async with asyncio.timeout(HANG_S):
+            while True:
+                [found] = [each for each in (await self.status())["items"] if each["id"] == generation]
+                if work := int(found["embedded"] + found["copied"]):
+                    return work
+                await asyncio.sleep(0.05)
 
     async def chunk_topics(self) -> list[str]:
         return [chunks_topic(each["id"]) for each in (await self.status())["items"]]
@@ -244,9 +248,7 @@ async def test_two_generations_are_compared_by_questions_of_a_file_or_by_titles(
     first = (await rig.status())["serving"]
     await rig.post("/ops/generations/start", {"chunkSize": 300})
     second = (await rig.until_ready())["id"]
-    async with asyncio.timeout(HANG_S):
-        while not (work := await rig.work(second)):  # told with the next heartbeat
-            await asyncio.sleep(0.05)
+    work = await rig.until_worked(second)
 
     drawn = await rig.post("/ops/generations/compare", {"sample": 4})
     questions = [
