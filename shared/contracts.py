@@ -294,7 +294,7 @@ class DocumentExtracted(Message, frozen=True):
     note: str | None = None  # e.g. "2 of 9 pages could not be read"
 
     @property
-    def ready_made(self) -> bool:
+    def prepared(self) -> bool:
         """Return whether the caller prepared the chunks."""
         return bool(self.chunks) or self.chunks_blob is not None
 

@@ -95,8 +95,8 @@ class Chunking:
         document = msgspec.structs.replace(event.document, extracted_at=extracted_at)
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
-            if event.ready_made:
-                chunks = await self._parsers.ready_made(await prepared_chunks_of(event, self._blobs))
+            if event.prepared:
+                chunks = await self._parsers.from_prepared(await prepared_chunks_of(event, self._blobs))
             else:
                 chunks = await self._parsers.chunk(
                     document, await text_of(event, self._blobs), event.pages, self._generation

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker import parser_child
-from services.ingest_worker.chunk import ready_made, version_chunks
+from services.ingest_worker.chunk import from_prepared, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
@@ -177,9 +177,9 @@ class ParserPool:
         make = partial(version_chunks, document, text, pages, generation=generation, tokens=self._tokens)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
 
-    async def ready_made(self, ready: Sequence[PreparedChunk]) -> tuple[Chunk, ...]:
-        """Return the caller's own chunks (see `chunk.ready_made`); their tokens are counted in a thread."""
-        return await asyncio.to_thread(ready_made, ready, self._tokens)
+    async def from_prepared(self, prepared: Sequence[PreparedChunk]) -> tuple[Chunk, ...]:
+        """Return the chunks that the caller prepared (see `chunk.from_prepared`). A thread counts their tokens."""
+        return await asyncio.to_thread(from_prepared, prepared, self._tokens)
 
     async def close(self) -> None:
         """End all processes; documents waiting or being read raise Unavailable."""

@@ -14,6 +14,7 @@ from shared.inputs.metadata import InvalidMetadata, checked_metadata
 
 MOST_CHUNKS: Final = 10_000  # of one document
 LONGEST: Final = 20_000  # characters of a chunk's text
+SEPARATOR: Final = "\n\n"  # between the chunks in the text of their document
 BODY: Final = b'{"sluiceChunks":'  # the first bytes of a document of prepared chunks on the log
 
 _MARKS: Final = (b'"embeddingStrings"', b'"languageVariants"')
@@ -112,6 +113,11 @@ def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.str
         else:
             inactive += 1
     return PreparedChunks(chunks=tuple(ready), skipped=tuple(skipped), inactive=inactive)
+
+
+def prepared_text(chunks: Sequence[PreparedChunk]) -> str:
+    """Return the text of a document of prepared chunks."""
+    return SEPARATOR.join(chunk.text for chunk in chunks)
 
 
 class _Wrong(ValueError):  # noqa: N818 - says what the chunk is

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.embed_worker.points import chunk_points
-from services.ingest_worker.chunk import ready_made
+from services.ingest_worker.chunk import from_prepared
 from services.ingest_worker.extract import Hints, extract
 from services.ingest_worker.extract.clean import cleaned
 from shared.ids import text_hash
@@ -26,7 +26,7 @@ def test_shown_and_embedded_text_survive_the_way_to_the_index(given_: list[tuple
     body = body_of([{"text": text} | ({"embeddingText": other} if other else {}) for text, other in given_])
 
     read = extract(body, Hints())
-    made = ready_made(read.chunks, Characters(10**6, each=1))
+    made = from_prepared(read.chunks, Characters(10**6, each=1))
     points = chunk_points(
         a_version(),
         made,

@@ -45,7 +45,7 @@ TESTED_BY: Final = {
     "services/embed_worker/apply.py": "tests/property/test_apply_model.py",
     "services/embed_worker/blob_collector.py": "tests/integration/test_blob_collection.py",
     "services/embed_worker/switch.py": "tests/property/test_apply_model.py",
-    "services/ingest_worker/chunk/blocks.py": "tests/unit/services/ingest_worker/test_chunk.py",
+    "services/ingest_worker/text_blocks.py": "tests/unit/services/ingest_worker/test_chunk.py",
     "services/ingest_worker/chunk/pack.py": "tests/property/test_chunk.py",
     "services/ingest_worker/forwarder.py": "tests/integration/test_tenant_topics.py",
     "services/ingest_worker/sent_body.py": "tests/integration/test_same_at_every_door.py",

@@ -1,13 +1,12 @@
-"""Chunking: passages that suit retrieval and stay the same when the document is edited elsewhere."""
+"""Cuts text into passages that suit retrieval and that stay the same when another part of the document is edited."""
 
 from services.ingest_worker.chunk.pack import CHUNKER, chunks, context_before
-from services.ingest_worker.chunk.version import ready_made, ready_text, version_chunks
+from services.ingest_worker.chunk.version import from_prepared, version_chunks
 
 __all__ = [
     "CHUNKER",
     "chunks",
     "context_before",
-    "ready_made",
-    "ready_text",
+    "from_prepared",
     "version_chunks",
 ]

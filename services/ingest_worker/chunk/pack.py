@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import xxhash
 
-from services.ingest_worker.chunk.blocks import Kind, blocks
 from services.ingest_worker.chunk.words import Words
+from services.ingest_worker.text_blocks import Kind, blocks
 from shared.contracts import Chunk, ChunkType
 from shared.embedder import TokenCounter
 from shared.ids import text_hash

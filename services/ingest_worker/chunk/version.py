@@ -1,7 +1,6 @@
-"""Makes the chunks of a version: the caller's own, or the chunker's from its text."""
+"""Makes the chunks of a version: from those that the caller prepared, or from its text."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -12,26 +11,20 @@ from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
+from shared.inputs.prepared_chunks import SEPARATOR
 from shared.state.index import Generation
 
-BETWEEN: Final = "\n\n"  # separates ready-made chunks in the text of their document
 
-
-def ready_text(ready: Sequence[PreparedChunk]) -> str:
-    """Return the text of a document of ready-made chunks."""
-    return BETWEEN.join(chunk.text for chunk in ready)
-
-
-def ready_made(ready: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
-    """Return the caller's chunks, each with its place in `ready_text`.
+def from_prepared(prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
+    """Return the chunks that the caller prepared, each with its offsets in `prepared_text`.
 
     Raises:
-        Rejected: one is longer than the model takes; code `chunk_too_long`.
+        Rejected: code `chunk_too_long`: the model takes fewer tokens than a chunk has.
     """
     found: list[Chunk] = []
     start = 0
-    counts = tokens.count([chunk.embedded for chunk in ready])
-    for order, (chunk, count) in enumerate(zip(ready, counts, strict=True)):
+    counts = tokens.count([chunk.embedded for chunk in prepared])
+    for order, (chunk, count) in enumerate(zip(prepared, counts, strict=True)):
         if count > tokens.max_tokens:
             own = chunk.metadata.get("chunk_id")
             raise Rejected(
@@ -57,7 +50,7 @@ def ready_made(ready: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Ch
                 metadata=chunk.metadata,
             )
         )
-        start = end + len(BETWEEN)
+        start = end + len(SEPARATOR)
     return tuple(found)
 
 
@@ -67,7 +60,7 @@ def version_chunks(
     """Return the chunks that the generation's chunker makes of the text, in the sizes requested for the document.
 
     Raises:
-        Rejected: a size that was asked for can't be; code `chunk_size`.
+        Rejected: code `chunk_size`: a requested size is out of range.
     """
     size, overlap, limit = sizes(document, generation, tokens)
     structured = text_format_of(document.text_format, document.document_type) != "plain"
@@ -84,7 +77,7 @@ def sizes(document: DocumentVersion, generation: Generation, tokens: TokenCounte
     """Return the characters of a chunk and of the overlap, and the token counter with the chunk's limit."""
     size, overlap, limit = generation.chunk_size, generation.chunk_overlap, tokens
     if generation.chunk_unit == "tokens":
-        limit = _Fewer(tokens, size)
+        limit = _LimitedTokens(tokens, size)
         size, overlap = TOKEN_CHARACTERS * size, TOKEN_CHARACTERS * overlap
     if document.chunk_size is not None:
         size, overlap, limit = document.chunk_size, min(overlap, document.chunk_size // 2), tokens
@@ -97,8 +90,8 @@ def sizes(document: DocumentVersion, generation: Generation, tokens: TokenCounte
     return size, overlap, limit
 
 
-class _Fewer:
-    """Counts as the model does, with another limit."""
+class _LimitedTokens:
+    """Counts tokens as the model does, with a lower limit."""
 
     def __init__(self, tokens: TokenCounter, limit: int) -> None:
         self._tokens = tokens

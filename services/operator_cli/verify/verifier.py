@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 from aiokafka import TopicPartition
 
-from services.ingest_worker.chunk import CHUNKER, ready_made, version_chunks
+from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
 from services.operator_cli.verify import compare, older_chunks
 from services.operator_cli.verify.expected_points import Expected, expected, misnamed, texts
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
@@ -460,16 +460,16 @@ class Verifier:
     async def _expected(self, event: DocumentExtracted) -> Expected:
         document = event.document
         made: tuple[Chunk, ...] = ()
-        if event.ready_made:
+        if event.prepared:
             ready = await prepared_chunks_of(event, self._parts.blobs)
-            made = await asyncio.to_thread(ready_made, ready, self._parts.embedder.tokens)
+            made = await asyncio.to_thread(from_prepared, ready, self._parts.embedder.tokens)
         elif not document.deleted:
             made = await asyncio.to_thread(self._chunks, await text_of(event, self._parts.blobs), event)
         return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
 
     async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
         """Return the fault of a text's blob if the truth has the text itself; else the blob has been read already."""
-        if event is None or event.document.text_sha256 is None or not (event.text or event.ready_made):
+        if event is None or event.document.text_sha256 is None or not (event.text or event.prepared):
             return JudgedDocument()
         document = event.document
         try:
@@ -486,7 +486,7 @@ class Verifier:
 
     async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
         """Return whether the index is right about the version if an older chunker cut it as the points show."""
-        if not self._recut or event is None or event.ready_made or event.document.deleted:
+        if not self._recut or event is None or event.prepared or event.document.deleted:
             return False
         document, text, tokens = event.document, await text_of(event, self._parts.blobs), self._parts.embedder.tokens
         made = await asyncio.to_thread(older_chunks.read_back, points, text, event.pages, tokens)

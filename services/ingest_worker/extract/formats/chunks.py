@@ -2,11 +2,10 @@
 
 import msgspec
 
-from services.ingest_worker.chunk.version import ready_text
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from shared.errors import Rejected
-from shared.inputs.prepared_chunks import BODY, chunk_file, listed_chunks, prepared_chunks
+from shared.inputs.prepared_chunks import BODY, chunk_file, listed_chunks, prepared_chunks, prepared_text
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -23,7 +22,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         code = "invalid_chunks" if found.skipped else "empty"
         raise Rejected(f"{hints.name} has no chunk to index: {found.note or 'its list is empty'}", code)
     return Extraction(
-        text=ready_text(found.chunks),
+        text=prepared_text(found.chunks),
         document_type="chunks",
         chunks=found.chunks,
         note=found.note,

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from services.ingest_worker.chunk.blocks import first_heading
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.text_blocks import first_heading
 
 _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from services.ingest_worker.chunk.blocks import first_heading
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.text_blocks import first_heading
 
 _FRONT_MATTER_CHARACTERS = 32 * 1024  # more than anybody writes; parsing time grows with the length
 _FRONT_MATTER_BRACKETS = 200  # PyYAML's time grows with the square of the nesting

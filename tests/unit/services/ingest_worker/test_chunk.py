@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from services.ingest_worker.chunk import chunks, context_before
-from services.ingest_worker.chunk.blocks import blocks
+from services.ingest_worker.text_blocks import blocks
 from shared.contracts import Chunk
 from shared.ids import text_hash
 from tests.fakes.tokens import Characters

@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from services.ingest_worker.chunk import ready_made, ready_text, version_chunks
+from services.ingest_worker.chunk import from_prepared, version_chunks
 from shared.contracts import Chunk, PreparedChunk
 from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.inputs.chunk_quality import semantic_score
+from shared.inputs.prepared_chunks import prepared_text
 from shared.state.index import Generation
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
@@ -65,9 +66,9 @@ def test_ready_made_chunks_have_their_place_in_their_text_and_are_known_by_what_
         PreparedChunk(text="Two,\n\nand more.", embedding="second", page=4, section="S"),
     ]
 
-    found = ready_made(ready, Words(150))
+    found = from_prepared(ready, Words(150))
 
-    assert [ready_text(ready)[chunk.start : chunk.end] for chunk in found] == ["One.", "Two,\n\nand more."]
+    assert [prepared_text(ready)[chunk.start : chunk.end] for chunk in found] == ["One.", "Two,\n\nand more."]
     assert [chunk.hash for chunk in found] == [text_hash("One."), text_hash("second")]
     assert [chunk.tokens for chunk in found] == [1, 1]
     assert (found[1].page, found[1].section, found[1].type) == (4, "S", "semantic")
@@ -77,7 +78,7 @@ def test_a_ready_made_chunk_that_the_model_cannot_take_is_named() -> None:
     ready = [PreparedChunk(text="a"), PreparedChunk(text="b", embedding="b " * 151, metadata={"chunk_id": "x7"})]
 
     with pytest.raises(Rejected) as caught:
-        ready_made(ready, Words(150))
+        from_prepared(ready, Words(150))
 
     assert caught.value.code == "chunk_too_long"
     assert str(caught.value) == (

@@ -1,4 +1,4 @@
-"""Structure: the blocks of a text, by offset. One pass, linear also for hostile input."""
+"""Finds the blocks of a text: headings, paragraphs, lists, tables and code. One pass, in linear time on any input."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,8 +6,6 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Kind = Literal["heading", "paragraph", "list", "table", "code"]
-
-# In these document types headings are marked as in Markdown; the rest of the last four stands as it was written.
 
 _TITLE_CHARACTERS = 120  # a "heading" of a megabyte must not be repeated in every chunk's section
 
