@@ -54,6 +54,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "attempt": "integer",
 }
 HASH_BATCH = 256
+MOST_VALUES = 10_000  # values of a field of heads
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 EMBEDDED = "embeddingText"  # payload field: the embedded text, if it differs from the one shown
@@ -445,6 +446,40 @@ class Index:
         ]
         heads = await self._load_heads([name for name, _ in found])
         return [name for name, version in found if name in heads and heads[name].version == version], page.after
+
+    async def head_values(self, tenant: str, field: str, where: Filter) -> dict[str, int]:
+        """Return the number of the tenant's documents for each value of `source` or `tags`; `where` is on heads."""
+        own = (Match("tenant", (tenant,)), Range("version", gte=1))
+        scoped = Filter(
+            must=(*own, *where.must),
+            must_not=(Match("deleted", (True,)), *where.must_not),
+        )
+        counts = await self._store.facet(self._heads, field, scoped, limit=MOST_VALUES)
+        await self.whole()
+        return counts
+
+    async def metadata_page(
+        self, tenant: str, where: Filter, *, fields: Sequence[str], firsts: bool, after: str | None, limit: int
+    ) -> tuple[list[tuple[str, Payload]], str | None]:
+        """Return document id and these fields of the tenant's current chunks that match, and the next page's cursor.
+
+        With `firsts`, only the first chunk of each document is read.
+        """
+        first = (Match("metadata.chunkOrder", (0,)),) if firsts else ()
+        scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *first, *where.must), must_not=where.must_not)
+        wanted = tuple(f"metadata.{name}" for name in dict.fromkeys(("documentId", "version", *fields)))
+        page = await self._store.scroll(self._chunks, scoped, limit=limit, after=after, fields=wanted)
+        await self.whole()
+        found: list[Payload] = [point.payload["metadata"] for point in page.points]
+        versions = await self._versions(list({each["documentId"] for each in found}))
+        return [
+            (each["documentId"], each) for each in found if versions.get(each["documentId"]) == each["version"]
+        ], page.after
+
+    async def _versions(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the version that answers of each document that has one."""
+        points = await self._store.retrieve(self._heads, ids, fields=("version", "deleted"))
+        return {point.id: point.payload["version"] for point in points if not point.payload.get("deleted")}
 
     async def titled_page(self, tenant: str, *, after: str, limit: int) -> list[Payload]:
         """Return titles and headings of the tenant's chunks that are next by id, those that aren't current left out."""

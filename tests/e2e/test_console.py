@@ -134,6 +134,17 @@ def test_a_question_is_asked_of_the_chosen_source_alone(page: Page) -> None:
     expect(page.locator(".answer")).not_to_contain_text("nine hours")
 
 
+def test_a_search_counts_what_its_filters_would_leave_and_takes_them_by_a_click(page: Page) -> None:
+    page.goto("/search?q=lamp")
+    sources = page.get_by_role("group", name="Source")
+
+    sources.get_by_role("button", name="manual 1").click()
+
+    expect(page).to_have_url(re.compile(r"source=manual"))
+    expect(sources).to_have_count(0)  # one is left, so that there is nothing to choose
+    expect(page.locator(".passage").first).to_contain_text("lamp")
+
+
 def test_a_search_marks_words_explains_and_filters_by_a_click(page: Page) -> None:
     page.goto("/search")
     page.get_by_label("Search your documents").fill("willow herons")

@@ -1,12 +1,14 @@
 """Pages, groups, neighbours, variety, batches, and the context of a question."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from litestar import Litestar
 
-from tests.integration.api import HERONS, LANTERN, ingested, problem
+from tests.integration.api import HERONS, LANTERN, a_client, ingested, problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -186,3 +188,57 @@ async def test_fixed_weights_change_the_order_and_no_score(client: httpx.AsyncCl
     assert sorted(hit["score"] for hit in weighted) == sorted(hit["score"] for hit in plain)
     sentence = problem(await client.post("/rag/search", json={"query": "x", "rerank": "magic"}), 400)
     assert sentence.startswith("rerank: ")
+
+
+async def test_facets_count_the_documents_that_match_the_filters(client: httpx.AsyncClient) -> None:
+    year = {"year": 1900, "kind": {"of": "novel"}, "drafts": [1, True]}
+    await ingested(client, "\n\n".join(PARAGRAPHS), path="a.md", tags=["x", "y"], metadata=year)
+    await ingested(client, LANTERN, path="b.md", tags=["y"], metadata={"year": 1900})
+    id_ = await ingested(client, HERONS, path="c.txt", source="other", metadata={"year": 1950})
+    asked = ["source", "tags", "documentType", "year", "kind.of", "drafts", "nothing"]
+
+    reply = (await searched(client, "lantern", topK=1, facets=asked))["facets"]
+    within = (await searched(client, "lantern", facets=["year", "tags"], filters={"year": {"lt": 1950}}))["facets"]
+    own = (await searched(client, "lantern", facets=["source", "tags"], filters={"source": "other"}))["facets"]
+
+    assert list(reply) == asked
+    assert reply["source"] == [{"value": "s", "documents": 2}, {"value": "other", "documents": 1}]
+    assert reply["tags"] == [{"value": "y", "documents": 2}, {"value": "x", "documents": 1}]
+    assert reply["year"] == [{"value": 1900, "documents": 2}, {"value": 1950, "documents": 1}]
+    assert sum(each["documents"] for each in reply["documentType"]) == 3
+    assert reply["kind.of"] == [{"value": "novel", "documents": 1}]
+    assert [each["value"] for each in reply["drafts"]] == [1, True]
+    assert reply["nothing"] == []
+    assert within == {"year": [{"value": 1900, "documents": 2}], "tags": reply["tags"]}
+    assert own == {"source": [{"value": "other", "documents": 1}], "tags": []}
+
+    listed = (await client.get("/rag/documents", params={"facets": "source,tags,status,year", "limit": 1})).json()
+    narrowed = (await client.get("/rag/documents", params={"facets": "year", "q": "C.TXT"})).json()
+    assert len(listed["items"]) == 1
+    assert {name: listed["facets"][name] for name in ("source", "tags", "year")} == {
+        name: reply[name] for name in ("source", "tags", "year")
+    }
+    assert listed["facets"]["status"] == [{"value": "created", "documents": 3}]
+    assert narrowed["facets"] == {"year": [{"value": 1950, "documents": 1}]}
+    assert "facets" not in (await client.get("/rag/documents")).json()
+
+    await ingested(client, HERONS + " They fish at night.", path="c.txt", source="other", metadata={"year": 1951})
+    await client.delete(f"/rag/documents/{await ingested(client, 'Gone soon.', path='d')}")
+    again = (await searched(client, "heron", facets=["source", "year"]))["facets"]
+    assert again["source"] == reply["source"]
+    assert again["year"] == [{"value": 1900, "documents": 2}, {"value": 1951, "documents": 1}]
+    assert id_
+
+
+async def test_facets_are_of_the_callers_tenant_and_their_names_are_checked(
+    app: Litestar, client: httpx.AsyncClient, tenants: Iterator[str]
+) -> None:
+    await ingested(client, LANTERN, tags=["mine"])
+
+    async with a_client(app, next(tenants)) as stranger:
+        for facets in (["tags"], ["tags", "documentType"]):
+            found = (await searched(stranger, "lantern", facets=facets))["facets"]
+            assert found == {name: [] for name in facets}
+
+    for names in (["tenant"], ["textBlob"], ["a..b"], [""], [f"f{n}" for n in range(9)]):
+        assert "facets" in problem(await client.post("/rag/search", json={"query": "x", "facets": names}), 400)

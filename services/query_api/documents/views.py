@@ -9,7 +9,7 @@ import msgspec
 from litestar import Response, delete, get, patch
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from services.query_api.documents.listing import LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State, words_of
 from services.query_api.documents.listing import after as sorted_after
@@ -22,6 +22,7 @@ from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
 from services.query_api.ingest.submissions import Submissions
+from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
 from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat, text_format_of
@@ -34,6 +35,7 @@ from shared.submission import deletion
 from shared.times import iso
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
+_OF_ENTRIES = frozenset({"source", "tags", "status"})  # fields that the ledger has
 LOOKED_AT = 1000  # entries read at a time if each has to be checked
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
 Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the previous page.")]
@@ -68,6 +70,7 @@ class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     items: list[DocumentView]
     next_cursor: str | None
+    facets: FacetValues | UnsetType = UNSET  # where they are asked for: by field, of all documents of the list
 
 
 class QualityView(msgspec.Struct, frozen=True):
@@ -201,6 +204,44 @@ class DocumentViews:
         heads = await self._index.heads([entry.document_id for entry in fitting])
         return [entry for entry in fitting if state_of(entry, heads.get(entry.document_id))[0] == listing.state]
 
+    async def facets(self, tenant: str, listing: Listing, names: Sequence[str]) -> FacetValues:
+        """Return the values of these fields among all documents of the list, with the number of documents.
+
+        Raises:
+            Problem: 400, a name is not a field's name.
+        """
+        fields = fields_of(names)
+        counter = FacetCounter(fields)
+        of_chunks = tuple(path for path in fields.values() if path not in _OF_ENTRIES)
+        place: str | None = None
+        while True:
+            entries, place = await self._ledger.scan(listing.where, after=place, limit=LOOKED_AT)
+            found = await self._fitting(listing, entries)
+            metadata = await self._metadata(tenant, found, of_chunks) if of_chunks and found else {}
+            for entry in found:
+                own = {"source": entry.source, "tags": list(entry.tags), "status": entry.last.status}
+                counter.add(entry.document_id, {**metadata.get(entry.document_id, {}), **own})
+            if place is None:
+                return counter.values()
+
+    async def _metadata(self, tenant: str, entries: Sequence[Entry], fields: Sequence[str]) -> dict[str, Payload]:
+        """Return these fields of each document that is searchable."""
+        found: dict[str, Payload] = {}
+        after: str | None = None
+        names = tuple(entry.document_id for entry in entries)
+        while True:
+            page, after = await self._index.metadata_page(
+                tenant,
+                Filter(must=(Match("metadata.documentId", names),)),
+                fields=fields,
+                firsts=True,
+                after=after,
+                limit=LOOKED_AT,
+            )
+            found.update(page)
+            if after is None:
+                return found
+
     async def of_path(self, tenant: str, path: str) -> Ids:
         """Return the condition that a document has the path, in any source."""
         sources = await self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),)))
@@ -278,6 +319,9 @@ async def rag_documents(
     status: FromQuery[list[str] | None] = None,
     tags: FromQuery[list[str] | None] = None,
     sort: Annotated[str, QueryParameter(description=f"One of {', '.join(SORTS)}.")] = "-updatedAt",
+    facets: Annotated[
+        list[str] | None, QueryParameter(description="Fields whose values are counted, over all pages of the list.")
+    ] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> DocumentPage:
@@ -303,12 +347,16 @@ async def rag_documents(
         state=in_state,
         sort=sort,
     )
-    if listing.by_update:
-        return await library.page(listing, limit=limit, cursor=parsed_cursor(cursor, ListCursor))
-    behind = parsed_cursor(cursor, SortCursor)
-    if behind is not None and behind.sort != sort:
+    behind: ListCursor | SortCursor | None = (
+        parsed_cursor(cursor, ListCursor) if listing.by_update else parsed_cursor(cursor, SortCursor)
+    )
+    if isinstance(behind, SortCursor) and behind.sort != sort:
         raise invalid("cursor", f"was given for sort={behind.sort}")
-    return await library.page(listing, limit=limit, cursor=behind)
+    page = await library.page(listing, limit=limit, cursor=behind)
+    if not facets:
+        return page
+    counted = await library.facets(tenant, listing, [name for value in facets for name in value.split(",")])
+    return msgspec.structs.replace(page, facets=counted)
 
 
 class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -15,6 +15,7 @@ import msgspec
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
+from services.query_api.search.facets import Facets, FacetValues
 from services.query_api.search.fusion import FusedHit, fuse
 from services.query_api.search.relevance import Features, features, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
@@ -67,6 +68,7 @@ class Retriever:
         self._metrics = metrics
         self._patience_s = patience_s
         self._kept = kept or ResultCache(index, keep_s=0)
+        self._facets = Facets(index)
         self._vectors: dict[tuple[str, str], Vector] = {}  # of the latest queries
         self._seen_fields: set[tuple[str, str]] = set()  # by tenant
         self._model_breaker = CircuitBreaker("the embedding model")
@@ -136,6 +138,17 @@ class Retriever:
     async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
         """Return each hit joined with so many chunks before and after it, of the same version."""
         return await asyncio.gather(*(self._expanded(hit, neighbours) for hit in hits))
+
+    async def facets(self, tenant: str, names: Sequence[str], where: Filter) -> tuple[FacetValues, list[str]]:
+        """Return the values of these fields among the documents that match, with the number of documents; and warnings.
+
+        Raises:
+            Problem: 400, a name is not a field's name.
+        """
+        if not names:
+            return {}, []
+        async with self._patience("the store", self._store_breaker):
+            return await self._facets.of(tenant, names, where)
 
     async def _expanded(self, hit: Found, neighbours: int) -> Expanded:
         order, version = hit.metadata["chunkOrder"], hit.metadata["version"]

@@ -16,6 +16,7 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, body_of, parse_json
 from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
+from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import GateMode, RelevanceGate, usable
 from services.query_api.search.results import Expanded, Explanation, Found
@@ -55,6 +56,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # weight of the similarity to better results
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
     language: str | None = None  # of the text to show, if a ready-made chunk has several: docs/chunks.md
+    facets: list[str] = []  # fields whose values are counted among the documents that match the filters
     explain: bool = False
 
 
@@ -92,6 +94,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     results: list[SearchHit]
     groups: list[SearchGroup] | None = None
+    facets: FacetValues | None = None  # by field, most frequent values first
     warnings: list[str] = []
     query: str | None = None  # what was searched for, with `explain`
     timings: Timings | None = None
@@ -172,12 +175,16 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     question = question_of(body.query, "query")
     turns = [Turn(role=each.role, content=each.content) for each in body.conversation_history]
     searched = spelled_out([*turns, Turn(role="user", content=question)])
-    found = await retriever.search(
-        tenant,
-        searched,
-        top_k=min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end,
-        where=where,
-        mode=body.mode,
+    fields_of(body.facets)  # before anything is searched
+    found, (facets, doubts) = await asyncio.gather(
+        retriever.search(
+            tenant,
+            searched,
+            top_k=min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end,
+            where=where,
+            mode=body.mode,
+        ),
+        retriever.facets(tenant, body.facets, where),
     )
     hits = usable(found.hits, RelevanceGate(body.min_score, body.gate))
     if body.rerank is not None:
@@ -208,7 +215,8 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     return SearchReply(
         results=[] if groups is not None else shown,
         groups=None if groups is None else _groups(groups, shown),
-        warnings=found.warnings,
+        facets=facets if body.facets else None,
+        warnings=[*found.warnings, *doubts],
         query=searched if body.explain else None,
         timings=Timings(embed_ms=found.embed_ms, store_ms=found.store_ms, fuse_ms=found.fuse_ms)
         if body.explain

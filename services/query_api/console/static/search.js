@@ -11,21 +11,43 @@ const MODES = [
   ["sparse", "Words", "Passages with the same words"],
 ];
 const STEP = 10;
+const FACETS = [
+  ["source", "Source", "source"],
+  ["tags", "Tag", "tag"],
+  ["documentType", "Type", "type"],
+  ["language", "Language", "language"],
+];
+const SHOWN = 8; // values of each facet
 
 export default function search(main, app) {
   const { params } = app;
-  const state = { mode: params.get("mode") ?? "hybrid", tags: new Set(params.getAll("tag")), count: STEP };
+  const state = { mode: params.get("mode") ?? "hybrid", tags: new Set(params.getAll("tag")), type: new Set(params.getAll("type")), language: new Set(params.getAll("language")), count: STEP };
   const scope = new Scope(() => ran(), { sources: params.getAll("source"), documents: params.getAll("document").map((id) => [id, id]) });
   const query = h("input", { type: "search", id: "q", value: params.get("q") ?? "", placeholder: "Search your documents", "aria-label": "Search your documents", autocomplete: "off", "data-find": "", dir: "auto" });
   const modes = h("div", { class: "segments", role: "group", "aria-label": "How to search" });
   const filters = h("div", { class: "filters" });
   const results = h("div", { class: "results" });
   const told = h("p", { class: "muted told", role: "status" });
+  const facets = h("div", { class: "facets" });
   let asking = null;
+  let counted = null;
 
   const controls = () => {
     fill(modes, MODES.map(([mode, name, about]) => h("button", { type: "button", title: about, "aria-pressed": String(mode === state.mode), onclick: () => change(() => (state.mode = mode)) }, name)));
-    fill(filters, scope.bar(), [...state.tags].map((tag) => h("button", { type: "button", class: "chip", "aria-label": `Leave out the tag ${tag}`, onclick: () => change(() => state.tags.delete(tag)) }, h("span", { class: "cut" }, `#${tag}`), icon("close"))));
+    fill(filters, scope.bar(), [...state.tags].map((tag) => h("button", { type: "button", class: "chip", "aria-label": `Leave out the tag ${tag}`, onclick: () => change(() => state.tags.delete(tag)) }, h("span", { class: "cut" }, `#${tag}`), icon("close"))), ["type", "language"].flatMap((kind) => [...state[kind]].map((value) => h("button", { type: "button", class: "chip", "aria-label": `Leave out the ${kind} ${value}`, onclick: () => change(() => state[kind].delete(value)) }, h("span", { class: "cut" }, value), icon("close")))));
+  };
+  // What the filters leave, by field. It doesn't depend on the query, so it is asked for only when the filters change.
+  const count = async (where, q) => {
+    const key = JSON.stringify(where);
+    if (key === counted) return;
+    counted = key;
+    try {
+      const reply = await post("/rag/search", { query: q, topK: 1, mode: "sparse", facets: FACETS.map(([field]) => field), filters: Object.keys(where).length ? where : undefined }, { signal: app.signal });
+      if (key === counted) fill(facets, FACETS.map(([field, name, kind]) => choices(name, kind, reply.facets[field], add)));
+    } catch {
+      counted = null; // the search itself says what is wrong
+      fill(facets);
+    }
   };
   const change = (act) => {
     act();
@@ -35,16 +57,19 @@ export default function search(main, app) {
   const ran = async () => {
     controls();
     const q = query.value.trim();
-    app.remember({ q, mode: state.mode === "hybrid" ? "" : state.mode, tag: [...state.tags], source: [...scope.sources], document: [...scope.documents.keys()] });
+    app.remember({ q, mode: state.mode === "hybrid" ? "" : state.mode, tag: [...state.tags], type: [...state.type], language: [...state.language], source: [...scope.sources], document: [...scope.documents.keys()] });
     asking?.abort();
     if (!q) {
       told.textContent = "";
+      counted = null;
+      fill(facets);
       return fill(results, hint());
     }
     asking = new AbortController();
     const mine = asking;
     results.setAttribute("aria-busy", "true");
-    const where = { ...(scope.filters ?? {}), ...(state.tags.size ? { tagsAll: [...state.tags] } : {}) };
+    const where = { ...(scope.filters ?? {}), ...(state.tags.size ? { tagsAll: [...state.tags] } : {}), ...(state.type.size ? { documentType: [...state.type] } : {}), ...(state.language.size ? { language: [...state.language] } : {}) };
+    count(where, q);
     try {
       const reply = await post("/rag/search", { query: q, topK: state.count, mode: state.mode, explain: true, filters: Object.keys(where).length ? where : undefined }, { signal: mine.signal });
       const took = reply.timings ? Object.values(reply.timings).reduce((sum, ms) => sum + (Number(ms) || 0), 0) : null;
@@ -70,6 +95,7 @@ export default function search(main, app) {
   const add = (kind, value) =>
     change(() => {
       if (kind === "tag") state.tags.add(value);
+      else if (kind !== "source") state[kind].add(value);
       else {
         scope.documents.clear();
         scope.sources.add(value);
@@ -84,7 +110,7 @@ export default function search(main, app) {
     event.preventDefault();
     change(() => {});
   });
-  fill(main, h("section", { class: "search" }, h("h1", {}, "Search"), form, filters, told, results));
+  fill(main, h("section", { class: "search" }, h("h1", {}, "Search"), form, filters, facets, told, results));
   query.focus({ preventScroll: true });
   ran();
   named(scope, controls);
@@ -121,6 +147,17 @@ function hit(found, words, add) {
       metadata,
     },
     { words, below: chips },
+  );
+}
+
+/** Return the most frequent values of a field as filters; nothing if there is no choice. */
+function choices(name, kind, values, add) {
+  if (values.length < 2) return null;
+  return h(
+    "div",
+    { class: "chips", role: "group", "aria-label": name },
+    h("span", { class: "muted" }, name),
+    values.slice(0, SHOWN).map(({ value, documents }) => h("button", { type: "button", class: "chip", title: `Only these ${plural(documents, "document")}`, onclick: () => add(kind, String(value)) }, h("span", { class: "cut" }, String(value)), h("span", { class: "muted" }, String(documents)))),
   );
 }
 

@@ -1,0 +1,164 @@
+"""Counts documents by the values of their fields, for filters by click. docs/search.md.
+
+Only versions that answer are counted (docs/correctness.md, section 4). Counts of `source` and `tags` come from the
+heads' indexes; other fields are read from the first matching passage of each document (docs/adr/0105-facets.md).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from services.query_api.http.problems import invalid
+from services.query_api.search.filters import filter_of
+from shared.state.index import Index
+from shared.store import Condition, Filter, Match, Scalar
+
+MOST_FACETS: Final = 8  # fields per request
+MOST_SHOWN: Final = 100  # values of a field; rarer ones are left out
+MOST_READ: Final = 50_000  # passages read for one request
+_LONGEST_VALUE: Final = 256  # characters; longer texts are no choices
+_PAGE: Final = 2_000
+_OF_HEADS: Final = frozenset({"source", "tags"})  # fields that heads have, with an index
+# Fields that are equal in all passages of a document, so that its first passage is enough.
+_OF_DOCUMENTS: Final = frozenset(
+    f"metadata.{name}"
+    for name in (
+        "source",
+        "path",
+        "title",
+        "url",
+        "originalFilename",
+        "documentId",
+        "documentType",
+        "sourceType",
+        "createdAt",
+        "updatedAt",
+    )
+)
+_CALLED: Final = {"type": "documentType"}  # other names of fields
+_HIDDEN: Final = frozenset({"tenant", "origin", "textBlob", "vectorHash", "chunkHash", "textSize"})
+
+
+class FacetValue(msgspec.Struct, frozen=True):
+    """A value of a field, as a filter takes it, and the number of documents that have it."""
+
+    value: str | float | bool
+    documents: int
+
+
+FacetValues = dict[str, list[FacetValue]]
+
+
+class FacetCounter:
+    """Counts each value of each field once per document."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        """Take the dotted path in a passage's metadata of each name."""
+        self._paths = {name: path.split(".") for name, path in fields.items()}
+        self._counts: dict[str, Counter[tuple[type, Scalar | float]]] = {name: Counter() for name in fields}
+        self._seen: set[str] = set()
+
+    def add(self, document_id: str, metadata: Mapping[str, Any]) -> None:
+        """Count the document, unless it was counted before."""
+        if document_id in self._seen:
+            return
+        self._seen.add(document_id)
+        for name, path in self._paths.items():
+            # Types are part of the key, because True equals 1 in Python and differs in a filter.
+            self._counts[name].update({(type(value), value) for value in _values(metadata, path)})
+
+    def values(self) -> FacetValues:
+        """Return the values of each field, most frequent first."""
+        return {
+            name: _ordered(FacetValue(value, count) for (_, value), count in counts.items())
+            for name, counts in self._counts.items()
+        }
+
+
+class Facets:
+    """Counts the documents of one index. Raises Unavailable if the store is away."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    async def of(self, tenant: str, names: Sequence[str], where: Filter) -> tuple[FacetValues, list[str]]:
+        """Return the values of each field among the tenant's documents with a matching passage, and warnings.
+
+        Raises:
+            Problem: 400, a name is not a field's name, or there are too many.
+        """
+        fields = fields_of(names)
+        if fields.keys() <= _OF_HEADS and (heads := _on_heads(where)) is not None:
+            counted = await asyncio.gather(*(self._index.head_values(tenant, name, heads) for name in fields))
+            return {
+                name: _ordered(FacetValue(value, count) for value, count in counts.items())
+                for name, counts in zip(fields, counted, strict=True)
+            }, []
+        return await self._read(tenant, fields, where)
+
+    async def _read(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
+        counter = FacetCounter(fields)
+        conditions = (*where.must, *where.must_not)
+        firsts = all(isinstance(each, Match) and each.field in _OF_DOCUMENTS for each in conditions)
+        after: str | None = None
+        read = 0
+        while read < MOST_READ:
+            page, after = await self._index.metadata_page(
+                tenant, where, fields=tuple(fields.values()), firsts=firsts, after=after, limit=_PAGE
+            )
+            for document_id, metadata in page:
+                counter.add(document_id, metadata)
+            read += _PAGE
+            if after is None:
+                return counter.values(), []
+        return counter.values(), [f"facets: only the first {MOST_READ} matching passages were counted"]
+
+
+def fields_of(names: Sequence[str]) -> dict[str, str]:
+    """Return the path in the metadata of each field.
+
+    Raises:
+        Problem: 400, as `Facets.of`.
+    """
+    fields = {name: _CALLED.get(name, name) for name in names}
+    if len(fields) > MOST_FACETS:
+        raise invalid("facets", f"has {len(fields)} fields, but at most {MOST_FACETS} are allowed")
+    for name, path in fields.items():
+        if path in _HIDDEN:
+            raise invalid("facets", f"{name!r} can't be counted")
+        filter_of({path: ""}, "facets")  # checks the name
+    return fields
+
+
+def _on_heads(where: Filter) -> Filter | None:
+    """Return the filter for heads; None if they don't have its fields. Passages may have tags of their own."""
+
+    def moved(conditions: Sequence[Condition]) -> tuple[Condition, ...] | None:
+        found = [
+            Match("source", each.any_of)
+            for each in conditions
+            if isinstance(each, Match) and each.field == "metadata.source"
+        ]
+        return tuple(found) if len(found) == len(conditions) else None
+
+    must, must_not = moved(where.must), moved(where.must_not)
+    return None if must is None or must_not is None else Filter(must=must, must_not=must_not)
+
+
+def _values(metadata: Mapping[str, Any], path: Sequence[str]) -> list[Scalar | float]:
+    value: Any = metadata
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    found = value if isinstance(value, list) else [value]
+    return [
+        each
+        for each in found
+        if isinstance(each, int | float) or (isinstance(each, str) and 0 < len(each) <= _LONGEST_VALUE)
+    ]
+
+
+def _ordered(values: Iterable[FacetValue]) -> list[FacetValue]:
+    return sorted(values, key=lambda each: (-each.documents, str(each.value)))[:MOST_SHOWN]
