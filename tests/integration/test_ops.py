@@ -7,6 +7,7 @@ import pytest
 from litestar import Litestar
 
 from services.query_api.app import ApiParts
+from services.query_api.ops import log_state
 from shared.topics import EXTRACTED, SUBMITTED, readers
 from tests.integration.api import a_client, ingested, problem
 
@@ -50,10 +51,37 @@ async def test_a_tenant_s_admin_replays_its_own_documents(app: Litestar, tenants
             await client.post("/ops/replay", json={"topic": SUBMITTED, "from": "soon"}),
         ]
 
-    assert (dry["dryRun"], dry["sent"]) == (True, 1)
-    assert dry["read"] > dry["sent"]
+    assert (dry["dryRun"], dry["sent"], dry["nextCursor"]) == (True, 1, None)
+    assert {dry[name] for name in ("read", "unreadable")} | {dry["partitions"]} == {None}, "it tells of other tenants"
     assert (done["sent"], after["status"]) == (1, "created")
     assert [problem(reply, 400)[:40] for reply in wrong] == [
         "dead.letters can't be replayed; choose d",
         "from: 'soon' is neither an offset nor a ",
+    ]
+
+
+async def test_a_long_replay_is_answered_in_pages(app: Litestar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_state, "MOST_RECORDS", 2)
+    async with a_client(app) as admin:
+        admin.headers["X-API-Key"] = "key-admin"
+        for number in range(5):
+            await ingested(admin, path=f"{number}.md", text=f"Page {number} of a replay.")
+        order = {"topic": SUBMITTED, "from": "beginning"}
+        found = [(await admin.post("/ops/replay", json=order)).json()]
+        while cursor := found[-1]["nextCursor"]:
+            found.append((await admin.post("/ops/replay", json=order | {"cursor": cursor})).json())
+        first = {"cursor": found[0]["nextCursor"]}
+        wrong = [
+            await admin.post("/ops/replay", json=order | first | {"dryRun": True}),
+            await admin.post("/ops/replay", json=order | {"cursor": "AAAA"}),
+            await admin.post("/ops/replay", json=order | first | {"topic": EXTRACTED}),
+        ]
+
+    assert len(found) > 2
+    assert sum(page["sent"] for page in found) >= 5
+    assert all(page["sent"] <= 2 for page in found)
+    assert [problem(reply, 400) for reply in wrong] == [
+        "cursor: belongs to another replay",
+        "cursor: is not one that this API issued",
+        "cursor: belongs to another replay",
     ]

@@ -1,5 +1,7 @@
 """Routes about the log: lag and members of the consumer groups, and replays of the caller's documents."""
 
+from typing import Final
+
 import msgspec
 from litestar import get, post
 from litestar.di import NamedDependency
@@ -10,11 +12,23 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
-from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
+from services.query_api.http.signing import Signer
+from services.query_api.ops.replay import (
+    ReplayBound,
+    ReplayBudget,
+    ReplayedPartition,
+    ReplayOrder,
+    Span,
+    replay,
+)
 from shared.errors import Rejected
+from shared.ids import text_hash
 from shared.log import Log, Publish
 from shared.log.groups import GroupLag, PartitionLag, described, lag_of, our_groups
 from shared.times import parse_iso
+
+MOST_RECORDS: Final = 10_000  # read by one request
+_LONGEST_S: Final = 10.0  # per request; the log of a slow disk may take fewer records in this time
 
 
 class LogOperations:
@@ -35,6 +49,27 @@ class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     key: str | None = None
     source: str | None = None
     dry_run: bool = False
+    cursor: str | None = None  # of the reply before: goes on where that request ended
+
+
+class ReplayPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one request sent, or would send. Send the same order with `nextCursor` for the rest.
+
+    Only operators see the counts of records, because those of all tenants are among them.
+    """
+
+    topic: str
+    dry_run: bool
+    sent: int
+    next_cursor: str | None
+    read: int | None
+    unreadable: int | None
+    partitions: list[ReplayedPartition] | None
+
+
+class _ReplayCursor(msgspec.Struct, frozen=True):
+    order: str  # a hash of the order and the kind of run
+    rest: dict[int, Span]
 
 
 @get(
@@ -69,9 +104,17 @@ async def ops_groups(
     status_code=200,
 )
 async def ops_replay(
-    data: JSONBody[ReplayBody], request: ApiRequest, operations: NamedDependency[LogOperations]
-) -> Replayed:
-    """Process records of the caller's documents again. Ended submissions are passed over; missing parts are made."""
+    data: JSONBody[ReplayBody],
+    request: ApiRequest,
+    operations: NamedDependency[LogOperations],
+    signer: NamedDependency[Signer],
+) -> ReplayPage:
+    """Process records of the caller's documents again. Ended submissions are passed over; missing parts are made.
+
+    One request reads at most 10,000 records and takes about ten seconds. What the first request found at the end of
+    the topic is the end for all pages, so the records of the replay itself are not replayed.
+    """
+    tenant = request.user.tenant
     order = ReplayOrder(
         topic=data.topic,
         since=_bound(data.from_, "from"),
@@ -79,12 +122,36 @@ async def ops_replay(
         partition=data.partition,
         key=data.key,
         source=data.source,
-        tenant=request.user.tenant,
+        tenant=tenant,
     )
+    run = text_hash(repr((order, data.dry_run)))
+    spans = None
+    if data.cursor is not None:
+        found = signer.opened(data.cursor, _ReplayCursor, field="cursor", tenant=tenant)
+        if found.order != run:
+            raise invalid("cursor", "belongs to another replay")
+        spans = found.rest
     try:
-        return await replay(operations.log, operations.publish, order, dry_run=data.dry_run)
+        done = await replay(
+            operations.log,
+            operations.publish,
+            order,
+            dry_run=data.dry_run,
+            spans=spans,
+            budget=ReplayBudget(MOST_RECORDS, _LONGEST_S),
+        )
     except Rejected as error:
         raise Problem(400, error.sentence) from error
+    sees_all = request.user.may("operator")
+    return ReplayPage(
+        topic=done.topic,
+        dry_run=done.dry_run,
+        sent=done.sent,
+        next_cursor=signer.sign(_ReplayCursor(run, done.rest), tenant=tenant) if done.rest else None,
+        read=done.read if sees_all else None,
+        unreadable=done.unreadable if sees_all else None,
+        partitions=done.partitions if sees_all else None,
+    )
 
 
 def _bound(given: int | str, field: str) -> ReplayBound:

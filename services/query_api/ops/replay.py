@@ -5,7 +5,10 @@ nothing else (docs/adr/0088-a-replay-sends-records-again.md). `replayed` chooses
 """
 
 import asyncio
+import time
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -20,6 +23,8 @@ from shared.submission import submission_of
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 CHUNKS = chunks_topic("")
+_BATCH: Final = 256  # records that are on their way to the log at the same time, at most
+Span = tuple[int, int]  # from this offset to before that one
 
 
 class ReplayBound(msgspec.Struct, frozen=True):
@@ -50,6 +55,7 @@ class ReplayedPartition(msgspec.Struct, frozen=True, kw_only=True):
     read: int = 0
     sent: int = 0
     unreadable: int = 0  # records that could not be decoded, and weren't sent
+    next: int = 0  # the first offset that was not read
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,6 +67,31 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sent: int
     unreadable: int
     partitions: list[ReplayedPartition]
+
+    @property
+    def rest(self) -> dict[int, Span]:
+        """Return what is left to replay, by partition."""
+        return {each.partition: (each.next, each.until) for each in self.partitions if each.next < each.until}
+
+
+class ReplayBudget:
+    """How much one call may replay: a number of records read, and seconds. Partitions share it."""
+
+    def __init__(self, records: int, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the limits. The seconds count from the first record on, so that every call reads one."""
+        self._records = records
+        self._seconds = seconds
+        self._clock = clock
+        self._until: float | None = None
+
+    def take(self) -> bool:
+        """Return whether one more record may be read, and count it."""
+        if self._until is None:
+            self._until = self._clock() + self._seconds
+        if self._records <= 0 or self._clock() >= self._until:
+            return False
+        self._records -= 1
+        return True
 
 
 class ReplayRecord(msgspec.Struct, frozen=True):
@@ -108,12 +139,12 @@ def check_topic(topic: str) -> None:
         raise Rejected(f"{topic} can't be replayed; choose {known}", "no_replay")
 
 
-async def replay(log: Log, publish: Publish, order: ReplayOrder, *, dry_run: bool = False) -> Replayed:
-    """Replay up to the topic's end at the time of the call; return what was sent. Partitions keep their order.
+async def spans_of(log: Log, order: ReplayOrder) -> dict[int, Span]:
+    """Return by partition which offsets the order includes, up to the topic's present end.
 
     Raises:
         Rejected: the topic can't be replayed, or lacks the partition.
-        Unavailable: the log is away; a replay may be repeated.
+        Unavailable: the log is away.
     """
     check_topic(order.topic)
     ends = await log.end_offsets(order.topic)
@@ -121,16 +152,39 @@ async def replay(log: Log, publish: Publish, order: ReplayOrder, *, dry_run: boo
         raise Rejected(f"{order.topic} has {len(ends)} partitions, no {order.partition}", "no_partition")
     starts = await log.offsets_since(order.topic, order.since.time or 0)
     until = ends if order.until.time is None else await log.offsets_since(order.topic, order.until.time)
-    chosen = [tp for tp in sorted(ends) if order.partition in (None, tp.partition)]
-    spans = {
-        tp: (
+    return {
+        tp.partition: (
             starts[tp] if order.since.offset is None else max(starts[tp], order.since.offset),
             until[tp] if order.until.offset is None else min(until[tp], order.until.offset),
         )
-        for tp in chosen
+        for tp in sorted(ends)
+        if order.partition in (None, tp.partition)
     }
+
+
+async def replay(
+    log: Log,
+    publish: Publish,
+    order: ReplayOrder,
+    *,
+    dry_run: bool = False,
+    spans: Mapping[int, Span] | None = None,
+    budget: ReplayBudget | None = None,
+) -> Replayed:
+    """Replay these offsets of each partition, or all that the order includes; return what was sent.
+
+    Records of one document keep their order. With a budget, the rest may be left for another call: see `Replayed.rest`.
+
+    Raises:
+        Rejected: the topic can't be replayed, or lacks the partition.
+        Unavailable: the log is away; a replay may be repeated.
+    """
+    chosen = await spans_of(log, order) if spans is None else spans
     done = await asyncio.gather(
-        *(_replay_partition(log, publish, order, tp, span, dry_run=dry_run) for tp, span in spans.items())
+        *(
+            _PartitionReplay(log, publish, order, dry_run=dry_run, budget=budget).run(partition, span)
+            for partition, span in chosen.items()
+        )
     )
     return Replayed(
         topic=order.topic,
@@ -142,28 +196,66 @@ async def replay(log: Log, publish: Publish, order: ReplayOrder, *, dry_run: boo
     )
 
 
-async def _replay_partition(
-    log: Log, publish: Publish, order: ReplayOrder, tp: TopicPartition, span: tuple[int, int], *, dry_run: bool
-) -> ReplayedPartition:
-    since, until = span
-    read = sent = unreadable = 0
-    if since < until:
-        async with reading(log, tp) as reader, aclosing(reader.between(since, until)) as records:
-            async for record in records:
-                read += 1
-                try:
-                    again = replayed(order, record)
-                except Rejected:
-                    unreadable += 1
-                    continue
-                if again is None:
-                    continue
-                if not dry_run:
-                    await publish(order.topic, record.value, key=again.key, route=again.route, headers=again.headers)
-                sent += 1
-    return ReplayedPartition(
-        partition=tp.partition, since=since, until=max(since, until), read=read, sent=sent, unreadable=unreadable
-    )
+class _PartitionReplay:
+    """Replays one partition. Waiting for each record's confirmation alone would cost a disk's sync per record."""
+
+    def __init__(
+        self, log: Log, publish: Publish, order: ReplayOrder, *, dry_run: bool, budget: ReplayBudget | None
+    ) -> None:
+        self._log = log
+        self._publish = publish
+        self._order = order
+        self._dry_run = dry_run
+        self._budget = budget
+        self._batch: dict[bytes, tuple[ReplayRecord, bytes | None]] = {}  # by route: one record per document
+
+    async def run(self, partition: int, span: Span) -> ReplayedPartition:
+        """Return what was replayed of the offsets."""
+        since, until = span
+        at, read, sent, unreadable = since, 0, 0, 0
+        if since < until:
+            tp = TopicPartition(self._order.topic, partition)
+            async with reading(self._log, tp) as reader, aclosing(reader.between(since, until)) as records:
+                async for record in records:
+                    if self._budget is not None and not self._budget.take():
+                        break
+                    read, at = read + 1, record.offset + 1
+                    try:
+                        again = replayed(self._order, record)
+                    except Rejected:
+                        unreadable += 1
+                        continue
+                    if again is not None:
+                        await self._send(again, record.value)
+                        sent += 1
+                else:
+                    at = until
+            await self._flush()
+        return ReplayedPartition(
+            partition=partition,
+            since=since,
+            until=max(since, until),
+            read=read,
+            sent=sent,
+            unreadable=unreadable,
+            next=at,
+        )
+
+    async def _send(self, record: ReplayRecord, value: bytes | None) -> None:
+        if self._dry_run:
+            return
+        if record.route in self._batch or len(self._batch) >= _BATCH:
+            await self._flush()
+        self._batch[record.route] = record, value
+
+    async def _flush(self) -> None:
+        batch, self._batch = self._batch, {}
+        await asyncio.gather(
+            *(
+                self._publish(self._order.topic, value, key=record.key, route=record.route, headers=record.headers)
+                for record, value in batch.values()
+            )
+        )
 
 
 def _version(topic: str, record: Record) -> DocumentVersion:

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from services.query_api.ops.replay import ReplayOrder, ReplayRecord, check_topic, replayed
+from services.query_api.ops.replay import (
+    ReplayBudget,
+    Replayed,
+    ReplayOrder,
+    ReplayRecord,
+    check_topic,
+    replay,
+    replayed,
+)
 from shared.contracts import (
     DocumentChunked,
     DocumentExtracted,
@@ -18,6 +26,7 @@ from shared.ids import document_id
 from shared.log import Record
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.builders import a_record, a_version
+from tests.fakes.log import MemoryLog
 
 NAME = document_id("t", "s", "p")
 SENT = DocumentSubmitted(tenant="t", source="s", path="p", text="x")
@@ -92,3 +101,62 @@ def test_what_can_not_be_read_is_not_sent() -> None:
 def test_only_topics_that_a_stage_reads_can_be_replayed(topic: str) -> None:
     with pytest.raises(Rejected, match=r"can't be replayed; choose documents.submitted, documents.extracted or chunks"):
         check_topic(topic)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_log(documents: int, versions: int) -> MemoryLog:
+    """Return a log with several submissions of each document, in turns."""
+    log = MemoryLog({SUBMITTED: 2}, skews=(0,))
+    for version in range(versions):
+        for number in range(documents):
+            message = DocumentSubmitted(tenant="t", source="s", path=str(number), text=f"{version}")
+            key = document_id("t", "s", str(number)).encode()
+            log.append(SUBMITTED, encode(message), key=key, route=key)
+    return log
+
+
+async def pages(log: MemoryLog, records: int) -> list[Replayed]:
+    async def publish(topic: str, value: bytes | None, **how: Any) -> Any:
+        return log.append(topic, value, **how)
+
+    found = [await replay(log, publish, order(), budget=ReplayBudget(records, 60.0))]  # type: ignore[arg-type]  # a fake
+    while rest := found[-1].rest:
+        assert len(found) < 1000, "it never ends"
+        found.append(await replay(log, publish, order(), spans=rest, budget=ReplayBudget(records, 60.0)))  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize("records", [1, 7, 600, 10_000])
+async def test_pages_of_a_replay_send_each_record_once_in_the_order_of_its_document(records: int) -> None:
+    documents, versions = 300, 2
+    log = a_log(documents, versions) if records > 1 else a_log(10, versions)
+    before = len(log.ever(SUBMITTED))
+
+    found = await pages(log, records)
+
+    sent = log.ever(SUBMITTED)[before:]
+    assert len(sent) == sum(page.sent for page in found) == before, "what it sends itself is not sent again"
+    assert all(page.read <= records for page in found)
+    for key in {record.key for record in sent}:
+        values = [record.value for record in sent if record.key == key]
+        assert values == sorted(values), "versions of a document change places"
+
+
+def test_a_budget_counts_records_and_the_seconds_since_the_first_one() -> None:
+    clock = Clock()
+    by_count, by_time = ReplayBudget(2, 60.0, clock=clock), ReplayBudget(100, 5.0, clock=clock)
+    clock.now = 100.0
+
+    assert [by_count.take() for _ in range(3)] == [True, True, False]
+    assert by_time.take(), "the log took long to give the first record"
+    clock.now = 104.9
+    assert by_time.take()
+    clock.now = 105.0
+    assert not by_time.take()
