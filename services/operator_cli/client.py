@@ -34,6 +34,10 @@ class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to th
     """The server refused one request; others may succeed. The sentence is the server's, if it sent one."""
 
 
+class Forbidden(RequestRefused):
+    """The key may not send this request."""
+
+
 class ServerAway(CommandError):  # noqa: N818 - reads as where the server is
     """No Sluice answered at the address."""
 
@@ -231,6 +235,10 @@ class Client:
         body = {"proofs": list(proofs), "dryRun": dry_run}
         return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
 
+    def erasure_forgotten(self, receipt: str) -> dict[str, Any]:
+        """Return `{done, parts[]}`: whether the data files were rewritten since the erasure with this receipt."""
+        return self._object("GET", "/ops/erase/forgotten", params={"receipt": receipt})
+
     def audit(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
         """Return `{items[], cursor, more}`: entries of the audit trail, oldest first; the cursor follows them."""
         params = {name: value for name, value in {**filters, "limit": str(limit)}.items() if value is not None}
@@ -324,6 +332,8 @@ class Client:
             reply = self._once(method, path, **options)
         if reply.is_success:
             return reply
+        if reply.status_code == httpx.codes.FORBIDDEN:
+            raise Forbidden(_sentence(reply))
         raise RequestRefused(_sentence(reply))
 
     def _once(self, method: str, path: str, **options: Any) -> httpx.Response:

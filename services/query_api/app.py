@@ -61,6 +61,7 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import audit, config, dead_letters, erase, generations, log_state, tenants
 from services.query_api.ops.eraser import Eraser, no_siblings
+from services.query_api.ops.file_rewrites import FileRewrites
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
@@ -107,6 +108,7 @@ class ApiParts:
     callbacks: Callbacks
     models: ChatModels
     readiness: Troubles
+    rewrites: FileRewrites  # shared by the APIs of several generations
     secret: bytes  # signs cursors; the same in every API of the installation
     file_reader: open_webui.ReadFile = open_webui.no_reader
     generations: GenerationService | None = None  # None: an API without a registry
@@ -174,7 +176,11 @@ def make_api(parts: ApiParts) -> Litestar:
             siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
         ),
         "place": erase.DataLocation(
-            parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None
+            parts.log,
+            parts.index,
+            parts.ledger,
+            settings.data if settings.keeps_data else None,
+            parts.rewrites,
         ),
         "generations": parts.generations,
         "comparer": None if parts.generations is None else GenerationComparer(parts.generations, parts.log),
@@ -234,6 +240,7 @@ def make_api(parts: ApiParts) -> Litestar:
         log_state.ops_groups,
         log_state.ops_replay,
         erase.ops_erase,
+        erase.ops_erase_forgotten,
         erase.ops_forget,
         audit.ops_audit,
         tenants.ops_tenants,

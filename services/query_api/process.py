@@ -13,7 +13,9 @@ from services.query_api.app import ApiParts
 from services.query_api.clients.open_webui import ReadFile
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
+from services.query_api.ops.file_rewrites import FileRewrites, rewrite_for_ever
 from services.query_api.ops.generation_service import GenerationService
+from services.query_api.ops.purge import forgotten
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
 from services.query_api.search.words import weight
 from shared.answers.extractive import Extractive
@@ -86,6 +88,8 @@ async def opened(
     stack.callback(asyncio.create_task(trail.keep()).cancel)
     settling = asyncio.create_task(settle_for_ever(letters))
     stack.callback(settling.cancel)
+    rewrites = FileRewrites(partial(forgotten, base.log, base.index))
+    stack.callback(asyncio.create_task(rewrite_for_ever(rewrites)).cancel)
     return ApiParts(
         settings=settings,
         version=VERSION,
@@ -103,6 +107,7 @@ async def opened(
         callbacks=Callbacks(base.store),
         models=models,
         readiness=troubles,
+        rewrites=rewrites,
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),
         registry=base.registry,
         trail=trail,

@@ -505,6 +505,11 @@ class Index:
         where = Filter(must=(Match("metadata.tenant", (tenant,)), Present(field)))
         return bool((await self._store.scroll(self._chunks, where, limit=1, fields=())).points)
 
+    @property
+    def rewritable(self) -> bool:
+        """Return whether `rewrite` can do anything."""
+        return isinstance(self._store, Rewritable)
+
     async def rewrite(self) -> bool:
         """Rewrite the store's files without deleted data; return False if the store can't (a server does so itself)."""
         if not isinstance(self._store, Rewritable):

@@ -27,6 +27,7 @@ FERRY: Final = document_id(DEFAULT_TENANT, "notes", "ferry.md")
 _TIDES: Final = document_id(DEFAULT_TENANT, "text", "Tides")
 _BOAT: Final = document_id(DEFAULT_TENANT, "notes", "1")
 _LETTER: Final = "{letter}"  # stands for the one dead letter
+_RECEIPT: Final = "{receipt}"  # stands for the receipt of the erasure
 _ASKED: Final = {"query": "When does the ferry leave?"}
 _NOTES: Final = {"filters": {"source": ["notes"]}}
 _MODEL: Final = "rag/extractive"
@@ -122,12 +123,14 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     "rag_documents_delete": RouteExample(body=_NOTES),
     "rag_document_delete": RouteExample(path={"document_id": _TIDES}),
     "ops_erase": RouteExample(body={"documentIds": [_BOAT]}),
+    "ops_erase_forgotten": RouteExample(query={"receipt": _RECEIPT}),
     "ops_forget": RouteExample(body={"proofs": [], "dryRun": True}),
     "rag_ingest_url": RouteExample(
         headers={"Prefer": "wait=0"}, body={"url": "https://timetables.example/ferries", "depth": 1}
     ),
 }
 SHOWN_LETTER: Final = "c25e4bbc673bf0f6"
+SHOWN_RECEIPT: Final = "8yXkGd1vVWm3Yw2q6cJb0nsicHJvY2VzcyI6IjVkMGYiLCJiZWd1biI6MH0"
 _SHOWN_FOLDER: Final = "/var/lib/sluice"
 _SHOWN_KEY: Final = "whsec_…"
 _BROKEN: Final = b"%PDF-1.7\nnothing of a PDF"
@@ -146,12 +149,15 @@ async def sent() -> dict[str, RouteExample]:
         routes = _routes(described(app))
         assert REQUESTS.keys() == routes.keys(), f"routes with and without example: {REQUESTS.keys() ^ routes.keys()}"
         await client.post("/rag/ingest/upload", content=_BROKEN, headers={"Content-Type": "application/pdf"})
-        letter = ""
+        letter = receipt = ""
         for name, example in REQUESTS.items():
             if name == "ops_dead_letter":
                 letter = (await client.get("/ops/dead-letters?source=upload")).json()["items"][0]["id"]
-            reply = await _reply(client, *routes[name], example, letter)
+            reply = await _reply(client, *routes[name], example, {_LETTER: letter, _RECEIPT: receipt})
+            if name == "ops_erase":
+                receipt = reply.json()["receipt"]
             instead = {_LETTER: SHOWN_LETTER, letter: SHOWN_LETTER, folder: _SHOWN_FOLDER}
+            instead |= {_RECEIPT: SHOWN_RECEIPT, receipt: SHOWN_RECEIPT}
             if name == "rag_callback_key":
                 instead[reply.json()["key"]] = _SHOWN_KEY
             found[name] = _shown(example, reply, instead)
@@ -167,9 +173,10 @@ def _routes(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 async def _reply(
-    client: httpx.AsyncClient, method: str, path: str, example: RouteExample, letter: str
+    client: httpx.AsyncClient, method: str, path: str, example: RouteExample, values: Mapping[str, str]
 ) -> httpx.Response:
-    given = {name: value.replace(_LETTER, letter) for name, value in example.path.items()}
+    given = {name: values.get(value, value) for name, value in example.path.items()}
+    query = {name: values.get(value, value) for name, value in example.query.items()}
     body: dict[str, Any] = {}
     if example.type == "multipart/form-data":
         fields = {name: value for name, value in example.body.items() if name != "file"}
@@ -177,9 +184,12 @@ async def _reply(
     elif example.type == "application/octet-stream":
         body = {"content": example.body.encode(), "headers": {"X-Filename": "piers.md"}}
     elif example.body is not None:
-        body = {"json": json.loads(json.dumps(example.body).replace(_LETTER, letter))}
+        text = json.dumps(example.body)
+        for name, value in values.items():
+            text = text.replace(name, value)
+        body = {"json": json.loads(text)}
     headers = {**example.headers, **body.pop("headers", {})}
-    return await client.request(method, path.format(**given), params=example.query, headers=headers, **body)
+    return await client.request(method, path.format(**given), params=query, headers=headers, **body)
 
 
 def _shown(example: RouteExample, reply: httpx.Response, instead: Mapping[str, str]) -> RouteExample:

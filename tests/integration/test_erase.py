@@ -171,6 +171,34 @@ async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: S
     assert await system.found() == []
 
 
+async def test_a_tenant_s_admin_waits_until_the_upkeep_has_rewritten_the_files(
+    system: System, parts: ApiParts, tenants: Iterator[str]
+) -> None:
+    other = System(parts, next(tenants))
+    words = f"Nezahualcoyotl {system.tenant} rows on Texcoco"
+    await system.put(words)
+    await other.put(words)  # equal text elsewhere stays, and the reply doesn't tell of it
+    page = await system.call("POST", "/ops/erase", json={"documentIds": [system.name()]})
+    asked = {"params": {"receipt": page["receipt"]}}
+
+    before = await system.call("GET", "/ops/erase/forgotten", **asked)
+    await parts.rewrites.keep_up()
+    after = await system.call("GET", "/ops/erase/forgotten", **asked)
+
+    assert [(part["name"], part["forgotten"]) for part in before["parts"]] == [("log", False), ("store", False)]
+    assert [(part["name"], part["forgotten"]) for part in after["parts"]] == [("log", True), ("store", True)]
+    assert (before["done"], after["done"]) == (False, True)
+    assert await other.found(words) == [other.name()]
+    assert (await other.http.get("/ops/erase/forgotten", **asked)).status_code == 400  # type: ignore[arg-type]
+    nothing = await other.call("POST", "/ops/erase", json={"documentIds": [system.name()]})
+    assert nothing["receipt"] is None
+    await other.erase(other.name())
+    again = await other.call("POST", "/ops/erase", json={"documentIds": [other.name()]})
+    await other.call("GET", "/ops/erase/forgotten", params={"receipt": again["receipt"]})
+    await parts.rewrites.keep_up()
+    assert holding(parts, words) == []
+
+
 async def test_what_is_left_of_an_erased_document_is_an_id_and_a_version(system: System) -> None:
     await system.put(system.secret, title="A title", tags=["tag"])
     name = system.name()
@@ -414,6 +442,8 @@ async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) 
         ("POST", "/ops/erase", {"json": {"source": "s", "confirm": 0, "cursor": NO_ID}}, 400, "cursor"),
         ("POST", "/ops/forget", {"headers": OPERATOR, "json": {"canaries": ["abcd"]}}, 400, "canaries"),
         ("POST", "/ops/forget", {"headers": OPERATOR, "json": {"proofs": ["abcd"]}}, 400, "proofs"),
+        ("GET", "/ops/erase/forgotten", {"params": {"receipt": "abcd"}}, 400, "receipt"),
+        ("GET", "/ops/erase/forgotten", {"headers": writer, "params": {"receipt": "abcd"}}, 403, "admin"),
         ("DELETE", "/rag/documents", {}, 400, "all: must be true"),
         ("DELETE", "/rag/documents", {"json": {"all": True, "filters": {"source": "s"}}}, 400, "all: must be true"),
         ("DELETE", "/rag/documents", {"json": {"filters": {"tenant": "t01"}}}, 400, "tenant"),

@@ -2,19 +2,21 @@
 
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from services.operator_cli.client import Misuse
+from services.operator_cli.client import Forbidden, Misuse
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
 IDS: Final = 100  # ids per request
 PROOFS: Final = 1000  # proofs per request
+LOOK_EVERY_S = 30.0  # between two questions whether the files were rewritten
 Requests = Callable[[int | None], Iterable[dict[str, Any]]]  # takes the count that was confirmed
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
@@ -153,23 +155,49 @@ def _erase(client: "Client", requests: Requests, options: ErasureOptions) -> int
         confirm("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
     words = [word for each in looked for word in each.get("canaries", ())]
     proofs = [page["proof"] for page in pages if page["proof"]][:PROOFS]
-    before = client.forget(proofs, dry_run=True) if wait else None  # if the server refuses this, nothing was erased yet
-    items = list[dict[str, Any]]()
+    # If the server refuses this, nothing was erased yet.
+    before = _searched(client, proofs) if wait else None
+    items, receipt = list[dict[str, Any]](), None
     with progress(len(looked), "erasing") as step:
         for page in client.erase(requests(matched), dry_run=False):
+            receipt = page.get("receipt") or receipt
             for item in page["items"]:
                 items.append(item)
                 step(item["documentId"])
-    proof = client.forget(proofs, dry_run=False) if wait else None
+    proof = None if before is None else client.forget(proofs, dry_run=False)
+    waited = _rewritten(client, receipt) if wait and before is None and receipt is not None else None
     failed = [each for each in items if each["outcome"] != "erased"]
     if as_json:
-        print_json({"dryRun": False, "items": items, "words": len(words), "before": before, "after": proof})
+        after = waited if proof is None else proof
+        print_json({"dryRun": False, "items": items, "words": len(words), "before": before, "after": after})
     else:
         _complain(failed, "outcome")
         console().print(f"{len(items) - len(failed)} of {len(items)} erased")
-        for line in _proof(before, proof, len(words)):
+        for line in _proof(before, proof, len(words)) if waited is None else _parts(waited):
             console().print(line, markup=False)
     return 1 if failed or (proof is not None and proof["found"]) else 0
+
+
+def _searched(client: "Client", proofs: Sequence[str]) -> dict[str, Any] | None:
+    """Return where the words are now; None if the key may not search and rewrite the files of all tenants."""
+    try:
+        return client.forget(proofs, dry_run=True)
+    except Forbidden:
+        return None
+
+
+def _rewritten(client: "Client", receipt: str) -> dict[str, Any]:
+    """Return `{done, parts[]}` when our files were rewritten since the erasure."""
+    from services.operator_cli.terminal import console  # slow to import
+
+    found = client.erasure_forgotten(receipt)
+    if not found["done"]:
+        sentence = "erased; waiting until the hourly upkeep has rewritten the data files (Ctrl-C ends the waiting only)"
+        console(stderr=True).print(sentence, markup=False)
+    while not found["done"]:
+        time.sleep(LOOK_EVERY_S)
+        found = client.erasure_forgotten(receipt)
+    return found
 
 
 def _pages(ids: Sequence[str], source: str | None, confirm: int | None = None) -> Iterator[dict[str, Any]]:
@@ -184,7 +212,7 @@ def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: i
     if before is None or after is None:
         yield "the data files keep the text for a while (docs/erasure.md says how long); --wait rewrites them now"
         return
-    yield from (f"{part['name']}: {part['sentence']}" for part in after["parts"])
+    yield from _parts(after)
     if not words:
         yield "all phrases of these documents also occur in others, so there was nothing to search for"
         return
@@ -200,6 +228,10 @@ def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
     for each in items:
         outcome = each.get("error") or each[what]
         console(stderr=True).print(f"{each['documentId']}: {outcome}", markup=False)
+
+
+def _parts(rewritten: dict[str, Any]) -> Iterator[str]:
+    yield from (f"{part['name']}: {part['sentence']}" for part in rewritten["parts"])
 
 
 def confirm(done: str, question: str, count: int, *, yes: bool, as_json: bool, what: str = "document") -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import msgspec
-from litestar import post
+from litestar import get, post
 from litestar.di import NamedDependency
-from litestar.params import JSONBody
+from litestar.params import FromQuery, JSONBody
 
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
@@ -19,7 +19,8 @@ from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
-from services.query_api.ops.purge import KeptPart, PartMatch, canaries, forgotten, seen
+from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites
+from services.query_api.ops.purge import KeptPart, PartMatch, can_rewrite, canaries, seen, waiting_parts
 from shared.log import Log
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
@@ -38,6 +39,7 @@ class DataLocation:
     index: Index
     ledger: Ledger
     data: Path | None  # None: the process has no data folder
+    rewrites: FileRewrites
 
 
 class Erase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -66,6 +68,7 @@ class ErasedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     items: list[Erased]
     next_cursor: str | None
     proof: str | None = None  # in a dry run: the page's canaries, signed, for /ops/forget
+    receipt: str | None = None  # else, if documents were erased: for /ops/erase/forgotten
 
 
 class Canaries(msgspec.Struct, frozen=True):
@@ -90,6 +93,13 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[KeptPart]
     files: int  # number of files searched
     found: list[PartMatch]
+
+
+class ErasureForgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether our files were rewritten since the erasure, and what each part still keeps."""
+
+    done: bool  # nothing more will change by waiting
+    parts: list[KeptPart]
 
 
 class ErasureRun(Protocol):
@@ -136,7 +146,19 @@ class Erasing:
         counted = 0 if run.confirm is None else run.confirm  # a dry run goes on even if the count changes
         entries, after = await self.selector.page(chosen, cursors.opened(run.cursor, counted))
         items, proof = await self.outcomes(entries, dry_run=run.dry_run)
-        return ErasedPage(matched=matched, items=items, next_cursor=cursors.next(after, counted), proof=proof)
+        return ErasedPage(
+            matched=matched,
+            items=items,
+            next_cursor=cursors.next(after, counted),
+            proof=proof,
+            receipt=self.receipt(chosen.tenant, items),
+        )
+
+    def receipt(self, tenant: str, items: Sequence[Erased]) -> str | None:
+        """Return the receipt of what was erased until now; None if it was nothing."""
+        if not any(item.outcome == "erased" for item in items):
+            return None
+        return self.signer.sign(self.place.rewrites.receipt(), tenant=tenant)
 
     async def outcomes(self, entries: Sequence[Entry], *, dry_run: bool) -> tuple[list[Erased], str | None]:
         """Return what became of each document; in a dry run its canaries, and all of them signed."""
@@ -187,7 +209,36 @@ async def ops_erase(
         Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
     ]
     items, proof = await erasing.outcomes(entries, dry_run=data.dry_run)
-    return ErasedPage(matched=len(entries), items=[*items, *unknown], next_cursor=None, proof=proof)
+    return ErasedPage(
+        matched=len(entries),
+        items=[*items, *unknown],
+        next_cursor=None,
+        proof=proof,
+        receipt=erasing.receipt(tenant, items),
+    )
+
+
+@get(
+    "/ops/erase/forgotten",
+    operation_id="ops_erase_forgotten",
+    guards=[needs("admin")],
+    opt=in_lane("ask"),
+)
+async def ops_erase_forgotten(
+    receipt: FromQuery[str],
+    request: ApiRequest,
+    place: NamedDependency[DataLocation],
+    signer: NamedDependency[Signer],
+) -> ErasureForgotten:
+    """Say whether the data files were rewritten since an erasure, by the `receipt` that its reply contained.
+
+    Asking has the next hourly upkeep rewrite them. Nothing is searched for, so the reply tells of no other documents.
+    """
+    since = signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
+    ours = can_rewrite(place.log, place.index)
+    rewritten = ours and place.rewrites.covers(since)
+    parts = await waiting_parts(place.log, place.index, rewritten=rewritten)
+    return ErasureForgotten(done=rewritten or not ours, parts=parts)
 
 
 @post(
@@ -203,7 +254,7 @@ async def ops_forget(
     """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
     proved = [signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
-    parts = [] if data.dry_run else await forgotten(place.log, place.index)
+    parts = [] if data.dry_run else await place.rewrites.now()
     count, found = (0, []) if place.data is None else await seen(place.data, words)
     return Forgotten(parts=parts, files=count, found=found)
 

@@ -29,6 +29,13 @@ class KeptPart(msgspec.Struct, frozen=True):
     sentence: str
 
 
+_KEPT_BY_SERVER = KeptPart(
+    "store",
+    forgotten=False,
+    sentence="the Qdrant server forgets when its optimizer rewrites a segment, or when its collection is rebuilt",
+)
+
+
 class PartMatch(msgspec.Struct, frozen=True):
     """A part of the data folder that still contains erased words. Full paths would reveal other tenants' documents."""
 
@@ -62,6 +69,27 @@ async def canaries(index: Index, tenant: str, document_id: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
+def can_rewrite(log: Log, index: Index) -> bool:
+    """Return whether some of the files are ours to rewrite."""
+    return isinstance(log, ErasableLog) or index.rewritable
+
+
+async def waiting_parts(log: Log, index: Index, *, rewritten: bool) -> list[KeptPart]:
+    """Return what each part keeps of an erasure's text, before or after the upkeep has rewritten our files.
+
+    Raises:
+        Unavailable: the log is away.
+    """
+    kept = [] if isinstance(log, ErasableLog) else [await _kept_by_cluster(log)]
+    for name, ours in (("log", isinstance(log, ErasableLog)), ("store", index.rewritable)):
+        if ours:
+            sentence = "was rewritten since" if rewritten else "will be rewritten by the next upkeep, within an hour"
+            kept.append(KeptPart(name, forgotten=rewritten, sentence=sentence))
+        elif name == "store":
+            kept.append(_KEPT_BY_SERVER)
+    return kept
+
+
 async def forgotten(log: Log, index: Index) -> list[KeptPart]:
     """Rewrite the files of the log and the store, if they are ours; return what each part still keeps.
 
@@ -72,17 +100,18 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
         await log.forget()
         parts = [KeptPart("log", forgotten=True, sentence="the log's file was rewritten")]
     else:
-        kept = await log.retention_ms(SUBMITTED)
-        days = "no retention: for ever" if kept is None else f"{kept / 86_400_000:g} days, and a segment's age"
-        parts = [
-            KeptPart("log", forgotten=False, sentence=f"the cluster forgets by compaction and retention ({days})"),
-        ]
+        parts = [await _kept_by_cluster(log)]
     if await index.rewrite():
         parts.append(KeptPart("store", forgotten=True, sentence="the store's files were rewritten"))
     else:
-        sentence = "the Qdrant server forgets when its optimizer rewrites a segment, or when its collection is rebuilt"
-        parts.append(KeptPart("store", forgotten=False, sentence=sentence))
+        parts.append(_KEPT_BY_SERVER)
     return parts
+
+
+async def _kept_by_cluster(log: Log) -> KeptPart:
+    kept = await log.retention_ms(SUBMITTED)
+    days = "no retention: for ever" if kept is None else f"{kept / 86_400_000:g} days, and a segment's age"
+    return KeptPart("log", forgotten=False, sentence=f"the cluster forgets by compaction and retention ({days})")
 
 
 async def seen(folder: Path, words: Sequence[str]) -> tuple[int, list[PartMatch]]:

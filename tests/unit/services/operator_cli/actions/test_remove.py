@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from services.operator_cli.actions import remove
 from services.operator_cli.actions.remove import metadata_filters
 from services.operator_cli.client import Misuse
 from tests.unit.services.operator_cli.conftest import Ran, Sluice, Wire
 
 DOCUMENTS, ERASE, FORGET, TENANTS = "/rag/documents", "/ops/erase", "/ops/forget", "/ops/tenants"
+FORGOTTEN = "/ops/erase/forgotten"
 PARTS = [{"name": "log", "forgotten": True, "sentence": "the log's file was rewritten"}]
 
 
@@ -155,14 +157,32 @@ def part(name: str, files: int, canaries: int) -> dict[str, Any]:
     return {"part": name, "files": files, "canaries": canaries}
 
 
-def test_without_the_role_for_waiting_nothing_is_erased(sluice: Sluice, wire: Wire) -> None:
+def test_an_admin_of_a_tenant_waits_for_the_upkeep(sluice: Sluice, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remove, "LOOK_EVERY_S", 0.01)
     wire.answers("POST", ERASE, page(erased("d1", "standing"), matched=1, proof="proof"))
     wire.refuses("POST", FORGET, 403, "this API key lacks the role operator", "FORBIDDEN")
+    wire.answers("POST", ERASE, {**page(erased("d1"), matched=1), "receipt": "a receipt"})
+    later = [{"name": "log", "forgotten": False, "sentence": "will be rewritten"}]
+    for _ in range(2):
+        wire.answers("GET", FORGOTTEN, {"done": False, "parts": later})
+    wire.answers("GET", FORGOTTEN, {"done": True, "parts": PARTS})
 
     ran = sluice("erase", "d1", "--wait", "--yes")
 
-    assert (ran.code, "lacks the role operator" in ran.err) == (1, True)
-    assert [body["dryRun"] for body in bodies(wire)] == [True, True]
+    assert (ran.code, ran.out) == (0, "1 of 1 erased\nlog: the log's file was rewritten\n")
+    assert "waiting until the hourly upkeep has rewritten the data files" in ran.err
+    asked = [each for each in wire.seen if each.path.startswith(FORGOTTEN)]
+    assert len(asked) == 3
+
+
+def test_if_the_files_cannot_be_searched_now_nothing_is_erased(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", ERASE, page(erased("d1", "standing"), matched=1, proof="proof"))
+    wire.refuses("POST", FORGET, 500, "the files can't be searched", "INTERNAL")
+
+    ran = sluice("erase", "d1", "--wait", "--yes")
+
+    assert (ran.code, "the files can't be searched" in ran.err) == (1, True)
+    assert all(body["dryRun"] for body in bodies(wire))
 
 
 def waited(sluice: Sluice, wire: Wire, *found: dict[str, Any]) -> Ran:
