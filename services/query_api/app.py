@@ -75,6 +75,7 @@ from shared.embedder import Embedder
 from shared.log import Log, Publish
 from shared.log.audit_trail import AuditTrail
 from shared.log.backlog import Backlog
+from shared.reranker import Reranker
 from shared.runtime.key_file import key_file_of
 from shared.runtime.probes import Probed, Troubles, livez
 from shared.runtime.settings_report import settings_report
@@ -113,6 +114,7 @@ class ApiParts:
     file_reader: open_webui.ReadFile = open_webui.no_reader
     generations: GenerationService | None = None  # None: an API without a registry
     not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
+    reranker: Reranker | None = None
     metrics: Metrics | None = None  # shared by the APIs of several generations
     trail: AuditTrail | None = None  # likewise
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
@@ -125,7 +127,7 @@ def make_api(parts: ApiParts) -> Litestar:
     metrics = parts.metrics or Metrics(parts.registry)
     results = ResultCache(parts.index, settings.result_cache)
     parts.notices.watchers.append(results.forget)
-    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, kept=results)
+    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, kept=results, reranker=parts.reranker)
     limits = AdmissionLimits(settings, several=lambda: keyring.several_tenants)
     submissions = Submissions(
         count=limits.documents.spend,

@@ -24,6 +24,7 @@ from shared.answers.templates import load_templates
 from shared.log.audit_trail import AuditTrail
 from shared.log.consume import Consumption
 from shared.log.publish import publish
+from shared.reranker.served import open_reranker
 from shared.runtime.generation_stages import Join
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
@@ -66,6 +67,9 @@ async def opened(
         extractive=Extractive(base.embedder.similarities, weight),
         templates=load_templates(settings.prompts),
     )
+    reranker = open_reranker(settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
+    if reranker is not None:
+        stack.push_async_callback(reranker.close)
     notices = StatusWaiters()
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, join=join, embeds=embeds)
@@ -106,6 +110,7 @@ async def opened(
         blobs=base.blobs,
         callbacks=Callbacks(base.store),
         models=models,
+        reranker=reranker,
         readiness=troubles,
         rewrites=rewrites,
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),

@@ -71,7 +71,7 @@ def _suites() -> tuple[str, ...]:
 
 def _under_contract(module: Path) -> bool:
     """Return whether the module belongs to a port and a contract suite imports it: the suite is its test."""
-    if module.parts[1] not in ("answers", "blobs", "embedder", "log", "store"):
+    if module.parts[1] not in ("answers", "blobs", "embedder", "log", "reranker", "store"):
         return False
     name = re.escape(".".join(module.with_suffix("").parts).removesuffix(".__init__"))
     return any(re.search(rf"^from {name} import", suite, re.MULTILINE) for suite in _suites())

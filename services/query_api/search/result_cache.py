@@ -26,6 +26,7 @@ class SearchKey(msgspec.Struct, frozen=True):
     top_k: int
     filters: bytes  # encoded, because True and 1 are equal in Python and differ in a filter
     mode: str
+    reranked: bool = False  # by the cross-encoder
 
 
 class _Kept(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ranks: Ranks
     fused: int  # rank in the fused ranking, from 1
     coverage: float  # share of the query's weight whose words occur in the passage, 0..1
+    reranked: float | None = None  # the cross-encoder's score, on its own scale; None: it didn't read the passage
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,3 +48,4 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     embed_ms: float = 0.0
     store_ms: float = 0.0
     fuse_ms: float = 0.0
+    rerank_ms: float | None = None  # None: no cross-encoder was asked

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import msgspec
+import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
@@ -23,9 +24,12 @@ from services.query_api.search.results import Expanded, Explanation, Found, Rank
 from services.query_api.search.scripts import reads
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
+from shared.reranker import Reranker
 from shared.state.index import Index
 from shared.store import Filter, Ids, Leg, StoreHit
 from shared.store.bm25 import Bm25
+
+log = structlog.get_logger(__name__)
 
 Mode = Literal["hybrid", "dense", "sparse"]
 TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
@@ -33,6 +37,7 @@ Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to
 
 UNREAD_WEIGHT = 0.25  # weight of the dense leg for a query in a script that the model doesn't know
 DEPTH = 50  # candidates per leg
+RERANKED = 50  # hits that the cross-encoder reads
 PATIENCE_S = 15.0  # long enough to load a model from disk; the adapters' minute is too long for a waiting caller
 LONGEST_QUERY = 4_000  # characters; both legs use less than that of natural text
 MOST_VECTORS = 2_000  # query vectors cached: 3 MB, and 8 MB for the longest queries
@@ -61,6 +66,7 @@ class Retriever:
         *,
         patience_s: float = PATIENCE_S,
         kept: ResultCache | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
         self._index = index
         self._embedder = embedder
@@ -69,28 +75,49 @@ class Retriever:
         self._patience_s = patience_s
         self._kept = kept or ResultCache(index, keep_s=0)
         self._facets = Facets(index)
+        self._reranker = reranker
         self._vectors: dict[tuple[str, str], Vector] = {}  # of the latest queries
         self._seen_fields: set[tuple[str, str]] = set()  # by tenant
         self._model_breaker = CircuitBreaker("the embedding model")
         self._store_breaker = CircuitBreaker("the store")
+        self._reranker_breaker = CircuitBreaker("the reranker")
+
+    @property
+    def reranks(self) -> bool:
+        """Return whether a cross-encoder is configured."""
+        return self._reranker is not None
 
     async def search(
-        self, tenant: str, query: str, *, top_k: int = 5, where: Filter | None = None, mode: Mode = "hybrid"
+        self,
+        tenant: str,
+        query: str,
+        *,
+        top_k: int = 5,
+        where: Filter | None = None,
+        mode: Mode = "hybrid",
+        rerank: bool = True,
     ) -> Results:
         """Return the tenant's `top_k` best current chunks; fewer only if no more match.
 
         The first `DEPTH` hits of each leg are the candidates, ordered by score; ties are in the fused order. If more
-        are requested, the legs' further hits follow.
+        are requested, the legs' further hits follow. With `rerank`, the cross-encoder orders the first `RERANKED`, if
+        one is configured; if it fails, the order stays, and a warning says so.
         """
+        rerank = rerank and self.reranks
         query = query[:LONGEST_QUERY]
         where = where or Filter()
         with self._metrics.search_seconds.labels(mode).time():
-            key = SearchKey(self._index.generation.id, tenant, query, top_k, msgspec.json.encode(where), mode)
+            key = SearchKey(self._index.generation.id, tenant, query, top_k, msgspec.json.encode(where), mode, rerank)
             changes = self._kept.changes(tenant)
             results = await self._reused(key)
             if results is None:
-                results = await self._searched(tenant, query, top_k, where, mode)
-                self._kept.put(key, results, changes)
+                depth = max(top_k, RERANKED) if rerank else top_k
+                results = await self._searched(tenant, query, depth, where, mode)
+                ordered = not rerank
+                if rerank:
+                    results, ordered = await self._reranked(query, results, top_k)
+                if ordered:
+                    self._kept.put(key, results, changes)
         if not results.hits:
             self._metrics.empty_searches.inc()
         return results
@@ -123,6 +150,31 @@ class Retriever:
             store_ms=_ms(searched - embedded),
             fuse_ms=_ms(ended - searched),
         )
+
+    async def _reranked(self, query: str, results: Results, top_k: int) -> tuple[Results, bool]:
+        """Return the first `top_k` results in the cross-encoder's order, and True; as they are, and False, if it fails.
+
+        Its scores stand in the explanations: the hits' own scores stay comparable.
+        """
+        assert self._reranker is not None
+        began = time.perf_counter()
+        read, rest = results.hits[:RERANKED], results.hits[RERANKED:]
+        try:
+            with self._reranker_breaker.guarded():
+                scores = await self._reranker.scores(query, [hit.text for hit in read]) if read else []
+        except Unavailable as error:
+            log.warning("not_reranked", reason=error.sentence)
+            warnings = [*results.warnings, f"rerank: {error.sentence}; the results are in their plain order"]
+            spent = _ms(time.perf_counter() - began)
+            return msgspec.structs.replace(
+                results, hits=results.hits[:top_k], warnings=warnings, rerank_ms=spent
+            ), False
+        ordered = [
+            msgspec.structs.replace(hit, explanation=msgspec.structs.replace(hit.explanation, reranked=score))
+            for score, hit in sorted(zip(scores, read, strict=True), key=lambda each: -each[0])
+        ]
+        hits = [*ordered, *rest][:top_k]
+        return msgspec.structs.replace(results, hits=hits, rerank_ms=_ms(time.perf_counter() - began)), True
 
     async def _vector(self, tenant: str, query: str) -> Vector:
         """Return the query's vector. It is cached per tenant, because paging, filtering and chats repeat queries."""

@@ -9,6 +9,7 @@ import msgspec
 from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec import UNSET, UnsetType
 
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
@@ -19,7 +20,7 @@ from services.query_api.search.arranging import by_document, diverse, of_each_do
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import GateMode, RelevanceGate, usable
-from services.query_api.search.results import Expanded, Explanation, Found
+from services.query_api.search.results import Expanded, Explanation, Found, Results
 from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
@@ -52,7 +53,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     gate: GateMode = "each"
     per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # most results per document
     group_by: Literal["document"] | None = None  # then topK and offset count documents
-    rerank: Literal["weights"] | None = None  # another order of the first hits, with the same scores
+    rerank: Literal["weights", "model", "off"] | None = None  # how the first hits are ordered; their scores stay
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # weight of the similarity to better results
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
     language: str | None = None  # of the text to show, if a ready-made chunk has several: docs/chunks.md
@@ -87,6 +88,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     embed_ms: float
     store_ms: float
     fuse_ms: float
+    rerank_ms: float | UnsetType = UNSET  # where a cross-encoder is configured
 
 
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,10 +173,12 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     end = body.offset + body.top_k
     if end > MOST:
         raise invalid("offset", f"{body.offset} and topK {body.top_k} reach beyond the first {MOST} results")
-    picky = body.group_by is not None or body.per_document is not None or body.diversity > 0 or body.rerank is not None
+    picky = body.group_by is not None or body.per_document is not None or body.diversity > 0 or body.rerank == "weights"
     question = question_of(body.query, "query")
     turns = [Turn(role=each.role, content=each.content) for each in body.conversation_history]
     searched = spelled_out([*turns, Turn(role="user", content=question)])
+    if body.rerank == "model" and not retriever.reranks:
+        raise invalid("rerank", "model needs a cross-encoder, but SLUICE_RERANK names none")
     fields_of(body.facets)  # before anything is searched
     found, (facets, doubts) = await asyncio.gather(
         retriever.search(
@@ -183,11 +187,12 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
             top_k=min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end,
             where=where,
             mode=body.mode,
+            rerank=body.rerank in (None, "model"),
         ),
         retriever.facets(tenant, body.facets, where),
     )
     hits = usable(found.hits, RelevanceGate(body.min_score, body.gate))
-    if body.rerank is not None:
+    if body.rerank == "weights":
         hits = [*weighted(searched, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
     if body.group_by is not None:
         groups = by_document(of_each_document(hits, body.per_document or 3))[body.offset : end]
@@ -218,9 +223,16 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
         facets=facets if body.facets else None,
         warnings=[*found.warnings, *doubts],
         query=searched if body.explain else None,
-        timings=Timings(embed_ms=found.embed_ms, store_ms=found.store_ms, fuse_ms=found.fuse_ms)
-        if body.explain
-        else None,
+        timings=_timings(found) if body.explain else None,
+    )
+
+
+def _timings(found: Results) -> Timings:
+    return Timings(
+        embed_ms=found.embed_ms,
+        store_ms=found.store_ms,
+        fuse_ms=found.fuse_ms,
+        rerank_ms=UNSET if found.rerank_ms is None else found.rerank_ms,
     )
 
 
