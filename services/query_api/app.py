@@ -141,6 +141,19 @@ def make_api(parts: ApiParts) -> Litestar:
         at_once=settings.max_documents,
     )
     library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
+    selector, signer = DocumentSelector(parts.ledger, parts.index), Signer(parts.secret)
+    place = erase.DataLocation(
+        parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None, parts.rewrites
+    )
+    eraser = Eraser(
+        submissions=submissions,
+        index=parts.index,
+        blobs=parts.blobs,
+        log=parts.log,
+        publish=parts.publish,
+        callbacks=parts.callbacks,
+        siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
+    )
     answering = Answering(
         retriever,
         parts.models,
@@ -166,24 +179,10 @@ def make_api(parts: ApiParts) -> Litestar:
         "callback_keys": callback_key.CallbackKeys(parts.secret),
         "originals": original.Originals(library, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
-        "selector": DocumentSelector(parts.ledger, parts.index),
+        "selector": selector,
         "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),
-        "eraser": Eraser(
-            submissions=submissions,
-            index=parts.index,
-            blobs=parts.blobs,
-            log=parts.log,
-            publish=parts.publish,
-            callbacks=parts.callbacks,
-            siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
-        ),
-        "place": erase.DataLocation(
-            parts.log,
-            parts.index,
-            parts.ledger,
-            settings.data if settings.keeps_data else None,
-            parts.rewrites,
-        ),
+        "place": place,
+        "erasing": erase.Erasing(place, selector, eraser, signer),
         "generations": parts.generations,
         "comparer": None if parts.generations is None else GenerationComparer(parts.generations, parts.log),
         "service": DeadLetterService(
@@ -199,7 +198,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "embedding": Embedding(parts.embedder),
         "file_reader": parts.file_reader,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
-        "signer": Signer(parts.secret),
+        "signer": signer,
         "probed": Probed(parts.readiness, parts.registry),
         "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks),
     }

@@ -4,15 +4,14 @@ import asyncio
 import random
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
 
 from tests.bench.report import Row
 from tests.builders import default_embedder
+from tests.e2e.background import Background
 from tests.e2e.growth import anonymous_bytes
 from tests.e2e.harness import Server
 from tests.e2e.text import WORDS
@@ -87,27 +86,18 @@ def cpu_seconds(server: Server) -> float:
     return float(sum(time.user + time.system for time in times))
 
 
-class Searches:
+class Searches(Background):
     """Searches at a steady rate in a thread, and keeps how long each took."""
 
     def __init__(self, server: Server, per_second: float = 20) -> None:
+        super().__init__(self._run)
         self.milliseconds: list[float] = []
         self._server, self._every = server, 1 / per_second
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def _run(self) -> None:
         rng = random.Random(1)
         with self._server.client() as client:
-            while not self._stop.wait(self._every):
+            while not self.stopping.wait(self._every):
                 query = " ".join(rng.sample(WORDS.split(), 3))
                 begun = time.perf_counter()
                 client.post("/rag/search", json={"query": query, "topK": 5}).raise_for_status()

@@ -10,9 +10,11 @@ import pytest
 from aiokafka import TopicPartition
 
 from shared.log import Log, Record
+from shared.log.kafka import KafkaAddress, KafkaLog
 from shared.log.sqlite import SqliteLog
 from shared.log.sqlite.file import connect
-from tests.contract.kafka_harness import KafkaHarness
+from tests.contract.kafka_harness import KafkaHarness, empty
+from tests.servers.cache import CI_ONLY
 
 HANG_S = 60
 
@@ -80,6 +82,23 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     harness = harness_of(request, tmp_path)
     yield harness
     await harness.close()
+
+
+@pytest.fixture
+async def users() -> AsyncIterator[AsyncExitStack]:
+    """Give a stack; what is entered there is stopped after the test, the last first."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(params=("sqlite", pytest.param("kafka", marks=[pytest.mark.server, CI_ONLY])))
+async def unstarted_log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    """Give each empty log in turn."""
+    if request.param == "sqlite":
+        return SqliteLog(tmp_path / "log.db")
+    address = request.getfixturevalue("kafka_address")
+    await empty(address)
+    return KafkaLog(KafkaAddress(servers=(address,)), heartbeat_ms=100)
 
 
 async def reading(users: AsyncExitStack, consumer: Any, tps: Iterable[TopicPartition]) -> Any:

@@ -1,6 +1,5 @@
 """Whether a log says in time that retention will reach what nobody has read."""
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -15,13 +14,6 @@ from tests.contract.logs import Harness, member
 
 WEEK = 7 * DAY
 HALF = WEEK // 2
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    """Whatever is entered here is stopped before the log is."""
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -30,12 +30,6 @@ async def log(harness: Harness) -> Log:
     log = await harness.join()
     await log.ensure_topics([Topic(name=TOPIC, partitions=4)])
     return log
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Consumer groups as an operator sees them: who is a member, what is read, and a reset that needs them gone."""
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -14,12 +13,6 @@ from shared.topics import SUBMITTED, pipeline_topics
 from tests.contract.logs import Harness, member, take, until
 
 GROUP = "ingest"
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What every log promises; a second adapter is a second harness in `logs.ADAPTERS`."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -26,13 +25,6 @@ async def log(harness: Harness) -> Log:
         [Topic(name="events", partitions=4), Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)]
     )
     return log
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    """Whatever is entered here is stopped before the log is."""
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

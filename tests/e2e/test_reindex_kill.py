@@ -6,12 +6,11 @@ import json
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
@@ -21,6 +20,7 @@ from services.operator_cli.verify.command import opened
 from shared.settings import Settings
 from shared.state.generations import registry_of
 from shared.state.index import Index
+from tests.e2e.background import Background
 from tests.e2e.caller import Asked
 from tests.e2e.cluster import PROCESSES, Cluster, cluster
 from tests.e2e.faults import rounds
@@ -36,26 +36,17 @@ DOCUMENTS = 40
 GUARD_S = 120.0
 
 
-class Watch:
-    """Searches for what is there all the time: an answer lacks it when none serves, and repeats it when two do."""
+class SteadySearch(Background):
+    """Searches for a document that always exists. It is missing if no generation serves, and repeated if two do."""
 
     def __init__(self, server: Asked) -> None:
+        super().__init__(self._search)
         self._server = server
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._search)
         self.answers = 0
         self.wrong: list[str] = []
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
     def _search(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self.stopping.wait(0.05):
             with suppress(httpx.HTTPError), self._server.client(timeout=20) as client:
                 reply = client.post("/rag/search", json={"query": paragraphs(0, 5)[0], "topK": 10})
                 if reply.status_code == 503:
@@ -131,7 +122,7 @@ def told(server: Server | Cluster, kill: Callable[[], None], rng: random.Random)
     for number in range(DOCUMENTS):
         send(server, number)
     first = generations(server)["serving"]
-    with Watch(server) as watch:
+    with SteadySearch(server) as watch:
         assert post(server, "start", {"embedder": "minilm:", "chunkSize": 300}).status_code == 200
         for number in range(KILLS):
             send(server, DOCUMENTS + number)

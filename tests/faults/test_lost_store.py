@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import threading
 import time
 from collections import Counter
 from contextlib import nullcontext
@@ -19,6 +18,7 @@ from services.operator_cli.verify import command
 from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.ids import document_id
 from shared.settings import Settings
+from tests.e2e.background import Background
 from tests.e2e.caller import Asked
 from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.faults import CHOSEN
@@ -34,25 +34,15 @@ LOST = ("", "ledger", "heads.", "chunks.") if CHOSEN else ("",)  # beginnings of
 WITHIN_S = 600.0  # a hang guard: the folder is missed after 10 s, and a rebuild takes as long as loading did
 
 
-class Callers:
+class Callers(Background):
     """Threads that search, list, ask, delete and write without a pause, and judge each answer."""
 
     def __init__(self, server: Asked) -> None:
+        super().__init__(self._read, self._write)
         self._server = server
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._write)]
         self.wrong: list[str] = []
         self.answers: Counter[tuple[str, int]] = Counter()
         self.deleted: set[int] = set()
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def _note(self, what: str, reply: httpx.Response, *, well: bool, codes: tuple[int, ...] = (200, 202)) -> None:
         self.answers[what, reply.status_code] += 1
@@ -65,7 +55,7 @@ class Callers:
     def _read(self) -> None:
         number = 0
         with self._server.client() as client:
-            while not self._stop.is_set():
+            while not self.stopping.is_set():
                 number = (number + 1) % KEPT
                 name = document_id("default", "kept", f"{number}.md")
                 found = client.post("/rag/search", json={"query": paragraph(number, 0, 0, of=1), "topK": 5})
@@ -80,7 +70,7 @@ class Callers:
     def _write(self) -> None:
         with self._server.client() as client:
             written = 0
-            while not self._stop.is_set():
+            while not self.stopping.is_set():
                 for number in set(range(DELETED)) - self.deleted:
                     name = document_id("default", "doomed", f"{number}.md")
                     gone = client.delete(f"/rag/documents/{name}", headers={"Prefer": "wait=0"})
@@ -97,7 +87,7 @@ class Callers:
                     taken = client.post("/rag/ingest", json=body, headers={"Prefer": "wait=0"})
                     self._note("write", taken, well=True)
                     written += taken.status_code in (200, 202)
-                self._stop.wait(0.3)
+                self.stopping.wait(0.3)
 
 
 @CI_ONLY
@@ -109,13 +99,9 @@ async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then
     data = tmp_path / "data"
     with served(data) as server:
         await asyncio.to_thread(_fill, server)
-        callers = Callers(server)
-        callers.start()
-        try:
+        async with Callers(server) as callers:
             shutil.rmtree(data / "store")
             await asyncio.to_thread(_lost_and_back, server)
-        finally:
-            await asyncio.to_thread(callers.stop)
         ready = server.ready()
         async with opened(Settings(data=data, samples="off")) as parts:
             outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=60)
@@ -138,14 +124,10 @@ async def test_given_kafka_and_qdrant_s_api_when_collections_are_deleted_then_no
         settings = {"LOG": f"kafka://{kafka.address}", "STORE": f"qdrant+{url}", "QDRANT_PREFIX": prefix}
         with cluster(tmp_path, ("ingest-worker", "embed-worker", "query-api"), **settings) as running:
             await asyncio.to_thread(_fill, running)
-            callers = Callers(running)
-            callers.start()
-            try:
+            async with Callers(running) as callers:
                 for lost in LOST:
                     await asyncio.to_thread(_drop, url, prefix + lost)
                     await asyncio.to_thread(_lost_and_back, running)
-            finally:
-                await asyncio.to_thread(callers.stop)
             troubles = running.troubles()
             same = Settings(data=running.data, log=settings["LOG"], store=settings["STORE"], qdrant_prefix=prefix)
             async with opened(same) as parts:

@@ -1,7 +1,7 @@
 """What any producer may write to `documents.submitted`, on both logs, as far as the truth."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -11,31 +11,17 @@ from faststream.kafka import KafkaBroker
 
 from shared.contracts import LogPosition
 from shared.ids import document_id
-from shared.log.kafka import KafkaAddress, KafkaLog
-from shared.log.sqlite import SqliteLog
+from shared.log import Log
 from shared.topics import SUBMITTED
-from tests.contract.kafka_harness import empty
 from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
-from tests.servers.cache import CI_ONLY
 
 SOURCE = "/a/producer"
 
 
 @pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    """Whatever is entered here is stopped, the last first."""
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=[pytest.mark.server, CI_ONLY])])
-async def stages(request: pytest.FixtureRequest, tmp_path: Path, users: AsyncExitStack) -> FirstStages:
-    if request.param == "sqlite":
-        return await first_stages(SqliteLog(tmp_path / "log.db"), tmp_path, users)
-    address = request.getfixturevalue("kafka_address")
-    await empty(address)
-    return await first_stages(KafkaLog(KafkaAddress(servers=(address,)), heartbeat_ms=100), tmp_path, users)
+async def stages(unstarted_log: Log, tmp_path: Path, users: AsyncExitStack) -> FirstStages:
+    return await first_stages(unstarted_log, tmp_path, users)
 
 
 class Producer:

@@ -6,7 +6,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Literal
@@ -37,13 +37,6 @@ from tests.servers.ports import free_port
 pytestmark = pytest.mark.server
 
 EVENTS = Topic(name="events", partitions=2)
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    """Whatever is entered here is stopped, the last first."""
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 Join = Callable[..., Coroutine[Any, Any, KafkaLog]]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from itertools import count, cycle
@@ -33,13 +32,6 @@ pytestmark = pytest.mark.server
 
 YEAR_2099 = 4_070_908_800_000
 LIMIT = 1024 * 1024
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    """Whatever is entered here is stopped, the last first."""
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture
@@ -100,7 +92,7 @@ def a_wrong_partition(name: str) -> int:
 async def test_whatever_others_write_becomes_the_document_that_it_names(stages: FirstStages, foreign: Foreign) -> None:
     event = {"specversion": "1.0", "id": "1", "source": "/somebody", "type": "any"}
     fits_only_without_our_headers = "x" * (LIMIT - 100 - len(a_body("full", "")))
-    kinds: dict[str, tuple[bytes, Mapping[str, Any]]] = {
+    kinds: dict[str, tuple[bytes, dict[str, Any]]] = {
         "no-key": (a_body("no-key"), {}),
         "their-key": (a_body("their-key"), {"key": b"\xff their own"}),
         "wrong-partition": (

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -22,12 +22,6 @@ COUNT = os.environ.get("SLUICE_TEST_COUNT")  # in the long run; the bar's is 300
 DOCUMENTS = int(COUNT or 24)
 PARTITIONS = 8
 HANG_S = 120.0
-
-
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Topics of other producers, on both logs: the topic decides the tenant, and each record counts once."""
 
 import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -12,37 +11,21 @@ from faststream.kafka import KafkaBroker
 from shared.blobs.file import FileBlobs
 from shared.contracts import DocumentSubmitted, LogPosition, decode, encode
 from shared.ids import document_id
-from shared.log import Record
+from shared.log import Log, Record
 from shared.log.headers import FORWARDED_HEADER, header
-from shared.log.kafka import KafkaAddress, KafkaLog
 from shared.log.publish import publish
 from shared.log.read import reading
-from shared.log.sqlite import SqliteLog
 from shared.topics import SUBMITTED, forwarding_group
-from tests.contract.kafka_harness import empty
 from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
-from tests.servers.cache import CI_ONLY
 
 ACME, GLOBEX = "acme.documents", "globex.documents"
 TOPICS = {ACME: "acme", GLOBEX: "globex"}
 
 
 @pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    """Whatever is entered here is stopped, the last first."""
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=[pytest.mark.server, CI_ONLY])])
-async def stages(request: pytest.FixtureRequest, tmp_path: Path, users: AsyncExitStack) -> FirstStages:
-    if request.param == "sqlite":
-        return await first_stages(SqliteLog(tmp_path / "log.db"), tmp_path, users, topics=TOPICS)
-    address = request.getfixturevalue("kafka_address")
-    await empty(address)
-    log = KafkaLog(KafkaAddress(servers=(address,)), heartbeat_ms=100)
-    return await first_stages(log, tmp_path, users, topics=TOPICS)
+async def stages(unstarted_log: Log, tmp_path: Path, users: AsyncExitStack) -> FirstStages:
+    return await first_stages(unstarted_log, tmp_path, users, topics=TOPICS)
 
 
 @pytest.fixture

@@ -129,9 +129,8 @@ class Erasing:
     selector: DocumentSelector
     eraser: Eraser
     signer: Signer
-    wait_s: float
 
-    async def page(self, chosen: Selection, run: ErasureRun) -> ErasedPage:
+    async def page(self, chosen: Selection, run: ErasureRun, wait_s: float) -> ErasedPage:
         """Return the outcome for the next page of the selection.
 
         Raises:
@@ -145,7 +144,7 @@ class Erasing:
         cursors = BoundCursors(self.signer, "look" if run.dry_run else "erase", chosen)
         counted = 0 if run.confirm is None else run.confirm  # a dry run goes on even if the count changes
         entries, after = await self.selector.page(chosen, cursors.opened(run.cursor, counted))
-        items, proof = await self.outcomes(entries, dry_run=run.dry_run)
+        items, proof = await self.outcomes(entries, wait_s, dry_run=run.dry_run)
         return ErasedPage(
             matched=matched,
             items=items,
@@ -160,14 +159,16 @@ class Erasing:
             return None
         return self.signer.sign(self.place.rewrites.receipt(), tenant=tenant)
 
-    async def outcomes(self, entries: Sequence[Entry], *, dry_run: bool) -> tuple[list[Erased], str | None]:
+    async def outcomes(
+        self, entries: Sequence[Entry], wait_s: float, *, dry_run: bool
+    ) -> tuple[list[Erased], str | None]:
         """Return what became of each document; in a dry run its canaries, and all of them signed."""
         if dry_run:
             index = self.place.index
             words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
             items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
             return items, self.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
-        outcome = await self.eraser.erase(entries, self.wait_s)
+        outcome = await self.eraser.erase(entries, wait_s)
         items = [
             Erased(document_id=name, outcome="failed" if error else "erased", error=error)
             for name, error in outcome.items()
@@ -183,32 +184,23 @@ class Erasing:
     | replies(409),
     status_code=200,
 )
-async def ops_erase(
-    data: JSONBody[Erase],
-    request: ApiRequest,
-    *,
-    place: NamedDependency[DataLocation],
-    selector: NamedDependency[DocumentSelector],
-    eraser: NamedDependency[Eraser],
-    signer: NamedDependency[Signer],
-) -> ErasedPage:
+async def ops_erase(data: JSONBody[Erase], request: ApiRequest, erasing: NamedDependency[Erasing]) -> ErasedPage:
     """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page per request.
 
     With `source` but without `confirm`, the documents are only counted. The reply is 409 when the count has changed.
     """
     if (data.document_ids is None) == (data.source is None):
         raise invalid("documentIds", "send either these or a source")
-    erasing = Erasing(place, selector, eraser, signer, wait_of(request)[0])
-    tenant = request.user.tenant
+    tenant, wait_s = request.user.tenant, wait_of(request)[0]
     if data.source is not None:
-        return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data)
+        return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data, wait_s)
     names = list(dict.fromkeys(data.document_ids or ()))
-    entries = await _known(place.ledger, tenant, names)
+    entries = await _known(erasing.place.ledger, tenant, names)
     missing = set(names) - {entry.document_id for entry in entries}
     unknown = [
         Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
     ]
-    items, proof = await erasing.outcomes(entries, dry_run=data.dry_run)
+    items, proof = await erasing.outcomes(entries, wait_s, dry_run=data.dry_run)
     return ErasedPage(
         matched=len(entries),
         items=[*items, *unknown],

@@ -1,5 +1,7 @@
 """Routes that build, switch and drop generations. docs/reindex.md."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -29,9 +31,14 @@ class SwitchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     force: bool = False
 
 
-def _refused(error: Rejected | ConfigurationError) -> Problem:
-    code = error.code if isinstance(error, Rejected) else "settings"
-    return Problem(409, str(error), code=code.upper())
+@contextmanager
+def _refusals_as_conflicts() -> Iterator[None]:
+    """Answer 409 where the service refuses the request."""
+    try:
+        yield
+    except (Rejected, ConfigurationError) as error:
+        code = error.code if isinstance(error, Rejected) else "settings"
+        raise Problem(409, str(error), code=code.upper()) from None
 
 
 @get(
@@ -57,10 +64,8 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
 )
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
     """Build a generation beside the one that serves. With `dryRun`, only return the plan."""
-    try:
+    with _refusals_as_conflicts():
         return await generations.start(data)
-    except (Rejected, ConfigurationError) as error:
-        raise _refused(error) from None
 
 
 @post(
@@ -77,10 +82,8 @@ async def ops_generations_compare(
 
     Without `questions`, titles and headings of `sample` chunks are asked for.
     """
-    try:
+    with _refusals_as_conflicts():
         return await comparer.compare(data, request.user.tenant)
-    except (Rejected, ConfigurationError) as error:
-        raise _refused(error) from None
 
 
 @post(
@@ -95,10 +98,8 @@ async def ops_generations_switch(
 ) -> Outcome:
     """Make another generation serve. `Prefer: wait=<s>` says how long to wait; the switch goes on afterwards."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
-    try:
+    with _refusals_as_conflicts():
         return await generations.switch(data.id, force=data.force, wait_s=wait_s)
-    except Rejected as error:
-        raise _refused(error) from None
 
 
 @post(
@@ -111,10 +112,8 @@ async def ops_generations_switch(
 async def ops_generations_rollback(request: ApiRequest, generations: NamedDependency[GenerationService]) -> Outcome:
     """Make the previously serving generation serve again."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
-    try:
+    with _refusals_as_conflicts():
         return await generations.rollback(wait_s=wait_s)
-    except Rejected as error:
-        raise _refused(error) from None
 
 
 @post(
@@ -126,10 +125,8 @@ async def ops_generations_rollback(request: ApiRequest, generations: NamedDepend
 )
 async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
     """Cancel the switch in progress, or else drop the generation that is being built."""
-    try:
+    with _refusals_as_conflicts():
         return await generations.cancel()
-    except Rejected as error:
-        raise _refused(error) from None
 
 
 @post(
@@ -141,10 +138,8 @@ async def ops_generations_cancel(generations: NamedDependency[GenerationService]
 )
 async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:
     """Drop the retired generations: their points, heads and chunk topics."""
-    try:
+    with _refusals_as_conflicts():
         return await generations.collect()
-    except Rejected as error:
-        raise _refused(error) from None
 
 
 ROUTES: Final[tuple[Any, ...]] = (

@@ -8,15 +8,13 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from services.query_api.documents.selection import DocumentSelector, Selection
+from services.query_api.documents.selection import Selection
 from services.query_api.http.auth import Keyring, needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
-from services.query_api.http.signing import Signer
-from services.query_api.ops.erase import DataLocation, ErasedPage, Erasing
-from services.query_api.ops.eraser import Eraser
+from services.query_api.ops.erase import ErasedPage, Erasing
 from shared.blobs import BlobInventory, Blobs
 from shared.log import Log
 from shared.log.open_letters import LetterFilter, OpenLetters
@@ -152,13 +150,7 @@ async def ops_tenant(tenant: FromPath[str], tenants: NamedDependency[Tenants]) -
     status_code=200,
 )
 async def ops_tenants_erase(
-    data: JSONBody[EraseTenant],
-    request: ApiRequest,
-    *,
-    place: NamedDependency[DataLocation],
-    selector: NamedDependency[DocumentSelector],
-    eraser: NamedDependency[Eraser],
-    signer: NamedDependency[Signer],
+    data: JSONBody[EraseTenant], request: ApiRequest, erasing: NamedDependency[Erasing]
 ) -> ErasedPage:
     """Erase all documents of a tenant, deleted ones too, and its dead letters; as /ops/erase does. One page a request.
 
@@ -168,7 +160,7 @@ async def ops_tenants_erase(
     chosen = Selection(
         data.tenant, Filter(must=(Match("tenant", (data.tenant,)),), must_not=(_ERASED,)), by_chunks=False
     )
-    page = await Erasing(place, selector, eraser, signer, wait_of(request)[0]).page(chosen, data)
+    page = await erasing.page(chosen, data, wait_of(request)[0])
     if page.next_cursor is None and data.confirm is not None and not data.dry_run:
-        await eraser.settle_letters(data.tenant)
+        await erasing.eraser.settle_letters(data.tenant)
     return page

@@ -65,12 +65,6 @@ async def log(tmp_path: Path, clock: Clock, opened: list[sqlite3.Connection]) ->
     await log.stop()
 
 
-@pytest.fixture
-async def users() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
 async def values(log: SqliteLog) -> list[bytes | None]:
     consumer = log.consumer(auto_offset_reset="earliest")
     consumer.assign([TP])

@@ -339,14 +339,20 @@ def test_what_changes_is_loaded_once_it_is_written(
     assert b"whole" in wire.seen[-1].body
 
 
+def five_loaded_files(wire: Wire, folder: Path) -> list[str]:
+    """Write five files that the server has already, and return their names."""
+    names = [f"{name}.md" for name in "abcde"]
+    for name in names:
+        (folder / name).write_text(name)
+    knows(wire, *[True] * 5)
+    holds(wire, *names)
+    return names
+
+
 def test_what_goes_is_removed_where_that_was_asked_for(
     wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [f"{name}.md" for name in "abcde"]
-    for name in names:
-        (tmp_path / name).write_text(name)
-    knows(wire, *[True] * 5)
-    holds(wire, *names)
+    five_loaded_files(wire, tmp_path)
 
     watch(tmp_path, Between((tmp_path / "a.md").unlink, nothing), delete_missing=True, yes=True)
 
@@ -357,11 +363,7 @@ def test_what_goes_is_removed_where_that_was_asked_for(
 def test_a_share_that_is_unmounted_while_it_is_watched_removes_nothing_and_is_said_once(
     wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [f"{name}.md" for name in "abcde"]
-    for name in names:
-        (tmp_path / name).write_text(name)
-    knows(wire, *[True] * 5)
-    holds(wire, *names)
+    names = five_loaded_files(wire, tmp_path)
 
     def unmounted() -> None:
         for name in names:
