@@ -1,7 +1,7 @@
 """Which settings are in force. An index goes on with the model and the chunk sizes that it was built with.
 
-A setting that differs stops no start: it is named in the banner, in readiness and by `sluice doctor`, with the command
-that builds an index of it (ADR 0085).
+A setting that differs doesn't stop the start. The banner, readiness and `sluice doctor` name it, with the command that
+builds an index with it (ADR 0085).
 """
 
 from typing import Final
@@ -64,7 +64,7 @@ def settings_not_in_force(settings: Settings, generation: Generation, address: s
 
 
 def refuse_newer_chunker(generation: Generation, chunker: str) -> None:
-    """Refuse an index whose chunks a newer release has cut.
+    """Refuse an index whose chunks were cut by a newer release.
 
     Raises:
         ConfigurationError: this release would cut documents in another way.

@@ -41,7 +41,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 def digest_of(key: bytes) -> bytes:
-    """Return the SHA-256 of a key. Keys are random, so that a slow hash would gain nothing."""
+    """Return the SHA-256 of a key. Keys are random, so a slow hash would gain nothing."""
     return hashlib.sha256(key).digest()
 
 
@@ -66,7 +66,7 @@ def new_key(tenant: str, roles: tuple[Role, ...], created: str, note: str = "") 
 class KeyFile:
     """The keys of a file, as they are now.
 
-    A file that disappears or can't be read leaves the keys as they were: nobody gets in by an accident.
+    If the file disappears or can't be read, the last keys stay valid, so an accident never opens the API.
     """
 
     def __init__(self, path: Path, *, required: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class KeyFile:
         self._looked = clock()
 
     def keys(self) -> tuple[KeyRecord, ...] | None:
-        """Return the keys; the same tuple as long as nothing changes. None: there never was a file."""
+        """Return the keys; the same tuple as long as nothing changes. None if there never was a file."""
         if self._clock() - self._looked >= LOOK_S:
             self._looked = self._clock()
             state = _state(self._path)
@@ -127,7 +127,7 @@ def read_keys(path: Path) -> tuple[KeyRecord, ...]:
 
 @contextmanager
 def editing(path: Path) -> Iterator[list[KeyRecord]]:
-    """Give the keys of the file as a list; what it holds at the end is written, in one step.
+    """Give the keys of the file as a list; the list as the block leaves it is written in one step.
 
     Raises:
         ConfigurationError: the file can't be read or written.
@@ -154,7 +154,7 @@ def _write(path: Path, keys: list[KeyRecord]) -> None:
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when the file does; None: it can't be seen."""
+    """Return time, size and inode of the file, which tell whether it changed; None if it can't be found."""
     try:
         found = path.stat()
     except OSError:

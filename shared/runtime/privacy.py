@@ -18,7 +18,7 @@ _MADE_BY_US = ("log.sqlite*", "store", "blobs", "serve.lock", "serve.json", "sam
 
 
 def keep_private(settings: Settings) -> None:
-    """Let nobody else read the files made from now on, those made before, and this process's memory and secrets.
+    """Keep other users from reading our files, old and new, and this process's memory and secrets.
 
     Call it once, at the start: the secrets in the environment are overwritten. A blob folder outside SLUICE_DATA may
     be shared on purpose, so its mode is only logged.
@@ -36,7 +36,7 @@ def keep_private(settings: Settings) -> None:
 
 
 def _open_to_others(data: Path) -> Iterator[Path]:
-    """Yield what Sluice made in the folder and others may enter or read; then the folder, if nothing else is in it."""
+    """Yield the paths made by Sluice that other users may read or enter; then the folder, if it has nothing else."""
     if not data.is_dir():
         return
     ours = {path for name in _MADE_BY_US for path in data.glob(name)}
@@ -56,7 +56,10 @@ def _shown(status: os.stat_result) -> str:
 
 
 def _close(path: Path) -> None:
-    """Take away what others may do to the path and all beneath it; the path last, so that a crash begins again."""
+    """Remove other users' permissions from the path and all beneath it.
+
+    The path itself comes last: after a crash in between, the next start finds it still open and repeats the work.
+    """
     if path.is_dir():
         for each in path.iterdir():
             if not each.is_symlink():

@@ -15,7 +15,7 @@ Troubles = Callable[[], Awaitable[Mapping[str, str | None]]]  # check -> None, a
 
 
 class Detail(str):
-    """A check's information that isn't a problem: readiness shows it and stays ready."""
+    """Information of a check that isn't a problem: readiness shows it and stays ready."""
 
     __slots__ = ()
 

@@ -147,7 +147,7 @@ class Resources:
         )
 
     async def _follow(self, registry: Registry) -> None:
-        """Turn what outlives a switch to the generation that serves now."""
+        """Point the parts that outlive a switch at the generation that serves now."""
         if registry.serving != self.index.generation.id:
             self.index.serve(registry.current.generation)
             log_.info("generation_serves", generation=registry.serving)
@@ -381,7 +381,7 @@ async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
 
 
 async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Registry) -> None:
-    """Pair log and store whatever they say of each other; no process is ready until `sluice verify` compared them.
+    """Pair log and store even if their records contradict. No process is ready until `sluice verify` has compared them.
 
     Raises:
         ConfigurationError: an existing part is unfit. Unavailable: a part is away.
@@ -429,7 +429,7 @@ async def watch_gate(gate: RebuildGate) -> None:
 
 
 async def _preloaded(embedders: EmbedderPool, address: str) -> None:
-    """Load the model beside the start of the log and the store; what is wrong with it is said when it is needed."""
+    """Load the model while log and store start. A failure is raised later, when the model is first needed."""
     with suppress(Unavailable, ConfigurationError):
         await embedders.get(address)
 

@@ -1,8 +1,8 @@
-"""Confines a child process for good: what it parses or stores may take it over, and must get nothing by that.
+"""Confines a child process for good: hostile data may take the process over, and must gain nothing by it.
 
-`confine` is called once, at the start of the child, before it has threads: Landlock binds only the thread that asks.
-Each means is independent of the others, and one that this system lacks is left out of the result. Linux on x86-64 and
-aarch64 has all of them; other systems have none (docs/adr/0080-children-are-confined.md).
+`confine` is called once, at the start of the child, before it has threads: Landlock binds only the calling thread. The
+mechanisms are independent of each other; one that this system lacks is left out of the result. Linux on x86-64 and
+aarch64 has all of them, other systems have none (docs/adr/0080-children-are-confined.md).
 """
 
 import ctypes
@@ -45,7 +45,7 @@ _SYSTEM = (
 
 
 def confine(calls: CallSet, *, read: Sequence[Path], write: Sequence[Path] = ()) -> tuple[str, ...]:
-    """Confine this process to the system calls and paths, and return the names of the means that are active.
+    """Confine this process to these system calls and paths; return the names of the mechanisms that are active.
 
     Without `write` it can't write to any file, and has no capabilities.
     """
@@ -55,7 +55,9 @@ def confine(calls: CallSet, *, read: Sequence[Path], write: Sequence[Path] = ())
         ("limits", lambda: _limit(writes=bool(write))),
         ("not dumpable", lambda: prctl(_PR_SET_DUMPABLE, 0)),
         ("no new privileges", lambda: prctl(_PR_SET_NO_NEW_PRIVS, 1)),
-        *([] if write else [("no capabilities", _drop_capabilities)]),  # root may own the folder by them alone
+        *(
+            [] if write else [("no capabilities", _drop_capabilities)]
+        ),  # the store keeps them: root may have access to its folder by a capability only
         ("landlock", lambda: landlock.restrict(read, write)),
         ("seccomp", lambda: seccomp.install(calls)),
     ]
@@ -85,7 +87,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def libraries() -> list[Path]:
-    """Return what a Python process of Sluice reads: the interpreter's files, its packages, and our own code."""
+    """Return the paths that a Python process of Sluice reads: the interpreter, its packages, and our own code."""
     installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     own = [_PROJECT / "shared", _PROJECT / "services"]
     return [*map(Path, [*_SYSTEM, *installed, f"{sys.base_prefix}/lib"]), *own]

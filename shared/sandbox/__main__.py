@@ -1,4 +1,4 @@
-"""Says which means this system has: confines itself as a parser is, and prints them. Run by `sluice doctor`."""
+"""Confines itself like a parser and prints the mechanisms that this system has. Run by `sluice doctor`."""
 
 from shared.sandbox import PARSER, confine, libraries
 

@@ -1,4 +1,4 @@
-"""Landlock: files are reachable only beneath given paths, and no TCP port or foreign process at all.
+"""Landlock: only files beneath given paths can be reached, and no TCP ports or other processes.
 
 https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -19,7 +19,7 @@ _MAKE_DEVICES = 1 << 6 | 1 << 11
 _OF_FILES = 1 | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL  # the only rights that a rule for a file may have
 _TCP = 1 << 0 | 1 << 1
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals
-_WRITING_SINCE = 2  # before, files couldn't move between folders, which the store needs
+_WRITING_SINCE = 2  # earlier versions forbid moving files between folders, which the store does
 
 
 class _Ruleset(ctypes.Structure):
@@ -54,7 +54,7 @@ def restrict(read: Sequence[Path], write: Sequence[Path]) -> None:
 
 
 def _rights(version: int) -> int:
-    """Return all rights over files that this version of Landlock knows: none of them is left unrestricted."""
+    """Return all rights over files that this version of Landlock knows, so that each of them is restricted."""
     since = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL}
     return _FIRST_RIGHTS | sum(right for first, right in since.items() if version >= first)
 

@@ -1,7 +1,7 @@
 """Seccomp: a filter in classic BPF that the kernel runs on every system call of this process.
 
-A refused call fails with EPERM, because libraries probe for what they can do without. A call of another architecture's
-table kills the process: only an attacker makes one. https://docs.kernel.org/userspace-api/seccomp_filter.html
+A refused call fails with EPERM and doesn't kill the process, because libraries try calls that they can do without. A
+call by another architecture's table kills it: only an attacker makes one. https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
 
 import ctypes

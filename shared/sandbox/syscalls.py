@@ -24,7 +24,7 @@ class Numbers(NamedTuple):
 
 
 class Only(NamedTuple):
-    """A condition on one argument of a call. Pointers can't be looked behind, so only numbers are judged."""
+    """A condition on one argument of a call. It must be a number: a filter can't read what a pointer points to."""
 
     place: int  # of the argument, counted from 0
     values: tuple[int, ...]  # one of which it must be; OURSELVES stands for the process's id
@@ -214,15 +214,15 @@ _CONDITIONS: Final = {
     "tgkill": Only(0, (OURSELVES,)),
     "prlimit64": Only(0, (0,)),  # this process
     "prctl": Only(0, (15, 16, 0x53564D41)),  # PR_SET_NAME, PR_GET_NAME, PR_SET_VMA
-    # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: questions, and flags of a descriptor
+    # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: they read state, or set a flag of a descriptor
     "ioctl": Only(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
-    "socketpair": Only(1, (socket.SOCK_STREAM,), mask=0xF),  # a datagram socket could be sent on to others
+    "socketpair": Only(1, (socket.SOCK_STREAM,), mask=0xF),  # a datagram socket could be pointed at other processes
 }
 _READING: Final = {"open": Only(1, (os.O_RDONLY,), mask=_WRITES), "openat": Only(2, (os.O_RDONLY,), mask=_WRITES)}
 
 NOT_THERE: Final = _table("""
 clone3 435 435
 openat2 437 437
-""")  # refused as an older kernel does, so that libraries take the older call: their flags are behind a pointer
+""")  # fail as on an older kernel, so that libraries use the older call: the filter can't read flags behind a pointer
 PARSER: Final = CallSet(_COMMON | _OPENING, _CONDITIONS | _READING)
 STORE: Final = CallSet(_COMMON | _OPENING | _SERVING_FILES, _CONDITIONS | {"socket": Only(0, (socket.AF_UNIX,))})

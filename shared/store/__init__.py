@@ -1,7 +1,7 @@
 """Port: points in collections, as Qdrant keeps them, in the few shapes the pipeline needs.
 
-Two adapters speak it: `edge` (Qdrant's engine in a child process) and `qdrant` (a server). What the
-points mean is not known here: see `shared.state.index` and `shared.state.ledger`.
+It has two adapters: `edge` (Qdrant's engine in a child process) and `qdrant` (a server). What the points mean is
+defined in `shared.state.index` and `shared.state.ledger`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Scalar = str | int | bool
-IndexKind = Literal["keyword", "tenant", "integer"]  # tenant: keyword, told to the engine as the tenant
+IndexKind = Literal["keyword", "tenant", "integer"]  # tenant: a keyword that the engine groups its data by
 Payload = dict[str, Any]
 
 
@@ -35,7 +35,7 @@ class Range(msgspec.Struct, frozen=True, tag=True):
 
 
 class Period(msgspec.Struct, frozen=True, tag=True):
-    """The field's text is a time (ISO 8601; UTC where it names no zone) within the bounds, which are such texts, too.
+    """The field's text is a time within the bounds, all in ISO 8601; a time without a zone is UTC.
 
     A point without the field, or with another text, doesn't match.
     """
@@ -131,8 +131,10 @@ class Heads(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """A vector store. Every method may raise Unavailable; nothing is applied in part when it does or,
-    for a batch, applying it again is harmless. Collection names match `[A-Za-z0-9._-]{1,100}`.
+    """A vector store. Collection names match `[A-Za-z0-9._-]{1,100}`.
+
+    Every method may raise Unavailable. Then nothing was applied; of a batch a part may have been, and applying the
+    batch again is harmless.
     """
 
     async def start(self) -> None:
@@ -146,10 +148,10 @@ class Store(Protocol):
     async def create_collection(
         self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
     ) -> None:
-        """Make the collection with its payload indexes unless it is there. `size` None: no dense vector.
+        """Create the collection with its payload indexes unless it exists. `size` None: no dense vector.
 
         The dense vector is unnamed, cosine; the sparse one is named `bm25`, with IDF by the store.
-        Raises ConfigurationError when it is there with another vector size.
+        Raises ConfigurationError if it exists with another vector size.
         """
         ...
 
@@ -162,8 +164,9 @@ class Store(Protocol):
         ...
 
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
-        """Write whole points. With `only_if`, a point that exists is replaced only when what is stored
-        matches; one that doesn't exist is inserted. A refused write gives no error: read it back.
+        """Write whole points. With `only_if`, an existing point is replaced only if it matches.
+
+        A point that doesn't exist is inserted. A refused write gives no error: read the point back.
         """
         ...
 
@@ -224,11 +227,11 @@ class Store(Protocol):
     ) -> list[list[StoreHit]]:
         """Return each leg's hits, best first, at most `limit`, all of them current by `heads`.
 
-        Fewer than `limit` come back only when there are no more: the adapter asks wider where stale
-        points took places. With a dense leg, the hits of every leg have their cosine.
+        Fewer than `limit` are returned only if no more exist: where stale points took places, the adapter asks for
+        more. With a dense leg, the hits of every leg have their cosine.
 
         Raises:
-            Rejected: a server is set to refuse this filter or limit; the sentence names what.
+            Rejected: the server is configured to refuse this filter or limit; the sentence names it.
         """
         ...
 
@@ -242,7 +245,7 @@ class CollectionSize(msgspec.Struct, frozen=True):
 
     name: str
     live: int  # points
-    dead: int  # points that were deleted and still take their place on the disk
+    dead: int  # deleted points that still take space on the disk
     disk_bytes: int
 
 
@@ -260,7 +263,7 @@ class Rewritable(Protocol):
     """A store whose files can be rewritten without deleted data."""
 
     async def rewrite(self, name: str) -> None:
-        """Return when no file holds anything of the collection but the points it has.
+        """Return when the files hold the collection's current points and nothing of deleted ones.
 
         Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
         """

@@ -15,7 +15,7 @@ from shared.store.pairs import paired
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 _SLICE = 16  # texts per turn of the event loop, about 1 ms
-_UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words: they would need a tokenizer with a dictionary
+_UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words, so a tokenizer would need a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
 Version = Literal[1, 2]
 
@@ -53,9 +53,9 @@ class Bm25:
         return _sparse(self._model.embed_query(self._prepared(_encodable(text))))
 
     async def documents(self, texts: Sequence[str]) -> list[Sparse]:
-        """Return `document` of each text. The event loop runs on meanwhile, with gaps of some milliseconds.
+        """Return `document` of each text, a few at a time: the event loop is blocked for some milliseconds at most.
 
-        The engine keeps Python's lock during a text, so a thread alone would let the loop in too rarely.
+        The engine keeps Python's lock during a text, so work in a thread would block the loop for longer.
         """
         vectors: list[Sparse] = []
         for at in range(0, len(texts), _SLICE):

@@ -1,9 +1,9 @@
 """Checks names, points and payloads before an engine gets them.
 
-Qdrant's embedded engine takes what it can't keep: NaN makes a vector that scores nonsense, a sparse
-vector with lists of unequal length panics, and a payload nested too deep is logged but can never be
-read back, so that the collection doesn't open again. All of it is refused here, with the name of
-the point and of the key. Ids asked for in reads are not refused: what is no UUID just isn't there.
+Qdrant's embedded engine accepts values that it can't keep. NaN gives a vector with meaningless scores. A sparse vector
+with lists of unequal length makes it panic. A payload that is nested too deeply is logged but can't be read back, so
+the collection doesn't open again. All of these are refused here, with the name of the point and of the key. Reads
+accept any id: one that is no UUID is just not found.
 """
 
 import math
@@ -54,7 +54,7 @@ def check_after(after: str | None) -> str | None:
     """Return `after`, the id after which a page begins.
 
     Raises:
-        ValueError: it is no id, so that no earlier page gave it.
+        ValueError: it is no id, so it can't come from an earlier page.
     """
     if after is not None and not is_id(after):
         raise ValueError(f"after={after!r} is not a cursor of an earlier page")

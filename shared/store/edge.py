@@ -49,10 +49,10 @@ UPKEEP_EVERY_S = 10.0  # bounds the write-ahead logs, and the time to open them
 _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then other requests get their turn
 _READ_SLICE = 256
 _REWRITE_SLICE = 256
-_STOP_S = 3.0  # for the flush at the end
-_LEAVE_S = 1.5  # for its exit after the flush; then it is killed, and its log has all writes
+_STOP_S = 3.0  # wait for the flush at the end
+_LEAVE_S = 1.5  # wait for its exit after the flush; then it is killed, which loses nothing: its log has all writes
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
-_STEADY_S = 30.0  # after a life this long, the delay before a restart is short again
+_STEADY_S = 30.0  # once a process has lived this long, the delay before its restart is short again
 _IMPATIENT_S = 5.0
 
 _nothing = wire.body_decoder(None)
@@ -69,8 +69,8 @@ _rankings = wire.body_decoder(list[list[StoreHit]])
 class EdgeStore:
     """The store of a folder, for one event loop. See `shared.store.Store` for the methods.
 
-    It runs the process that owns the folder, starts it again when it dies, and ends it in `close`.
-    With `attach` it uses the one that another process runs, and finds it again after its restart.
+    It runs the process that owns the folder, restarts it when it dies, and ends it in `close`. With `attach` it uses
+    the store process that another process runs, and reconnects after its restart.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class EdgeStore:
     ) -> None:
         """Take the settings; nothing is started or connected yet.
 
-        `timeout_s` is for each frame of a call; `lock_wait_s` for an earlier owner's process to be gone;
-        `upkeep_every_s` passes between two flushes of the process, each followed by a look for dead points.
+        `timeout_s` is the longest wait for the answer to one frame, `lock_wait_s` that for an earlier owner's process
+        to end. `upkeep_every_s` is the time between two flushes; after each, dead points are counted.
         """
         self.folder = folder
         self._path = wire.socket_path(folder)
@@ -117,7 +117,7 @@ class EdgeStore:
             return
         if self._child is not None:
             self._child.ending()
-            if self._child.pid is not None:  # else the process that answers could be another owner's
+            if self._child.pid is not None:  # otherwise another owner's process might answer
                 with suppress(Unavailable, TimeoutError):
                     async with asyncio.timeout(_STOP_S):
                         await self._ask(wire.Stop(), _nothing)

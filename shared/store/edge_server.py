@@ -1,8 +1,8 @@
 """The process that owns the embedded engine: `python -m shared.store.edge_server FOLDER LOCK_WAIT_S UPKEEP_EVERY_S`.
 
-It lives as long as whoever holds the other end of its standard input. It writes `ready` to standard
-output once every collection is open and the socket answers, and a JSON line to standard error when
-something is worth telling. Ctrl-C and SIGTERM are its parent's affair: the parent may still have to write.
+It ends when the process at the other end of its standard input ends. It writes `ready` to standard output once every
+collection is open and the socket answers, and its log events to standard error, one JSON line each. It ignores Ctrl-C
+and SIGTERM: its parent handles them, and may still have to write.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def tell(event: str, **fields: object) -> None:
 
 
 class _Server:
-    """Answers every connection from one engine, one request at a time: the engine serves no two at once."""
+    """Answers all connections from one engine, one request at a time: the engine can't serve two at once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -50,7 +50,7 @@ class _Server:
         self.ended.set()
 
     def hear(self) -> None:
-        """Stop when standard input ends: it does when the parent is gone, as nobody writes to it."""
+        """Stop when standard input ends. Nobody writes to it, so its end means that the parent is gone."""
         if not os.read(sys.stdin.fileno(), 4096):
             self.end()
 
@@ -85,7 +85,7 @@ class _Server:
     async def sync(self) -> None:
         """Sync the write-ahead logs whenever a flush is requested; one sync answers all waiting requests.
 
-        In a thread, so that searches go on meanwhile: the engine's own flush would hold them up.
+        It runs in a thread, so that searches go on. The engine's own flush would block them.
         """
         while True:
             await self._to_sync.wait()
@@ -104,7 +104,7 @@ class _Server:
                     send(wire.done_frame(number, None))
 
     async def keep(self, parent: int, flush_every_s: float) -> None:
-        """Flush at intervals; stop when the parent is gone although another of its children holds the pipe open."""
+        """Flush at intervals. Stop when the parent is gone, even if another of its children keeps the pipe open."""
         flushed = time.monotonic()
         while True:
             await asyncio.sleep(_WATCH_S)
@@ -162,15 +162,16 @@ class _Session(asyncio.Protocol):
 def lock(folder: Path, wait_s: float, parent: int) -> bool:
     """Return whether this process could lock the folder within the time; the lock lasts until the process ends.
 
-    It must be before a shard is opened: a second opener is refused by the engine, and yet breaks the first.
+    Call it before a shard is opened: the engine refuses to open a shard twice, but the attempt breaks the first opener.
     """
-    # The file is never closed: if this lock were free before the engine's own, the next owner would open a shard twice.
+    # The file is never closed. If this lock were released before the engine's own locks, the next owner would open a
+    # shard that is still open here.
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     deadline = time.monotonic() + wait_s
-    while not (_locked(descriptor) and _left(folder)):
+    while not (_locked(descriptor) and _all_closed(folder)):
         if time.monotonic() > deadline or os.getppid() != parent:
             return False
-        time.sleep(0.02)  # a wait in the kernel would hide that the parent has ended
+        time.sleep(0.02)  # polled: a blocking lock call would not notice that the parent has ended
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return True
@@ -184,8 +185,8 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _left(folder: Path) -> bool:
-    """Return whether no shard is open: the locks of a process that ends aren't all released at the same moment."""
+def _all_closed(folder: Path) -> bool:
+    """Return whether no shard is open any more: the locks of an ending process aren't all released at one moment."""
     for log in folder.glob("collections/*/*/wal"):
         descriptor = os.open(log, os.O_RDONLY)
         try:

@@ -46,7 +46,7 @@ from shared.store.checks import is_id, json_path, value_at
 
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
-_EVERY = 2**31  # a limit that means: all
+_EVERY = 2**31  # as a limit: all points
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
 _CHANGED = 10_000  # points that one operation names
@@ -110,10 +110,10 @@ class _Collection:
         self.heads: dict[str, int] | None = None  # version by id, of documents that aren't deleted; None until needed
 
     def write(self, operation: Any) -> None:
-        """Write the points of an operation that names them.
+        """Write the points that the operation names by id.
 
-        An operation with a condition would be decided anew when the engine repeats its log after a crash, by field
-        indexes that an interrupted flush has brought further than the points: then the write would be lost.
+        The engine must not evaluate a condition itself. After a crash it repeats its log and evaluates the condition
+        again, on field indexes that an interrupted flush may have left newer than the points. The write would be lost.
         """
         self.unflushed = self.unsynced = True
         self.shard.update(operation)

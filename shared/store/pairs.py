@@ -1,13 +1,14 @@
 """Words of scripts that are written without blanks. Pure.
 
-No tokenizer without a dictionary finds where their words end. Pairs of neighbouring characters need none, and rank
-better than the engine's own segmentation did (docs/adr/0062-pairs-of-characters.md).
+Only a dictionary tells where their words end. Pairs of neighbouring characters need no dictionary, and rank better than
+the engine's own segmentation did (docs/adr/0062-pairs-of-characters.md).
 """
 
 import re
 from typing import Final
 
-# Signs that stand alone for no sound: the engine parts words at them. Thai, Lao, Khmer, Myanmar.
+# Tone marks and other signs of Thai, Lao, Khmer and Myanmar. As they are no letters, the engine would split words
+# there.
 _SIGNS: Final = re.compile("[\u0e47-\u0e4e\u0ec8-\u0ece\u17c6-\u17d3\u1037\u1039\u103a]+")
 _RUN: Final = re.compile(
     "["

@@ -20,7 +20,7 @@ ROOM: Final = 1.5  # free disk space that a rewrite needs, in sizes of the colle
 _SLICE: Final = 16  # points copied between two requests: about two milliseconds
 _CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
 _REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
-_LONGEST_CHASE: Final = 1000  # slices: where writers are faster for so long, the last step takes what is left
+_LONGEST_CHASE: Final = 1000  # slices: if writers outrun the copy for so long, the last step copies the rest
 
 
 class Tell(Protocol):
@@ -39,7 +39,7 @@ def is_due(size: CollectionSize, small: int = SMALL) -> bool:
 class Rewriter:
     """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
 
-    An operator's rewrite goes first: it takes the place of one that is under way here, and none begins beside it.
+    An operator's rewrite goes first: it replaces one that is under way here, and none begins while it runs.
     """
 
     def __init__(

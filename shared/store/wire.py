@@ -1,8 +1,8 @@
 """The messages on the store's socket, and the socket's path.
 
-A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call is a number
-and a request; its reply carries the number, so many calls are under way on one connection. The
-port's own structs travel as they are; dense vectors as raw little-endian float32.
+A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call has a number and a request. Its
+reply carries the same number, so one connection can have many calls under way. The port's own structs are encoded as
+they are, dense vectors as raw little-endian float32.
 """
 
 import hashlib
@@ -165,12 +165,12 @@ AnyRequest = (
     | Stop
 )
 
-# value: ValueError at the caller; settings: ConfigurationError; unavailable, missing: Unavailable.
+# What the caller gets. value: ValueError; settings: ConfigurationError; unavailable, missing: Unavailable.
 FailureKind = Literal["value", "settings", "unavailable", "missing"]
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """A request; its body is decoded in a second step, so that a bad one can be answered by its number."""
+    """A request. Its body is decoded in a second step, so that the reply to a malformed one can carry its number."""
 
     number: int
     request: msgspec.Raw
@@ -215,7 +215,7 @@ def call_frame(number: int, request: AnyRequest) -> bytes:
     """Return the frame of a call.
 
     Raises:
-        ValueError: it would be larger than a frame may be.
+        ValueError: it would be larger than MAX_FRAME.
     """
     return _frame(Call(number, msgspec.Raw(_encoder.encode(request))))
 
@@ -253,7 +253,7 @@ def read_reply(frame: bytes) -> Reply:
 
 
 def body_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Return a decoder of `Done.body` for answers of this type."""
+    """Return a decoder of `CallDone.body` for answers of this type."""
     return msgspec.msgpack.Decoder(kind, dec_hook=_decode_vector)
 
 
@@ -267,7 +267,7 @@ class Frames:
         """Return the bodies of the frames that `data` completes, in order.
 
         Raises:
-            ValueError: a frame is announced as larger than any may be.
+            ValueError: a frame's length is above the limit.
         """
         buffer = self._buffer
         buffer += data
@@ -288,7 +288,7 @@ class Frames:
 def socket_path(folder: Path) -> Path:
     """Return the socket's path for the store of `folder`; it is the same for every process of this user.
 
-    The name is a hash, because a socket's path must be short and a folder's needn't be.
+    The name is a hash, because a socket's path must be short and a folder's path may be long.
     """
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32] + ".sock"
     place = f"sluice-{os.getuid()}"

@@ -36,8 +36,8 @@ class QdrantAddress(msgspec.Struct, frozen=True, kw_only=True):
 def qdrant_address(setting: str) -> QdrantAddress:
     """Return the address that a setting names; the port is 6333 unless given.
 
-    gRPC is looked for on port 6334 beside 6333. Beside another port it isn't, unless `grpc=` names one: a
-    neighbour's server may be on 6334.
+    If REST is on port 6333, gRPC is tried on 6334. With another REST port it is tried only where `grpc=` names its
+    port: another server may be on 6334.
 
     Raises:
         ConfigurationError: it has another shape; the sentence says what is wrong.

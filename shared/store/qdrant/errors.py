@@ -54,7 +54,7 @@ def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailab
     """Return our exception for one of `VENDOR`.
 
     `limited` is raised where the request is well formed but the server is set to refuse it (strict mode: a filter
-    by a field without an index, a limit): it is the operator's business, unless a caller chose field and limit.
+    by a field without an index, a limit). That concerns the operator, unless a caller chose field and limit.
     """
     text, code = reason(error), status(error)
     if code in {401, 403}:

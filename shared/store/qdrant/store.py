@@ -388,10 +388,10 @@ class QdrantStore:
 def _outrun(
     points: Sequence[models.ScoredPoint], heads: Heads, before: Mapping[str, int], current: Mapping[str, int]
 ) -> bool:
-    """Return whether a head may have risen, after these points were found, to a version that was written later.
+    """Return whether a document may have switched versions during the search, so that it must be repeated.
 
-    Only older ones of its document are among them then; but for points that are left over, by a head that was known
-    `before` the question.
+    That is so if only older versions of a document were found and its head is newer than `before` the search. If the
+    head is as before, the old points are leftovers, and the document just isn't among the hits.
     """
     found = {(_document(point, heads), _version(point, heads)) for point in points}
     return any(
