@@ -1,4 +1,4 @@
-"""Where settings come from: the environment and `sluice.toml`. What a setting means is in `shared.settings`."""
+"""Where settings come from: the environment and `sluice.toml`. Their meaning is in `shared.settings`."""
 
 import difflib
 import re
@@ -44,7 +44,7 @@ class UnknownName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GivenSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the environment and the file say, by the settings' names in lower case and without the prefix."""
+    """The values of environment and file, by the settings' names in lower case and without the prefix."""
 
     values: dict[str, GivenValue]
     unknown: tuple[UnknownName, ...]

@@ -130,7 +130,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return what is read, the strongest first: the arguments, then environment and file."""
+        """Return the sources, strongest first: arguments, environment and file."""
         return init_settings, _Given(settings_cls)
 
     @property
@@ -225,7 +225,7 @@ class Settings(BaseSettings):
 
     @property
     def needs_key(self) -> bool:
-        """Return whether callers need an API key at the start of the process."""
+        """Return whether callers need an API key, as known when the process starts."""
         return bool(self.keys) or self.keys_file is not None or self.key_file.exists()
 
     @property

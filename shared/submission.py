@@ -51,7 +51,7 @@ def needs_headers(record: Record) -> bool:
 
 
 def description_hash(submitted: DocumentSubmitted) -> str:
-    """Return 32 hex digits, the hash of all fields but the body; a change of them makes a new version, too."""
+    """Return 32 hex digits, the hash of all fields but the body. A change of these fields makes a new version, too."""
     sizes = submitted.chunk_size, submitted.chunk_overlap
     described = (
         submitted.title,
@@ -68,7 +68,7 @@ def description_hash(submitted: DocumentSubmitted) -> str:
 
 
 def deletion(entry: Entry) -> DocumentSubmitted:
-    """Return the submission that deletes a known document; an erased document has no names, so it is erased again."""
+    """Return the submission that deletes a known document. An erased document has no names, so it is erased again."""
     if entry.erased:
         return erasure(entry.tenant, entry.document_id)
     return DocumentSubmitted(tenant=entry.tenant, source=entry.source, path=entry.path, deleted=True)
@@ -160,7 +160,7 @@ def _tenant(record: Record) -> str:
 
 
 class _Tenant(msgspec.Struct):
-    """What a record's JSON says of its tenant: itself, or within a CloudEvent."""
+    """The tenant named in a record's JSON: at the top level, or within a CloudEvent."""
 
     tenant: object = None
     data: object = None

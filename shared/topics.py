@@ -35,7 +35,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 class TopicDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One property of a topic that isn't as wanted."""
 
-    weight: Literal["unfit", "risk", "note"]  # prevents a start; may lose records; harmless
+    weight: Literal["unfit", "risk", "note"]  # unfit: prevents a start; risk: may lose records; note: harmless
     what: str  # the log's name of the property, such as retention.ms
     found: str
     wanted: str
@@ -132,10 +132,10 @@ def pipeline_topics(
 
 
 def partitions_differ(topic: Topic, found: int, grow: str | None) -> Iterator[TopicDifference]:
-    """Yield the difference if a topic hasn't the wanted number of partitions; `grow` is a command that adds some.
+    """Yield the difference if a topic doesn't have the wanted number of partitions; `grow` is a command that adds some.
 
     `documents.submitted` may grow: a record in the wrong partition is published again to the right one. Any other
-    topic must not: a document's records would end up in two partitions, and growth can't be detected afterwards.
+    topic must not grow: a document's records would end up in two partitions, and nothing could detect that later.
     """
     if found == topic.partitions:
         return

@@ -1,3 +1,3 @@
-"""The product's version; pyproject.toml has the same, a test says so."""
+"""The product's version; a test compares it with pyproject.toml."""
 
 VERSION = "0.1.0"

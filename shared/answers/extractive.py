@@ -99,7 +99,7 @@ _ANSWER_KINDS: Final = (
 )
 
 
-def alike_heavy(_word: str) -> float:
+def equal_weight(_word: str) -> float:
     """Return the same weight for every word."""
     return 1.0
 
@@ -149,7 +149,7 @@ def wanted(question: str) -> Wanted:
 class Extractive:
     """The answers of `extractive:`: deterministic, and only with words of the documents."""
 
-    def __init__(self, compare: Compare | None = None, weigh: Weigh = alike_heavy) -> None:
+    def __init__(self, compare: Compare | None = None, weigh: Weigh = equal_weight) -> None:
         """Take the model's similarity and the words' weights. Without the model, or if it fails, words alone decide."""
         self._compare = compare
         self._weigh = weigh
@@ -234,7 +234,7 @@ def answer(
     passages: Sequence[Passage],
     found: Sequence[Quotable] | None = None,
     alike: Sequence[float] | None = None,
-    weigh: Weigh = alike_heavy,
+    weigh: Weigh = equal_weight,
 ) -> tuple[tuple[Passage, ...], list[str]]:
     """Return the passages quoted, numbered in order of mention, and the answer's pieces; joined, they are the answer.
 
@@ -267,7 +267,7 @@ def told_apart(
     passages: Sequence[Passage],
     found: Sequence[Quotable],
     alike: Sequence[float] | None,
-    weigh: Weigh = alike_heavy,
+    weigh: Weigh = equal_weight,
 ) -> tuple[tuple[Passage, ...], list[str]]:
     """Return the same as `answer`, with a titled paragraph per document; documents without an answer are left out."""
     quoted: list[Passage] = []

@@ -22,23 +22,23 @@ log = structlog.get_logger(__name__)
 MOST_IDS: Final = 1000  # of one entry
 EVERY_S: Final = 60.0  # between two entries of equal calls that are only counted
 _KEY: Final = b"audit"
-_MOST_KINDS: Final = 1000  # of calls that are counted apart in `EVERY_S`
-_MOST_WAITING: Final = 10_000  # entries; only a log that is away lets so many wait
+_MOST_KINDS: Final = 1000  # kinds of calls that are counted separately in `EVERY_S`
+_MOST_WAITING: Final = 10_000  # entries; so many wait only while the log is away
 _RECORD_BYTES: Final = 256 * 1024
 _END_S: Final = 5.0
 
 
 class AuditedCall:
-    """A call that is under way, and the documents that it has changed since they were last written down."""
+    """A call that is under way, and the documents that it has changed since its last entry."""
 
     def __init__(self, describe: Callable[[AuditResult, int | None, tuple[str, ...]], AuditEntry]) -> None:
-        """Take what makes an entry of a result, a status and documents."""
+        """Take a function that makes an entry from a result, a status and documents."""
         self.describe = describe
         self.changed: dict[AuditResult, list[str]] = {}
         self.changes = False  # whether any document was changed
 
     def entries(self) -> list[AuditEntry]:
-        """Return what isn't written down yet; afterwards it counts as written down."""
+        """Return entries of the changes since the last call of this method."""
         changed, self.changed = self.changed, {}
         return [
             self.describe(result, None, tuple(ids[start : start + MOST_IDS]))
@@ -48,7 +48,7 @@ class AuditedCall:
 
 
 class AuditTrail:
-    """Writes entries in batches: those that come while a record is on its way to the log share the next one."""
+    """Writes entries in batches: all entries that arrive while one record is being written share the next record."""
 
     def __init__(self, publish: Publish, now: Callable[[], float] = time.time) -> None:
         self._publish = publish
@@ -82,9 +82,9 @@ class AuditTrail:
         self._note()
 
     def count(self, entry: AuditEntry) -> None:
-        """Write the first entry of its kind, and how many more of that kind came, once in `EVERY_S`.
+        """Write the first entry of its kind in each `EVERY_S`; of the others, write only how many they were.
 
-        For calls that change nothing: nobody may fill the log with them.
+        This is for calls that change nothing, so that nobody can fill the log with them.
         """
         kind = msgspec.structs.replace(entry, time=0, request="")
         if kind not in self._counted and len(self._counted) >= _MOST_KINDS:
@@ -97,7 +97,7 @@ class AuditTrail:
         """Return when the log has all that was noted before.
 
         Raises:
-            Unavailable: it hasn't; the entries are kept and tried again.
+            Unavailable: the log is away; the entries are kept and tried again.
         """
         upto = self._entered
         while self._written < upto:
@@ -106,13 +106,13 @@ class AuditTrail:
                     await self._write()
 
     async def keep(self) -> None:
-        """Write the counts, and what the log didn't take before, every `EVERY_S`; never returns."""
+        """Write the counts every `EVERY_S`, and what couldn't be written before; never return."""
         while True:
             await asyncio.sleep(EVERY_S)
             await self._sum_up()
 
     async def end(self) -> None:
-        """Write what is left, if the log is there."""
+        """Write what is left, unless the log is away."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await self._sum_up()
@@ -137,7 +137,7 @@ class AuditTrail:
             log.warning("audit_entries_wait", count=len(self._waiting), reason=error.sentence)
 
     def _collect(self) -> None:
-        """Make entries of the changes noted so far, so that they stand before what is entered next."""
+        """Make entries of the changes noted so far; they come before the entries made next."""
         calls, self._calls = self._calls, {}
         self._waiting += [entry for call in calls for entry in call.entries()]
 
@@ -146,7 +146,7 @@ class AuditTrail:
         self._collect()
         while self._waiting:
             value, taken = _record(self._waiting)
-            # What isn't confirmed stays, so that an entry may be there twice, but is never missing.
+            # Entries stay until the log confirms them, so an entry may be there twice but is never missing.
             await self._publish(AUDIT, value, key=_KEY)
             del self._waiting[:taken]
         self._written = max(self._written, upto)

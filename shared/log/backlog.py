@@ -28,14 +28,14 @@ class Backlog:
 
     def __init__(self, log: Log, readers: Mapping[str, str], *, now: Callable[[], int] = _wall_clock_ms) -> None:
         self.trouble: str | None = None  # shown by readiness and in refusals
-        self.elsewhere: str | None = None  # the same of generations that don't serve; refuses nothing
+        self.elsewhere: str | None = None  # the same for generations that don't serve; refuses no submission
         self._log = log
         self._readers = readers
         self._others: tuple[Mapping[str, str], ...] = ()
         self._now = now
 
     def follow(self, readers: Mapping[str, str], others: Iterable[Mapping[str, str]] = ()) -> None:
-        """Watch these readers from now on, and those of `others`, generations that don't serve."""
+        """Watch these readers from now on, and `others`, the readers of generations that don't serve."""
         self._readers = readers
         self._others = tuple(others)
 
@@ -45,7 +45,7 @@ class Backlog:
         try:
             self.trouble = await self._late(self._readers)
             self.elsewhere = next(filter(None, [await self._late(each) for each in self._others]), None)
-        except Unavailable as error:  # for others, perhaps only because their topic is still being made
+        except Unavailable as error:  # of other generations: perhaps their topic is still being created
             log.warning("backlog_unknown", reason=error.sentence)
         for was, found in zip(before, (self.trouble, self.elsewhere), strict=True):
             if was is None and found is not None:
@@ -91,7 +91,7 @@ async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
 def overdue(
     committed: Mapping[TopicPartition, int | None], young: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return how many unread records of each partition are before its first young one; others are left out."""
+    """Return how many unread records are before the first young one, for each partition that has any."""
     return {
         tp: young[tp] - offset
         for tp, offset in committed.items()

@@ -57,7 +57,7 @@ class DriverBroker(KafkaBroker):
             enable_idempotence=True,
             allow_auto_create_topics=True,  # `_Admin` makes none; False warns at every start that there are none
             ack_policy=AckPolicy.MANUAL,
-            # The handlers take raw records: there is nothing to inject or to validate.
+            # Handlers take raw records, so nothing needs to be injected or validated.
             apply_types=False,
             logger=_logger,
             log_level=logging.DEBUG,

@@ -1,4 +1,4 @@
-"""How far consumer groups are, and where to put them, in the words of Kafka's kafka-consumer-groups.sh."""
+"""Offsets and lag of consumer groups, and resets of them, in the terms of Kafka's kafka-consumer-groups.sh."""
 
 import asyncio
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class NewOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ResetTo(msgspec.Struct, frozen=True):
-    """Where a reset leads; `value` is an offset, a time (ms since 1970), or a number of records to shift by."""
+    """The target of a reset; `value` is an offset, a time (ms since 1970), or a number of records to shift by."""
 
     kind: Literal["earliest", "latest", "offset", "datetime", "shift-by"]
     value: int = 0
@@ -120,7 +120,7 @@ async def _time_of_next(log: Log, tp: TopicPartition, offset: int, end: int) -> 
 async def new_offsets(
     log: Log, group: str, topic: str, to: ResetTo, partitions: frozenset[int] | None = None
 ) -> list[NewOffset]:
-    """Return where the reset puts the group, within what each partition holds; `partitions` None: all of them.
+    """Return the new offsets, limited to what each partition holds; `partitions` None: all of them.
 
     Raises:
         Rejected: the group has no offset to shift, or the topic lacks a partition.

@@ -14,7 +14,7 @@ class ConsumptionMetrics(Collector):
     """Reads the counters of a process' stages when it is scraped."""
 
     def __init__(self, consumptions: Callable[[], Sequence[Consumption]], registry: CollectorRegistry) -> None:
-        """Take what returns the stages: those of a generation change when another one takes over."""
+        """Take a function that returns the stages, because a switch of generations replaces some of them."""
         self._consumptions = consumptions
         registry.register(self)
 

@@ -1,7 +1,7 @@
 """The open dead letters: one entry for each log position and stage.
 
-A process remembers a line of each, to choose by; the letters themselves stay on the log, and are read when they are
-shown. What is new is read at each question.
+The process keeps a summary of each letter in memory, to select by. The letters themselves stay on the log and are read
+when they are shown. Each call first reads what was written since the last one.
 """
 
 import asyncio
@@ -85,8 +85,8 @@ class LetterPage(msgspec.Struct, frozen=True):
     end: int  # letters of later failures have at least this offset
 
 
-class _Head(Message, frozen=True):
-    """The fields of a letter that a list shows; the others aren't decoded."""
+class _LetterFields(Message, frozen=True):
+    """The fields of a letter that its summary needs; the others aren't decoded."""
 
     stage: str
     code: str
@@ -128,7 +128,7 @@ class OpenLetters:
         """Return how many records of all tenants failed in this generation's stages."""
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
-            return sum(_standing(lines).generation == generation for lines in self._lines.values())
+            return sum(_newest_failure(lines).generation == generation for lines in self._lines.values())
 
     async def tenants(self) -> list[str]:
         """Return the tenants that have open letters."""
@@ -156,7 +156,7 @@ class OpenLetters:
             self._settle(key)
             return
         try:
-            head = decode(record.value, _Head)
+            head = decode(record.value, _LetterFields)
         except Rejected as error:
             log.warning("dead_letter_unreadable", offset=record.offset, reason=error.sentence)
             return
@@ -166,7 +166,7 @@ class OpenLetters:
             offset=record.offset,
             redrives=head.redrives,
             last_seen=head.last_seen,
-            # Few different names occur in very many lines.
+            # Interned: a few different names occur in very many summaries.
             tenant=sys.intern(head.tenant or DEFAULT_TENANT),
             stage=sys.intern(head.stage),
             code=sys.intern(head.code),
@@ -194,7 +194,7 @@ class OpenLetters:
 
     def _matching(self, wanted: LetterFilter) -> Iterator[tuple[int, str]]:
         for id_, lines in self._lines.items():
-            line = _standing(lines)
+            line = _newest_failure(lines)
             if wanted.takes(id_, line):
                 yield line.offset, id_
 
@@ -225,7 +225,7 @@ def _letter_of(record: Record) -> DeadLetter:
     try:
         return decode(record.value, DeadLetter)
     except Rejected as error:
-        head = decode(record.value, _Head)
+        head = decode(record.value, _LetterFields)
         return DeadLetter(
             stage=head.stage,
             code="undecodable",
@@ -242,8 +242,8 @@ def _letter_of(record: Record) -> DeadLetter:
         )
 
 
-def _standing(lines: Mapping[bytes, LetterSummary]) -> LetterSummary:
-    """Return the line of the newest failure: after the most redrives; the later of two letters of an old format."""
+def _newest_failure(lines: Mapping[bytes, LetterSummary]) -> LetterSummary:
+    """Return the summary of the newest failure: the one after most redrives, or the later one in an old format."""
     if len(lines) == 1:  # nearly always
         return next(iter(lines.values()))
     return max(lines.values(), key=lambda line: (line.redrives, line.offset))

@@ -1,7 +1,7 @@
 """The callbacks that callers asked for: one point for each submission with a `callbackUrl`. docs/callbacks.md.
 
-The first stage registers a callback before it decides on the submission, so that no crash loses it. A point changes
-only where its stored revision is the one that was read; whoever writes reads the writer back, as the ledger does.
+The first stage registers a callback before it decides on the submission, so that no crash loses it. A point is
+written only if its stored revision is still the one that was read. The writer then reads it back, as in the ledger.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, S
 COLLECTION: Final = "callbacks"
 INDEXES: Final[dict[str, IndexKind]] = {"documentId": "keyword", "rev": "integer", "next": "integer", "over": "integer"}
 KEPT_MS: Final = 7 * 24 * 3600 * 1000  # how long a callback is shown after its last try
-FIRST_LOOK_MS: Final = 5000  # until a worker looks by itself how the submission stands
+FIRST_LOOK_MS: Final = 5000  # after this long, a worker looks by itself whether the submission has ended
 MOST_SHOWN: Final = 64  # callbacks of one document that are shown
 
 _NAMES: Final = UUID("6f0b5a52-9a0d-5c52-8d3c-6a4f3f0f8f11")
@@ -53,12 +53,12 @@ class Callback(Message, frozen=True):
     rev: int = 1  # number of writes
     writer: str = ""  # unique name of the last write
     state: CallbackState = "waiting"
-    next: int | None = None  # ms since 1970 of the next look or try; None: it is over
-    over: int | None = None  # ms since 1970 when it was over
-    looks: int = 0  # looks that found the submission under way
-    tries: int = 0  # requests made
+    next: int | None = None  # ms since 1970 of the next look or try; None: none follows
+    over: int | None = None  # ms since 1970 at which it was delivered or given up
+    looks: int = 0  # number of looks that found the submission under way
+    tries: int = 0  # number of requests made
     error: str | None = None  # why the last try failed
-    end: CallbackEnd | None = None  # None: the submission is under way, as far as known
+    end: CallbackEnd | None = None  # None: as far as known, the submission is under way
 
     @property
     def id(self) -> str:
@@ -109,7 +109,7 @@ class Callbacks:
         return [_read(point) for point in await self._store.retrieve(COLLECTION, ids)] if ids else []
 
     async def due(self, limit: int) -> list[Callback]:
-        """Return the callbacks whose next look or try has come, the longest due first."""
+        """Return the callbacks whose next look or try is due, the longest due first."""
         where = Filter(must=(Range("next", lte=self._clock()),))
         return [_read(point) for point in await self._store.ordered(COLLECTION, where, by="next", limit=limit)]
 
@@ -119,7 +119,7 @@ class Callbacks:
         return [_read(point) for point in page.points], page.after
 
     async def change(self, seen: Callback, **changes: Any) -> Callback | None:
-        """Return the callback with the changes; None if another worker changed or forgot it since it was `seen`."""
+        """Write and return the changed callback; None if another worker changed or deleted it since it was `seen`."""
         wanted = msgspec.structs.replace(seen, **changes, rev=seen.rev + 1, writer=_writer())
         where = Filter(must=(Ids((seen.id,)), Match("rev", (seen.rev,))))
         # Unlike `upsert`, this never brings back a point that an erasure has deleted meanwhile.
@@ -132,13 +132,13 @@ class Callbacks:
         await self._store.delete(COLLECTION, Filter(must=(Ids((callback.id,)),)))
 
     async def forget_document(self, document_id: str, before: LogPosition) -> None:
-        """Delete the callbacks of the document's submissions before a position: the document was erased there."""
+        """Delete the callbacks of the document's submissions before the position at which it was erased."""
         found = [each for each in await self.of_document(document_id) if older(each.place, before)]
         if found:
             await self._store.delete(COLLECTION, Filter(must=(Ids(tuple(each.id for each in found)),)))
 
     async def forget_old(self) -> None:
-        """Delete the callbacks that were over KEPT_MS ago."""
+        """Delete the callbacks that were delivered or given up KEPT_MS ago."""
         await self._store.delete(COLLECTION, Filter(must=(Range("over", lt=self._clock() - KEPT_MS),)))
 
     async def of_document(self, document_id: str) -> list[Callback]:
@@ -161,7 +161,7 @@ def _writer() -> str:
 
 
 def _payload(callback: Callback) -> Payload:
-    # With every field, also those with their default: `set_payload` keeps what isn't named, and filters need values.
+    # Every field, even with its default: `set_payload` keeps fields that aren't named, and filters need values.
     names = zip(Callback.__struct_fields__, Callback.__struct_encode_fields__, strict=True)
     return {encoded: msgspec.to_builtins(getattr(callback, name)) for name, encoded in names}
 

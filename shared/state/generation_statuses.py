@@ -64,7 +64,7 @@ class GenerationStatuses(Statuses):
     async def overtaken(self, document: DocumentVersion) -> bool:
         """Return whether a newer version answers in the serving generation, if this one doesn't serve.
 
-        The truth holds older versions until they are compacted away: nobody needs their vectors.
+        The truth holds older versions until they are compacted away, and nobody needs their vectors.
         """
         serving = (await self._watch.certain()).serving
         if serving == self._generation:
@@ -73,7 +73,7 @@ class GenerationStatuses(Statuses):
         return head is not None and head.version > document.version
 
     async def has_failed(self, document: DocumentVersion) -> bool:
-        """Return whether the version has failed in this generation: another one tries it for itself."""
+        """Return whether the version has failed in this generation; its failure in another one doesn't count."""
         return await super().has_failed(document) and await self.serves()
 
     async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:

@@ -30,7 +30,7 @@ LOOK_S: Final = 1.0
 BEAT_S: Final = 3.0
 GONE_S: Final = 15.0
 LEASE_S: Final = 3.0  # how long a registry with one generation may be believed
-SEEN_S: Final = 2 * LEASE_S  # a generation is switched to only so long after it was registered: then everybody knows it
+SEEN_S: Final = 2 * LEASE_S  # time after its registration at which every process knows a generation
 _BEAT: Final = "alive"  # `state` of a heartbeat's point
 
 
@@ -51,7 +51,7 @@ class Heartbeat(Message, frozen=True):
 class _Seen(NamedTuple):
     heartbeat: Heartbeat
     first: float  # seconds of our clock
-    changed: float | None  # None: not since we look
+    changed: float | None  # None: not since our first look
 
 
 class GenerationWatch:
@@ -99,7 +99,7 @@ class GenerationWatch:
         return await self.look()
 
     def everybody_knows(self, generation: str) -> bool:
-        """Return whether each process has read the registry since the generation is in it."""
+        """Return whether every process has read the registry since the generation was added."""
         since = self._known_since.get(generation)
         return since is not None and self._clock() - since >= SEEN_S
 
@@ -113,13 +113,13 @@ class GenerationWatch:
         self._beaten = self._clock()
 
     async def tell(self, **changed: Any) -> None:
-        """Change fields of the own heartbeat; write it where others may be waiting for it."""
+        """Change fields of the own heartbeat; write it at once where other processes may wait for it."""
         self.own = msgspec.structs.replace(self.own, **changed)
         if self.own.beat or (self.registry is not None and len(self.registry.generations) > 1):
             await self.beat()
 
     async def processes(self) -> tuple[list[Heartbeat], list[Heartbeat]]:
-        """Return the processes that are alive, and those of which that isn't known yet. Forgets those that are gone."""
+        """Return the processes that are alive, then those that may be; delete the heartbeats of the others."""
         where = Filter(must=(Match("state", (_BEAT,)),))
         points = (await self._store.scroll(GENERATIONS, where)).points
         now = self._clock()
@@ -146,7 +146,7 @@ class GenerationWatch:
         return alive, unsure
 
     async def alone(self) -> None:
-        """Delete the heartbeats of earlier processes; for one that has the store to itself."""
+        """Delete the heartbeats of earlier processes. For a process that has the store to itself."""
         with suppress(Unavailable):
             await self._store.delete(GENERATIONS, Filter(must=(Match("state", (_BEAT,)),)))
 
@@ -176,4 +176,4 @@ class GenerationWatch:
             await listener(registry)
         if len(registry.generations) > 1 and self._clock() - self._beaten >= BEAT_S:
             await self.beat()
-            await self.processes()  # so that it is known who is alive when a switch asks
+            await self.processes()  # so that a switch knows at once which processes are alive

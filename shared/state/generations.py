@@ -30,7 +30,7 @@ class Registered(Message, frozen=True):
     generation: Generation
     embedder: str = ""  # address of its model, as in SLUICE_EMBEDDER; empty: registered by an earlier release
     served: bool = False  # whether it has ever served
-    built: bool = False  # whether it has had every document that was there when it was begun
+    built: bool = False  # whether it has had every document that existed when it was begun
     began: int = 0  # ms since 1970, for display
     built_at: int = 0  # ms since 1970; 0: it isn't built, or was by an earlier release
     ends: dict[str, int] = msgspec.field(
@@ -82,7 +82,7 @@ class Registry(Message, frozen=True):
         return tuple(each for each in self.generations if each.id != self.serving)
 
     def state(self, each: Registered) -> State:
-        """Return what the generation is for."""
+        """Return the generation's state. If it doesn't serve, it is retired if it ever did, else being built."""
         if each.id == self.serving:
             return "serving"
         return "retired" if each.served else "building"
@@ -100,7 +100,7 @@ def begun(
     now: int,
     limit: float | None = None,
 ) -> Registry:
-    """Return the registry with another generation, which is numbered, so that its names were never used before.
+    """Return the registry with another generation. Its number makes sure that its names were never used before.
 
     Raises:
         Rejected: another generation is being built.
@@ -148,7 +148,7 @@ def switched(registry: Registry) -> Registry:
 
 
 def switch_ended(registry: Registry) -> Registry:
-    """Return the registry with no switch under way; one whose target doesn't serve yet is given up."""
+    """Return the registry with no switch under way. A switch whose target doesn't serve yet is cancelled by that."""
     return msgspec.structs.replace(registry, switching=None)
 
 
@@ -171,7 +171,7 @@ def dropped(registry: Registry, id_: str) -> Registry:
 def only_serving(registry: Registry) -> Registry:
     """Return the registry with the serving generation alone, and no switch under way, as the first revision.
 
-    Numbers that were given to generations aren't given again: topics and groups of lost ones may still be there.
+    Numbers of generations aren't used again, because topics and groups of lost generations may still exist.
     """
     return Registry(
         serving=registry.serving,

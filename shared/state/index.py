@@ -209,12 +209,12 @@ class Index:
     # -- the code of the first stages ----------------------------------------------------------------
 
     async def note_code(self, code: IngestCode) -> None:
-        """Store with which code files are now read and split."""
+        """Store which code now reads and chunks files."""
         self.code_noted = code
         await self._store.upsert(GENERATIONS, [Point(id=_CODE, payload=msgspec.to_builtins(code))])
 
     async def code(self) -> IngestCode | None:
-        """Return with which code files are read and split, None if no worker has written it."""
+        """Return which code reads and chunks files; None if no worker has stored it."""
         found = await self._store.retrieve(GENERATIONS, [_CODE])
         return msgspec.convert(found[0].payload, IngestCode) if found else None
 
@@ -482,7 +482,7 @@ class Index:
         return {point.id: point.payload["version"] for point in points if not point.payload.get("deleted")}
 
     async def titled_page(self, tenant: str, *, after: str, limit: int) -> list[Payload]:
-        """Return titles and headings of the tenant's chunks that are next by id, those that aren't current left out."""
+        """Return titles and headings of the tenant's next chunks by id, without those that aren't current."""
         where = Filter(must=(Match("metadata.tenant", (tenant,)),))
         fields = tuple(f"metadata.{name}" for name in ("title", "sectionTitle", "documentId", "version"))
         page = await self._store.scroll(self._chunks, where, limit=limit, after=after, fields=fields)
@@ -540,10 +540,10 @@ class Index:
 
 
 class ServingIndex(Index):
-    """The index of the generation that serves, whichever it is: for parts of a process that outlive a switch."""
+    """The index of the generation that serves now, for parts of a process that outlive a switch."""
 
     def serve(self, generation: Generation) -> None:
-        """Turn to another generation; calls that are under way may still see the one before."""
+        """Use another generation from now on; calls that are under way may still see the one before."""
         self.generation = generation
         self._chunks = generation.chunks
         self._heads = generation.heads

@@ -205,7 +205,7 @@ def noted(entry: Entry, update: Last) -> Entry:
     waiting = [each for each in others if each.status == "accepted"]
     # The log's times, because a process' clock may be wrong by days.
     recent = newest.place.time - REMEMBERED_MS
-    known = entry.accepted.version  # its end is kept: later submissions are decided by it
+    known = entry.accepted.version  # its end is kept, because later submissions are compared with it
     ended = [
         each
         for each in others
@@ -287,9 +287,9 @@ def without(entry: Entry, forgotten: Collection[int]) -> Entry:
 
 
 def shortened(entry: Entry, now: int) -> Entry:
-    """Return a deleted document's entry without what is only remembered for REMEMBERED_MS; `now` is the log's time.
+    """Return a deleted document's entry without what is kept for REMEMBERED_MS only; `now` is the log's time.
 
-    These are the ends of its earlier submissions, which are superseded from then on, and the deletion's stage times.
+    That is the ends of earlier submissions, which count as superseded from then on, and the deletion's stage times.
     """
     last = entry.last
     answers = last.status == "deleted" and last.version == entry.accepted.version

@@ -44,7 +44,7 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
     in_store: Pairing | None
     address: str  # of the store, by the settings
     ends: Mapping[str, int]  # of documents.extracted by partition
-    missing: tuple[str, ...]  # of the collections of ledger, heads and chunks
+    missing: tuple[str, ...]  # collections of ledger, heads and chunks that don't exist
     emptied: bool  # whether none of these collections exists or has a document
     beside: bool = False  # whether log and store are in the same folder, so that they belong together
 
@@ -177,7 +177,7 @@ def store_address(settings: Settings) -> str:
         place = settings.store.partition("?")[0]
         scheme, _, rest = place.partition("://")
         return f"{scheme}://{rest.rpartition('@')[2]} {settings.qdrant_prefix}".rstrip()
-    # Beside the log in one folder, which may be moved or mounted elsewhere as a whole.
+    # In one folder with the log: the folder may be moved or mounted elsewhere as a whole.
     return "edge:" if beside(settings) else f"edge:{(settings.data / 'store').resolve()}"
 
 

@@ -122,7 +122,8 @@ class Statuses:
     async def _notify_ended(self, entry: Entry, version: int, at: int) -> None:
         """Notify callers of every submission that ended with the version, or was superseded by it, at the time `at`.
 
-        If nothing ended at that time, a crash may have come before the notices, so all ends that are known are told.
+        If nothing ended at that time, an earlier process may have crashed before its notices, so every known end is
+        sent.
         """
         known = [each for each in (*entry.earlier, entry.last) if each.status in TERMINAL]
         ended = [each for each in known if each.version == version or each.at == at]

@@ -36,7 +36,7 @@ async def trouble(store: Store) -> str | None:
     try:
         found = await store.retrieve(COLLECTION, [_POINT])
     except Unavailable as error:
-        if error.code == "no_collection":  # nobody has verified yet
+        if error.code == "no_collection":  # nobody has run a verification yet
             return None
         raise
     if not found:

@@ -1,7 +1,7 @@
 """The log on a Kafka cluster: FastStream's KafkaBroker on aiokafka's clients.
 
-A send is answered when every in-sync replica has the record. Consumers never start, jump or commit where nobody told
-them to (docs/adr/0010-kafka-clients-under-guard.md).
+A send is answered when every in-sync replica has the record. Consumers never start, jump or commit unless told to
+(docs/adr/0010-kafka-clients-under-guard.md).
 """
 
 import asyncio
@@ -47,9 +47,9 @@ _BATCH_BYTES = 256 * 1024
 class KafkaLog:
     """`shared.log.Log` on Kafka.
 
-    `patience_s` is how long `start` and a question wait for a broker, and `delivery_s` how long a record may be on its
-    way; `heartbeat_ms` is how soon a member of a group hears that another came or went, and `metadata_age_ms` how late
-    everybody hears of added partitions.
+    `patience_s` is how long `start` and other requests wait for a broker, `delivery_s` how long a send may take. A
+    group's members learn within `heartbeat_ms` that another one joined or left, and all clients learn within
+    `metadata_age_ms` of added partitions.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class KafkaLog:
         """Create missing topics. An operator's other settings stay; those that may lose records are logged.
 
         Raises:
-            ConfigurationError: topics are there and unfit; the sentence says how each differs. None was made.
+            ConfigurationError: existing topics are unfit; the sentence says how each differs. No topic was created.
             LogUnavailable: no broker answers, or it refuses.
         """
         wanted = {topic.name: topic for topic in topics}
@@ -338,10 +338,10 @@ class KafkaLog:
         return await self._persist(lambda: question(admin), patience_s)
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], patience_s: float | None = None) -> T:
-        """Return the answer; retry while that may help.
+        """Return the answer; retry for `patience_s` while that may help.
 
         Raises:
-            LogUnavailable: it didn't.
+            LogUnavailable: every try failed.
         """
         deadline = asyncio.get_running_loop().time() + (self._patience_s if patience_s is None else patience_s)
         while True:

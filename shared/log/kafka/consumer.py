@@ -28,10 +28,10 @@ _FIRST_SHARE_S = 3.0
 class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
     """As `aiokafka.AIOKafkaConsumer`, with three differences.
 
-    In a group without a committed offset it commits where it starts (at the beginning, or the end for
+    Where its group has no committed offset, it commits its start (the beginning, or the end for
     `auto_offset_reset="latest"`), so that a crash before the first commit changes nothing. Where records were deleted
-    before they were read it stands still until somebody seeks. A commit of a member that the group has put out is
-    refused here: without a member id the broker would take it for a tool's.
+    before they were read, it stops until somebody seeks. A commit of a member that was removed from its group is
+    refused here: it has no member id, so the broker would accept it as a tool's commit.
 
     `patient`: `getmany` waits until there is something instead of returning nothing. FastStream sleeps after every
     empty poll, which would delay the next record.
@@ -65,7 +65,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         """Start; in a group, return when this member has its first partitions, or soon if the others are still busy.
 
         Raises:
-            LogUnavailable: no broker answers, or a topic isn't there.
+            LogUnavailable: no broker answers, or a topic doesn't exist.
         """
         try:
             await super().start()
@@ -149,8 +149,8 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         """Return the records available, by partition; if there are none, wait up to `timeout_ms`.
 
         Raises:
-            OffsetOutOfRangeError: records were deleted before they were read; the partition stands still now.
-            NoOffsetForPartitionError: a partition of the owner's own choice has no position.
+            OffsetOutOfRangeError: records were deleted before they were read; the partition stops until a seek.
+            NoOffsetForPartitionError: a partition that was assigned by hand has no position.
             ConsumerStoppedError: `stop` was called.
         """
         deadline = time.monotonic() + timeout_ms / 1000

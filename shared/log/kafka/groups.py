@@ -1,4 +1,4 @@
-"""Who consumes what in a cluster's groups, as their coordinators say."""
+"""The members of a cluster's consumer groups and their partitions, as the groups' coordinators report them."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from shared.log import GroupMember
 
 
 class DescribeGroups(DescribeGroupsRequest):  # type: ignore[misc]  # aiokafka has no types
-    """Asks by version 2: aiokafka reads the answer to version 3, the newest it asks for, as if it were version 2's."""
+    """Asks with version 2 of the request: aiokafka would ask with version 3, and misread the reply as version 2."""
 
     def prepare(self, versions: object) -> DescribeGroupsRequest_v2:  # noqa: ARG002 - aiokafka's signature
         """Return the request to send."""
@@ -20,7 +20,7 @@ class DescribeGroups(DescribeGroupsRequest):  # type: ignore[misc]  # aiokafka h
 
 
 async def members(admin: AIOKafkaAdminClient, group_id: str) -> tuple[GroupMember, ...]:
-    """Return the group's members, sorted by id; none while partitions are being dealt. Raises KafkaError."""
+    """Return the group's members, sorted by id; none during a rebalance. Raises KafkaError."""
     coordinator = await admin.find_coordinator(group_id)
     reply = await admin._send_request(DescribeGroups([group_id]), coordinator)  # noqa: SLF001 - the admin's own way
     return tuple(sorted(_members(reply)))

@@ -1,7 +1,7 @@
 """aiokafka's producer, replaced when it can't continue.
 
-After a batch is refused for good its idempotent producer has a gap in the partition's sequence, and is of no use for it
-any more; and a send to a dead broker never ends by itself.
+After a batch is refused for good, its idempotent producer has a gap in the partition's sequence and can't write there
+any more. A send to a dead broker never ends by itself.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ _FLUSH_S = 5.0
 class Producer:
     """Appends records, with aiokafka's methods and errors.
 
-    `limit` tells how many bytes a topic takes in one record of a given size, or None where that isn't known;
-    `delivery_s` is how long a record may be on its way.
+    `limit` returns the largest record of a topic in bytes, None if unknown; it gets the topic and the size of a record.
+    `delivery_s` is how long a send may take.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class Producer:
             async with asyncio.timeout(self._delivery_s):
                 metadata = await accepted
         except TimeoutError:
-            # It would be retried for ever, and again with each retry of ours. The batch's other records fail now, too.
+            # aiokafka would retry it for ever. The other records of its batch fail now, too; our callers send them
+            # again.
             self._replace(producer, flush_s=0)
             raise LogUnavailable(
                 f"{topic} gave no answer in {self._delivery_s:g} s; it is unknown whether the record is stored",

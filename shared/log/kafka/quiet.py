@@ -8,21 +8,18 @@ from functools import cache
 _EVERY_S = 10.0
 
 
-class NowAndThen(logging.Filter):
-    """Passes a warning or an error once in `every_s` seconds, whatever its values, with the number of dropped ones
-    there were.
-    """
+class RateFilter(logging.Filter):
+    """Passes each kind of warning or error once in `every_s` seconds, with the number of those dropped since."""
 
     def __init__(self, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._every_s = every_s
         self._clock = clock
-        self._last: dict[
-            tuple[str, object], tuple[float, int]
-        ] = {}  # when it was passed last, and how many were dropped since
+        # By logger and message: when it was passed last, and how many were dropped since.
+        self._last: dict[tuple[str, object], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to show it."""
+        """Return whether to log the record."""
         if record.levelno < logging.WARNING:
             return True
         what = (record.name, record.msg)
@@ -41,7 +38,7 @@ class NowAndThen(logging.Filter):
 @cache
 def quieten() -> None:
     """Add the filter to every logger of aiokafka: filters aren't inherited."""
-    quiet = NowAndThen()
+    quiet = RateFilter()
     for name in [*logging.root.manager.loggerDict]:
         if name == "aiokafka" or name.startswith("aiokafka."):
             logging.getLogger(name).addFilter(quiet)

@@ -86,7 +86,7 @@ class SqliteLog:
         """Create missing topics; existing ones get the wanted retention and size limit, and may become compacted.
 
         Raises:
-            ConfigurationError: a compacted topic is there that should keep every record; none was made.
+            ConfigurationError: an existing topic is compacted but must keep every record; no topic was created.
             LogUnavailable: the file can't be written now; no topic was made.
         """
         wanted = tuple(topics)
@@ -213,7 +213,7 @@ class SqliteLog:
         await asyncio.to_thread(snapshot.copy, self._storage.path, self._connect, path, commits)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
-        """Return how many records were overwritten. See `shared.log.Forgetful`."""
+        """Return how many records were overwritten. See `shared.log.ErasableLog`."""
         return await erasing.overwrite(self._storage, self._connect, instead)
 
     async def forget(self) -> None:

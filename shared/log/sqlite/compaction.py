@@ -40,7 +40,7 @@ async def compact(storage: Storage, topic: str) -> int:
             await _without_the_gone(storage, partition)
         began = time.monotonic()
         while await storage.submit(partial(_list, storage, partition=partition)):
-            # A full pass takes half of the writer's time, and no more.
+            # A full pass takes at most half of the writer's time.
             await asyncio.sleep(time.monotonic() - began)
             began = time.monotonic()
         # In this order: a null may be deleted only after all records it covers.

@@ -77,7 +77,7 @@ async def vacuum(storage: Storage) -> None:
     """Rewrite the file from its rows, then empty the write-ahead log.
 
     Raises:
-        LogUnavailable: the disk has no room for a second copy, or somebody has read the old one all along.
+        LogUnavailable: the disk has no room for a second copy, or readers kept the old one in use all the time.
     """
 
     def rewrite(connection: sqlite3.Connection) -> None:

@@ -1,7 +1,7 @@
 """The file on disk: its tables, how it is opened, and the locks that its processes share.
 
-A process that has it open must read these files through SQLite alone: whoever closes one of them as a plain file drops
-SQLite's locks on it (POSIX), and the next process to come deletes the write-ahead log in use.
+A process that has the log open must not open these files in any other way than through SQLite. Closing such a file
+drops SQLite's POSIX locks on it, and the next process to open the log would delete the write-ahead log in use.
 """
 
 import fcntl
@@ -179,7 +179,7 @@ class WriteTurn:
     """One writer at a time among all processes, checkpoints included.
 
     SQLite before 3.51.3 may damage a WAL file when two connections write and checkpoint at the same
-    instant (the "WAL-reset bug"); Python brings whatever version it brings.
+    instant (the "WAL-reset bug"), and the version that comes with Python varies.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,8 +1,8 @@
 """Consumer groups: which member reads which partition, as leases in the file.
 
-A partition moves by being let go and then taken, each time with a higher generation, so whoever wakes
-late holds an old one and its commit fails. Only what moves is revoked, as in Kafka's cooperative protocol.
-Every member takes part by itself (`attend`); there is no coordinator to lose.
+A partition moves in two steps, released and then taken, each with a higher generation. A member that wakes up late
+holds an old generation, so its commit fails. Only partitions that move are revoked, as in Kafka's cooperative protocol.
+Every member does its part itself (`attend`), so no coordinator can fail.
 """
 
 import json
@@ -18,7 +18,8 @@ from shared.log.sqlite.storage import Transaction
 def share(partitions: Sequence[int], members: Iterable[str], owners: Mapping[int, str | None]) -> dict[int, str]:
     """Return a member for each partition, distributed evenly, with as few moves as possible.
 
-    Members that own most may keep the odd one more; ties go by id, so everybody gets the same answer.
+    If they can't be divided evenly, the members that own most keep one more. Ties are broken by id, so every member
+    computes the same result.
     """
     candidates = sorted(members)
     if not candidates:
@@ -134,10 +135,10 @@ def commit(
 ) -> None:
     """Store (generation, offset, metadata) by partition, all or none.
 
-    With `member` None (a tool with partitions of its own choice) nobody may hold them.
+    `member` None is a tool that chose its partitions itself; then no member may hold them.
 
     Raises:
-        CommitFailedError: a partition isn't held as told: it has moved on since.
+        CommitFailedError: another member, or nobody, holds one of the partitions by now.
     """
     connection = transaction.connection
     for partition, (generation, _, _) in offsets.items():
@@ -222,7 +223,7 @@ def _offset(transaction: Transaction, member: Member, partition: int) -> int:
         "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?", (member.group, partition)
     ).fetchone()
     if row is None:
-        # Stored, so that "never read" and "read up to here" can't be confused later.
+        # Stored, because an offset that is missing would mean later that nothing was read.
         column = "next" if member.start_at_end else "start"
         row = connection.execute(
             f"SELECT {column} FROM partition WHERE id = ?",  # noqa: S608 - one of two words, above

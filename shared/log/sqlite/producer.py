@@ -49,7 +49,7 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Return a future that is done when the record is on disk. `timestamp_ms` is ignored: the log has its clock.
+        """Return a future that is done when the record is on disk. `timestamp_ms` is ignored: the log stamps the time.
 
         Raises:
             MessageSizeTooLargeError: key, value and headers together exceed the topic's limit.

@@ -37,10 +37,10 @@ GROUP BY topic.id
 
 
 async def retain(storage: Storage, topic: str) -> int:
-    """Delete the records that an upkeep found longer ago than the topic's retention; return how many.
+    """Delete the records that an upkeep first saw longer ago than the topic's retention; return how many.
 
-    The time that has passed counts, whatever the clock says. Records that a group has yet to read stay, however old
-    they are. A compacted topic keeps its records, whatever their age.
+    Their age is measured by the log's own clock (`age`), not by the wall clock. Records that a group has yet to read
+    stay, however old they are, and so do all records of a compacted topic.
     """
     known = await storage.topic(topic)
     age = await storage.tick()

@@ -1,6 +1,6 @@
 import logging
 
-from shared.log.kafka.quiet import NowAndThen
+from shared.log.kafka.quiet import RateFilter
 
 
 def an_error(values: object, level: int = logging.ERROR, message: str = "no answer from %s") -> logging.LogRecord:
@@ -9,7 +9,7 @@ def an_error(values: object, level: int = logging.ERROR, message: str = "no answ
 
 def test_an_outage_is_told_once_in_a_while_and_then_how_often_it_was() -> None:
     now = 0.0
-    quiet = NowAndThen(every_s=10, clock=lambda: now)
+    quiet = RateFilter(every_s=10, clock=lambda: now)
     shown = []
 
     for now in range(25):
@@ -25,7 +25,7 @@ def test_an_outage_is_told_once_in_a_while_and_then_how_often_it_was() -> None:
 
 
 def test_other_sentences_and_mere_information_pass() -> None:
-    quiet = NowAndThen(clock=lambda: 0.0)
+    quiet = RateFilter(clock=lambda: 0.0)
 
     assert quiet.filter(an_error(1))
     assert quiet.filter(an_error(1, message="%s closed the connection"))
