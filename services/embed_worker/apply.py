@@ -99,7 +99,7 @@ class Apply:
             await tombstone(self._publish, document.document_id, version)
 
     async def _take_back(self, document: DocumentVersion, attempt: int, *, overtaken: bool) -> None:
-        """Delete the points of a version that was overtaken by a newer one, or withdrawn and failed."""
+        """Delete the points of a version that a newer one has overtaken, or that another worker has withdrawn."""
         if overtaken:
             await self._index.delete_version(document.document_id, document.version)
             await tombstone(self._publish, document.document_id, document.version)
@@ -118,7 +118,8 @@ class Apply:
         head = await self._index.withdraw(head_of(document, 0), attempt)
         if head.version != document.version:
             await self._index.delete_attempts(document.document_id, document.version, attempt)
-            # Once the failure is written, nobody looks for its points again: it mustn't outlive a loss of power alone.
+            # Once the failure is written, nobody looks for the points again. So their deletion must be on disk before
+            # it.
             await self._index.flush()
             return None
         return await self._index.answering(document.document_id, document.version)

@@ -439,13 +439,14 @@ def _bare(entry: Entry) -> Entry:
 
 
 def _version_after(entry: Entry, place: LogPosition) -> int:
-    # Above all that the entry knows: a deletion of what never was is version 0, and failures may stand before it.
+    # Above every version in the entry: deleting a document that never existed has version 0, and failures have higher
+    # ones.
     newest = max(entry.accepted.version, *(each.version for each in (entry.last, *entry.earlier)))
     return min(max(newest + 1, place.time), MAX_VERSION)
 
 
 def _unknown(submission: Submission) -> Entry:
-    """Return the entry of a document nobody has heard of."""
+    """Return the entry of an unknown document."""
     return Entry(
         document_id=submission.document_id,
         tenant=submission.tenant,

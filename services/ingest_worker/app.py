@@ -1,6 +1,6 @@
 """Wiring: documents.submitted -> ingest -> documents.extracted -> chunking -> chunks.<generation>.
 
-The first stage is one for all; each generation has a chunking stage of its own.
+All generations share the first stage; each has a chunking stage of its own.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, reader
 
 @dataclass(frozen=True, kw_only=True)
 class IngestParts:
-    """What the stages are made of; whoever made the parts starts and stops them."""
+    """The parts of the stages. The caller starts and stops them."""
 
     ledger: Ledger
     index: Index
@@ -58,7 +58,7 @@ class IngestParts:
 
 
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
-    """Return the parts on a foundation; `stack` ends those that are the stages' own. Raises ConfigurationError."""
+    """Return the parts of the stages; closing `stack` ends those that are opened here. Raises ConfigurationError."""
     await base.index.note_code(IngestCode(extractor=READERS.fingerprint, chunker=CHUNKER))
     parsers = parser_pool(settings, base.embedder.tokens)
     stack.push_async_callback(parsers.close)
@@ -103,7 +103,7 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
 
 
 def join_forwarders(broker: KafkaBroker, parts: IngestParts, topics: Mapping[str, str]) -> list[Consumption]:
-    """Return what forwards each of the topics, which are given their tenants, on a broker that isn't started yet."""
+    """Return the stages that forward tenants' own topics, subscribed on a broker that isn't started yet."""
     return [_join_forwarder(broker, parts, topic, tenant) for topic, tenant in topics.items()]
 
 
@@ -151,7 +151,7 @@ def join_chunking(
 
 
 async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: AsyncExitStack) -> Consumption:
-    """Return the second stage of a generation; `stack` ends what is its own."""
+    """Return the second stage of a generation; closing `stack` ends what is opened for it."""
     parsers = ParserPool(1, tokens=parts.embedder.tokens)  # it counts tokens, and starts no process
     stack.push_async_callback(parsers.close)
     return join_chunking(
@@ -164,7 +164,7 @@ async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: As
 
 
 def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> None:
-    """Rebuild what the store has lost or loses, until `stack` ends."""
+    """Rebuild what the store has lost or loses, until `stack` is closed."""
     rebuilder = Rebuilder(
         log=base.log,
         store=base.store,
@@ -180,7 +180,7 @@ def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> N
 async def callbacks_of(
     base: Resources, broker: KafkaBroker, parts: IngestParts, stack: AsyncExitStack
 ) -> Callable[[], None]:
-    """Return what starts making callbacks, once the broker is started; closing `stack` ends that.
+    """Return the function that starts making callbacks; call it once the broker runs. Closing `stack` ends them.
 
     Raises:
         ConfigurationError: SLUICE_CALLBACK_ALLOW has an entry that is neither a host nor a network.

@@ -1,7 +1,7 @@
 """Calls the addresses that callers gave with their submissions, once these have ended. docs/callbacks.md.
 
-A notice on documents.status only wakes. The ledger says how a submission ended, and the callback's own point says
-what is still to be done, so a callback survives every restart and holds no partition. ADR 0094.
+A notice on documents.status only wakes this code. The ledger says how a submission ended, and the callback's own point
+says what is left to do. So a callback survives restarts and delays no partition. ADR 0094.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
 
-# Between two tries; the first ones are close together, because a workflow may not wait yet when its document ends.
+# Pauses between tries. The first are short: a workflow may only begin to wait after its document has ended.
 PAUSES_S: Final = (1.0, 5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0)
 TIMEOUT_S: Final = 10.0  # of one try
-LEASE_MS: Final = 60_000  # after which another worker takes over what a dead one was at
-MOST_AGE_MS: Final = 24 * 3600 * 1000  # after the end of its submission no callback is tried again
+LEASE_MS: Final = 60_000  # after this long, another worker takes over a dead worker's callback
+MOST_AGE_MS: Final = 24 * 3600 * 1000  # a callback is tried for this long after the end of its submission
 AT_ONCE: Final = 32
 AT_ONCE_PER_HOST: Final = 4
-TURN_S: Final = 0.5  # longest wait for a host's turn; the callback comes again later
+TURN_S: Final = 0.5  # longest wait for a host's turn; then the callback is put off
 POLL_S: Final = 2.0
-MOST_EXPECTED: Final = 10_000  # callbacks that wake at their notice; others are looked at from time to time
+MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only looked at from time to time
 LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two looks at a submission under way
 CLEAN_EVERY_S: Final = 3600.0
 AGAIN_S: Final = 1.0  # after the store was away
@@ -107,15 +107,15 @@ Post = Callable[[str, bytes, dict[str, str]], Awaitable[FailedTry | None]]  # No
 
 
 class CallbackPoster:
-    """Makes one request: to permitted addresses only, following no redirects, reading no body."""
+    """Makes one request, to permitted addresses only. It follows no redirects and reads no body."""
 
     def __init__(self, guard: Guard, timeout_s: float = TIMEOUT_S) -> None:
-        """Take what checks addresses, and the longest time of a request in seconds."""
+        """Take the guard that checks addresses, and the longest time of a request in seconds."""
         self._guard = guard
         self._timeout_s = timeout_s
 
     async def __call__(self, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
-        """Return None if the receiver took the callback, else why not."""
+        """Return None if the receiver accepted the callback, else why the try failed."""
         sent = {"content-type": "application/json", "user-agent": f"Sluice/{VERSION}", **headers}
         request = httpx.Request(
             "POST", url, content=body, headers=sent, extensions={"timeout": httpx.Timeout(self._timeout_s).as_dict()}
@@ -147,7 +147,7 @@ def _failed(url: str, response: httpx.Response) -> FailedTry | None:
 
 
 class CallbackSender:
-    """Makes the callbacks that are due, in as many workers as there are; each callback is claimed by one at a time."""
+    """Makes the callbacks that are due. Any number of workers do so; one at a time claims a callback."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class CallbackSender:
         callbacks.registered = self._expect
 
     def heard(self, notice: StatusNotice) -> None:
-        """Look now whether the submission of the notice has a callback that was registered here."""
+        """Look at once at the callback of the notice's submission, if it was registered in this process."""
         id_ = self._expected.pop((notice.document_id, notice.place), None)
         if id_ is not None:
             self._hot[id_] = None
@@ -194,7 +194,7 @@ class CallbackSender:
                 task.cancel()
 
     async def _take_up(self) -> None:
-        """Look at every submission that was under way when a process ended, instead of when its next look is due."""
+        """Look at once at all callbacks whose submissions were under way when the last process ended."""
 
         async def waiting() -> None:
             after: str | None = None
@@ -223,7 +223,7 @@ class CallbackSender:
                 task.add_done_callback(self._done)
 
     async def _rest(self) -> None:
-        """Return when there may be something to do."""
+        """Wait until there may be something to do."""
         if self._hot and len(self._under_way) < AT_ONCE:
             return
         self._woken.clear()
@@ -239,12 +239,12 @@ class CallbackSender:
             self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             if isinstance(error, Unavailable):
-                log.info("callback_waits", reason=error.sentence)  # its lease ends
+                log.info("callback_waits", reason=error.sentence)  # its lease will expire
             else:
                 log.error("callback_bug", exc_info=error)
 
     async def _again(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Return when `act` has succeeded; the store may be away, or have lost the collection."""
+        """Call `act` until it succeeds: the store may be away, or have lost the collection."""
         while True:
             try:
                 return await act()
@@ -317,7 +317,7 @@ class CallbackSender:
         await self._callbacks.change(callback, next=now + pause_ms, tries=tries, error=failed.sentence)
 
     async def _postponed(self, callback: Callback, pause_s: float, error: str | None = None) -> None:
-        """Put the callback off without counting a try, unless it is too old by now."""
+        """Put the callback off without counting a try; give it up if it is too old by now."""
         now = self._clock()
         assert callback.end is not None
         error = error or callback.error
@@ -331,7 +331,7 @@ class CallbackSender:
             self._expected[callback.document_id, callback.place] = callback.id
 
     async def clean(self) -> None:
-        """Forget callbacks that were over long ago, every hour."""
+        """Every hour, delete callbacks that were delivered or given up long ago."""
         while True:
             await asyncio.sleep(CLEAN_EVERY_S)
             await self._again(self._callbacks.forget_old)

@@ -1,7 +1,7 @@
 """Forwards records of a tenant's own topic to documents.submitted. docs/adr/0052-a-topic-for-each-producer.md
 
-The topic decides the tenant, and a record gets its place on documents.submitted. A header says where it came from, so
-that one that is forwarded twice has its effect once (correctness.md, section 1).
+The topic decides the tenant. A record gets its log position on documents.submitted, and a header names its origin, so
+that a record that is forwarded twice has its effect once (correctness.md, section 1).
 """
 
 from typing import Final
@@ -43,13 +43,13 @@ class Forwarder:
         """
         submitted = await self._submitted(record)
         value = await submission_value(submitted, self._blobs)
-        # None of the record's own headers: a producer could say with them where the record had been before.
+        # The record's own headers are dropped: with them, a producer could claim an earlier position.
         headers = {FORWARDED_HEADER: forwarded_header(record)}
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
         log.info("record_forwarded", document_id=submitted.document_id, topic=record.topic, offset=record.offset)
 
     def owner(self, record: Record) -> RecordOwner | None:
-        """Return the owner of a record that is set aside: always this tenant, else nobody could see the letter."""
+        """Return the owner of a dead-lettered record: always this tenant, else nobody could see the letter."""
         try:
             submitted = submission_for(record, self._tenant)
         except Rejected:

@@ -140,7 +140,7 @@ class Ingest:
     async def _register_callback(self, record: Record, submitted: DocumentSubmitted) -> None:
         """Register the submission's callback, if it has one, before anything can end the submission."""
         place = position_of(record)
-        # A replay of what is older makes no callbacks: that of a younger submission is still known.
+        # A replay of older submissions makes no callbacks; those of younger ones are still in the store.
         replayed = record.timestamp - place.time > KEPT_MS
         if self._callbacks is None or submitted.callback_url is None or submitted.erases or replayed:
             return

@@ -39,7 +39,7 @@ class ParserJob(msgspec.Struct, frozen=True):
 class ParserReady(msgspec.Struct, frozen=True, tag=True):
     """The libraries are loaded."""
 
-    means: tuple[str, ...] = ()  # that confine the process
+    means: tuple[str, ...] = ()  # mechanisms that confine the process
 
 
 class ParserBegun(msgspec.Struct, frozen=True, tag=True):

@@ -1,4 +1,4 @@
-"""What the ledger keeps of a body as it was sent, and whether two routes sent the same document."""
+"""What the ledger keeps of a body as it was sent. Also: whether two routes sent the same document."""
 
 import asyncio
 import hashlib

@@ -17,7 +17,7 @@ from shared.ids import file_hash
 
 AT_ONCE: Final = 16  # enough to keep the server's stages busy, and few enough to have so many files in memory
 COMPARED_AT_ONCE: Final = 500
-MOST_PERCENT: Final = 20  # of a source's documents that go without a confirmed number
+MOST_PERCENT: Final = 20  # of a source's documents that may be removed without a confirmed number
 RENAMES_LOOKED_FOR: Final = 1000  # missing documents that are looked up one by one
 
 T = TypeVar("T")
@@ -105,14 +105,14 @@ def load(files: Iterable[FoundFile], server: Uploads, *, source: str, tags: Sequ
 
 
 class MissingFiles(msgspec.Struct, frozen=True):
-    """A source's documents that no file stands for."""
+    """A source's documents without a file."""
 
-    gone: dict[str, str]  # path and id
-    total: int  # documents of the source, with those
+    gone: dict[str, str]  # path -> id
+    total: int  # documents of the source, these included
 
 
 def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Callable[[str], bool]) -> MissingFiles:
-    """Return the source's documents that none of these files stands for; `chosen` says which are compared."""
+    """Return the source's documents without a file among these; `chosen` says which documents are compared."""
     there = set(names)
     listed = server.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
     compared = {each["path"]: each["documentId"] for each in listed if chosen(each["path"])}
@@ -120,7 +120,7 @@ def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Call
 
 
 def check_share(count: int, total: int, confirmed: int | None) -> None:
-    """Raise Misuse if so many of a source's documents go only once their number is confirmed, and it isn't."""
+    """Raise Misuse if so many of a source's documents would be removed that their number must be confirmed."""
     if confirmed is not None and confirmed != count:
         raise Misuse(f"--confirm {confirmed} is not the number of documents that are gone: {count} of {total}")
     if confirmed is None and count * 100 > total * MOST_PERCENT:

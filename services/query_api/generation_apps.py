@@ -1,7 +1,7 @@
 """Runs one API per generation. A request is answered by the generation that served when the request arrived.
 
-So it uses one model and one pair of collections throughout (correctness.md, section 4). The target's API is made, and
-its model loaded, before the switch, which then only changes a name.
+So a request uses one model and one pair of collections throughout (correctness.md, section 4). The API of a switch's
+target is made, and its model loaded, before the switch. The switch itself then only changes a name.
 """
 
 import asyncio

@@ -135,7 +135,7 @@ def test_what_was_killed_is_no_backup_and_holds_nothing_up(tmp_path: Path) -> No
         child.stdout.close()
 
         assert held.value.code == HELD
-        with pytest.raises(ConfigurationError, match="no whole backup"):
+        with pytest.raises(ConfigurationError, match="not a complete backup"):
             asyncio.run(restore(tmp_path / f"copy{PARTIAL}", tmp_path / "elsewhere", Quiet(), dry_run=False))
         assert not (tmp_path / "elsewhere").exists()
         asyncio.run(kept_up(tmp_path / "data"))

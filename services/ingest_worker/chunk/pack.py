@@ -1,8 +1,8 @@
-"""Packing: units into chunks, so that the cost of an edit follows the size of the edit.
+"""Packs units of text into chunks, so that a small edit changes few chunks.
 
-A chunk ends, where it is a quarter to wholly full, at the border that the text itself makes the best: a heading or a
-page, else the coarsest structure, and of equals where the words change most. Two packings that come to a place
-differently see mostly the same borders, take the same one, and go on alike: docs/adr/0027.
+A chunk ends where it is between a quarter and wholly full, at the best border in that range: before a heading or a
+page, else at the coarsest structure, and among equals where the words change most. These rules depend on the text
+around a border alone. So after an edit, packing soon chooses the same borders as before: docs/adr/0027.
 """
 
 import heapq
@@ -233,7 +233,7 @@ def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int,
 
 
 def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
-    """Return the borders after which enough text is left before the next heading, page or end in sight."""
+    """Return the borders with at least `least` characters between them and the next heading, page or end."""
     roomy: set[int] = set()
     end = ahead[-1].end
     for at in range(len(ahead) - 1, 0, -1):

@@ -1,7 +1,7 @@
 """Folds the log's records, one by one, into a ledger entry per document. No I/O.
 
-`documents.extracted` tells the versions, the dead letters tell what failed, and `documents.submitted`, as far back as
-it reaches, tells which submissions had ended without a version of their own.
+`documents.extracted` has the versions, the dead letters say what failed, and `documents.submitted`, as far as it is
+kept, says which submissions had ended without a version of their own.
 """
 
 from typing import NamedTuple

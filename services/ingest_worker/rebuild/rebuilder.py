@@ -1,7 +1,7 @@
 """Rebuilds a lost index: the ledger from the log, then the points by sending versions through the stages again.
 
-A version is applied by the code that applies every version: its record of documents.extracted is published again, and
-what the index still holds of it isn't made anew. One process does it at a time; another goes on where that one ends.
+A version is restored by publishing its record of documents.extracted again, so the usual stages apply it, and what the
+index still holds of it is kept. One process rebuilds at a time. If it ends, another one continues.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Enters commands that work on the installation itself, not through the API, into the audit trail."""
+"""Writes commands into the audit trail that work on the installation itself, not through the API."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -58,9 +58,9 @@ async def audited(log: Log, settings: Settings, action: str) -> AsyncIterator[No
 
 
 def enter_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) -> None:
-    """Enter keys that were made or revoked: their tenants and ids. If the log is away, say so; the keys stay changed.
+    """Enter the tenants and ids of keys that were made or revoked. If the log is away, only print that.
 
-    A key must be revocable while the log is away.
+    Revoking a key must work while the log is away.
     """
 
     async def run() -> None:

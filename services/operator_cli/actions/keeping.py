@@ -1,4 +1,4 @@
-"""What `sluice backup`, `restore` and `optimize` do, and what they print."""
+"""Runs `sluice backup`, `restore` and `optimize`, and prints their results."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ def optimize_here(*, dry_run: bool) -> Optimized:
 
 def _settings() -> Settings:
     settings = load_settings()
-    os.umask(0o077)  # a backup holds what the data folder holds: documents
+    os.umask(0o077)  # a backup contains documents, so only its owner may read it
     configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
     return settings
 

@@ -1,4 +1,4 @@
-"""What `sluice migrate` does and prints."""
+"""Runs `sluice migrate` and prints its result."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`sluice optimize`: the upkeep of log, index and blobs, now, and what each of them gave back."""
+"""`sluice optimize`: runs the upkeep of log, index and blobs now, and reports the bytes that each freed."""
 
 import time
 from collections.abc import Iterator
@@ -21,21 +21,21 @@ from shared.store import CollectionSize, Measured, Rewritable, Store
 
 
 class OptimizedPart(Message, frozen=True, kw_only=True):
-    """What one part takes of the disk, before and after."""
+    """The size of one part on the disk, before and after."""
 
     part: str  # log, store or blobs
-    before: int | None = None  # bytes; None: a server has it
+    before: int | None = None  # bytes; None: it is on a server
     after: int | None = None  # bytes; in a dry run an estimate
     note: str = ""
 
     @property
     def freed(self) -> int:
-        """Return how many bytes came back; negative where more came meanwhile."""
+        """Return how many bytes were freed; negative if more was written meanwhile."""
         return (self.before or 0) - (self.after or 0)
 
 
 class Optimized(Message, frozen=True, kw_only=True):
-    """What was given back, or would be."""
+    """What was freed, or would be."""
 
     dry_run: bool
     parts: tuple[OptimizedPart, ...]
@@ -44,7 +44,7 @@ class Optimized(Message, frozen=True, kw_only=True):
 
 
 async def optimize(settings: Settings, watch: VerifyProgress, *, dry_run: bool) -> Optimized:
-    """Return what was freed. Blobs come last: compaction takes the owners of some.
+    """Return what was freed. Blobs come last, because compaction may delete the last record that names one.
 
     Raises:
         ConfigurationError: there is no log yet. Unavailable: a part is away, or a backup is being made.

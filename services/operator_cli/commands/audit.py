@@ -62,7 +62,7 @@ def _entries(
         if not page["more"]:
             if not follow:
                 return
-            time.sleep(LOOK_S)  # until somebody does something
+            time.sleep(LOOK_S)  # polling the server
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:

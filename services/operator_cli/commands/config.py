@@ -46,7 +46,7 @@ def show(
 
 
 def _not_in_force(context: typer.Context) -> str | None:
-    """Return what the server says of settings that its index wasn't built with; None: nothing, or no server answers."""
+    """Return the server's sentences about settings that its index wasn't built with; None if no server answers."""
     from services.operator_cli.client import RequestRefused, ServerAway
 
     try:

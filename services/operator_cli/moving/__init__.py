@@ -1,1 +1,1 @@
-"""Moving and keeping what Sluice has: backups, and copies from one log or store to another."""
+"""Backups, and moving the index from one store to another."""

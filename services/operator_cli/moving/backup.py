@@ -1,7 +1,7 @@
 """Makes a backup of a standalone installation, whether or not it runs. docs/adr/0074-backups.md
 
-The committed offsets are read first, then the store, then the log, then the blobs; the copy of the log gets the offsets
-that were read first. So whatever changed in the store while it was read is done again by whoever starts the copy.
+The committed offsets are read first, then the store, the log and the blobs. The copy of the log gets those first
+offsets. So a restored installation reads again every record that changed the store while it was copied.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import Measured, Store, wire
 from shared.version import VERSION
 
-PARTIAL: Final = ".partial"  # ending of what isn't a backup yet
+PARTIAL: Final = ".partial"  # suffix of an unfinished backup
 TAR: Final = ".tar"
 _MARK: Final = "INCOMPLETE"
 _ROOM: Final = 1.1  # free disk space that a backup needs, in sizes of what is copied
@@ -207,7 +207,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
         files.append(file)
         points += count
         documents += count if name == LEDGER else 0
-    # A generation that was dropped, or begun, would be in some of the collections only.
+    # Only some of the copied collections would have a generation that was dropped or begun meanwhile.
     if await collections.settled(store) != registry or collections.in_reading_order(await store.collections()) != names:
         raise Unavailable("the generations of the index changed during the backup: run it again", "generation")
     watch.begin("log", 0)
@@ -216,7 +216,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     files.append(await asyncio.to_thread(_hashed, folder, manifest.LOG))
     paired = await collections.log_pairing(
         log
-    )  # after the copy, so that the store's checkpoint is never put below the log's
+    )  # read after the copy, so that the restored store's checkpoint is never below the log's
     blobs = await _blobs(_inventory(settings), folder, watch)
     if settings.key_file.exists():
         _copy_private(settings.key_file, folder / manifest.KEYS)
@@ -242,7 +242,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
 
 
 async def _collection(store: Store, name: str, folder: Path, watch: VerifyProgress) -> tuple[BackedUpFile, int]:
-    """Return the file with the collection's points, and how many they are."""
+    """Write the collection's points into a file; return the file and the number of points."""
     path, count = f"{manifest.STORE}/{name}", 0
     digest, size = xxhash.xxh3_128(), 0
     with (folder / path).open("xb") as file:
@@ -266,7 +266,7 @@ async def _blobs(blobs: BlobInventory, folder: Path, watch: VerifyProgress) -> l
         try:
             data = await blobs.get(blob.tenant, blob.document_id, BlobRef(sha256=blob.sha256, size=blob.size))
         except Rejected as error:
-            if error.code == "blob_missing":  # given up by its own writer since it was listed
+            if error.code == "blob_missing":  # deleted by its writer since it was listed
                 continue
             raise CommandError(f"{error.sentence}: `sluice verify --repair` mends what can be mended") from error
         await asyncio.to_thread(_write, folder / path, data)

@@ -22,9 +22,10 @@ _PAGE: Final = 256
 def in_reading_order(names: Iterable[str]) -> list[str]:
     """Return the names in the order in which a running store is copied. docs/adr/0074-backups.md
 
-    The registry names the collections. The pairing must not have seen more of the log than is copied after it. A head
-    that is read before its points may lack them, and the ledger may name a newer version: both are mended by reading
-    the log again. The other way round, the ledger would lack a version that answers.
+    The registry comes first, because it names the collections. The pairing comes before the log, because it must not
+    have seen more of it than is copied. Heads come before points and the ledger last: a head without points, or a newer
+    version in the ledger, is mended by reading the log again. In another order, the ledger could lack a version that
+    answers.
     """
     stages = (GENERATIONS, PAIRING, "heads.", "chunks.", "", LEDGER)
 
@@ -73,7 +74,7 @@ async def create(store: Store, name: str, registry: Registry | None) -> None:
     """Create the collection with its indexes unless it exists; `registry` names the generations.
 
     Raises:
-        ConfigurationError: it is there with other vectors. Unavailable: the store is away.
+        ConfigurationError: it exists with other vectors. Unavailable: the store is away.
     """
     for each in registry.generations if registry is not None else ():
         if name in (each.generation.chunks, each.generation.heads):
@@ -82,5 +83,5 @@ async def create(store: Store, name: str, registry: Registry | None) -> None:
     if name == LEDGER:
         await Ledger(store).create()
         return
-    # Whoever opens one of the others adds what it lacks.
+    # The other collections get the indexes that they lack when a process opens them.
     await store.create_collection(name, size=None, sparse=False, indexes={})

@@ -1,4 +1,4 @@
-"""What a backup holds, in `manifest.json`: every file with its size and hash, and what made it."""
+"""`manifest.json` of a backup: every file with its size and hash, and which installation it is of."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class BackedUpFile(Message, frozen=True):
 
 
 class Manifest(Message, frozen=True, kw_only=True):
-    """Everything about a backup but its content."""
+    """The description of a backup."""
 
     format: int  # without a default, so that it is always written
     sluice: str  # version that made it
@@ -39,11 +39,11 @@ class Manifest(Message, frozen=True, kw_only=True):
     checkpoint: int  # of the log's copy of the pairing, or a later one
     ends: dict[str, int] = msgspec.field(
         default_factory=dict
-    )  # of documents.extracted by partition; the copied log has at least these
+    )  # of documents.extracted by partition; the copied log reaches at least so far
     documents: int
     points: int
     blobs: int
-    settings: dict[str, str]  # that were given, without secrets: for whoever restores it
+    settings: dict[str, str]  # that were given, without secrets; shown by a restore
     files: tuple[BackedUpFile, ...]
 
     @property
@@ -64,7 +64,7 @@ def read(folder: Path) -> Manifest:
     """Return the manifest of the backup in the folder.
 
     Raises:
-        ConfigurationError: it isn't a whole backup, or a newer release made it.
+        ConfigurationError: the backup isn't complete, or a newer release made it.
     """
     try:
         raw = (folder / NAME).read_bytes()
@@ -76,7 +76,7 @@ def read(folder: Path) -> Manifest:
             )
         return msgspec.json.decode(raw, type=Manifest)
     except FileNotFoundError:
-        raise ConfigurationError(f"{folder} is no whole backup: it has no {NAME}") from None
+        raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}") from None
     except OSError as error:
         raise ConfigurationError(f"the backup {folder} can't be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
@@ -84,7 +84,7 @@ def read(folder: Path) -> Manifest:
 
 
 def check(folder: Path, manifest: Manifest) -> Iterator[BackedUpFile]:
-    """Yield each file once it is seen to be as it was backed up.
+    """Yield each file after its content was checked.
 
     Raises:
         ConfigurationError: one is missing, damaged, or has a name that leads out of the folder.

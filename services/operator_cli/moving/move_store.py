@@ -1,7 +1,7 @@
 """Moves the index to another store, point by point, vectors included. docs/adr/0083-the-index-moves.md
 
-The log says which store is its own. Its pairing is written last: until then the old store is in use, afterwards it is
-refused.
+The log names the store that belongs to it. That pairing is written last: until then the old store counts, afterwards
+the new one, and the old one is refused.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ from shared.state.rebuild_gate import COLLECTION as PAIRING
 from shared.state.rebuild_gate import PAIRING_POINT
 from shared.store import Filter, Ids, Point, Store
 
-MARK: Final = "moving"  # collection of a target that isn't complete yet
+MARK: Final = "moving"  # collection that marks a target as incomplete
 _MARK_POINT: Final = "00000000-0000-5000-8000-000000000003"
 _KINDS: Final = ("heads.", "chunks.")
-CODE: Final = "move"  # of what is refused
+CODE: Final = "move"  # of refusals
 
 
 class Moved(Message, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Moved(Message, frozen=True, kw_only=True):
     to: str
     dry_run: bool
     collections: dict[str, int]  # points by name
-    written: int  # points; fewer than there are after an interrupted run
+    written: int  # points written; fewer than all after an interrupted run
     store_id: str = ""  # of the new store
 
 
@@ -47,7 +47,7 @@ async def move_store(
     Nothing else may use the log or either store meanwhile. After a crash, call it again.
 
     Raises:
-        Rejected: the source isn't the log's store, or the target has documents.
+        Rejected: the source isn't the log's store, or the target isn't empty.
         Unavailable: a part is away, or the index is being rebuilt or switched.
     """
     on_log, in_source, in_target = (
@@ -89,7 +89,7 @@ async def move_store(
 
 
 def ours(names: Sequence[str], registry: Registry | None) -> list[str]:
-    """Return the collections to move, in reading order; a server may have others, of other programs."""
+    """Return the collections to move, in reading order, without those of other programs on a shared server."""
     generations = [] if registry is None else [each.generation for each in registry.generations]
     of_generations = {name for each in generations for name in (each.heads, each.chunks)}
     chosen = (
@@ -113,7 +113,7 @@ async def _check_target(target: Store, in_source: pairing.Pairing) -> None:
 
 
 async def _copied(source: Store, target: Store, name: str, watch: VerifyProgress) -> int:
-    """Return how many points the target lacked, or had otherwise; it has them now."""
+    """Copy the points that the target lacks or has with other content; return how many."""
     count = 0
     async for page in collections.pages(source, name):
         points = [point for point in page if (name, point.id) != (PAIRING, PAIRING_POINT)]
@@ -127,7 +127,7 @@ async def _copied(source: Store, target: Store, name: str, watch: VerifyProgress
 
 
 async def _delete_surplus(source: Store, target: Store, name: str) -> None:
-    """Delete what the source no longer has: it was in use since an interrupted run."""
+    """Delete the target's points that the source no longer has: it may have been used since an interrupted run."""
     if await _surplus(source, target, name) == 0:
         return
     async for page in collections.pages(target, name):
@@ -138,7 +138,7 @@ async def _delete_surplus(source: Store, target: Store, name: str) -> None:
 
 
 async def _surplus(source: Store, target: Store, name: str) -> int:
-    """Return how many points the target has more than it should."""
+    """Return how many points the target has that the source lacks."""
     expected = await source.count(name) - (1 if name == PAIRING else 0)
     found = await target.count(name)
     if name == PAIRING and await pairing.in_store(target) is not None:
@@ -162,7 +162,7 @@ def _sparse(point: Point) -> dict[int, float]:
 async def _paired(  # noqa: PLR0917 - two sides and what is between them
     log: Log, target: Store, publish: Publish, old: pairing.Pairing, known: pairing.Pairing | None, address: str
 ) -> str:
-    """Return the new store's id, once the log belongs to it. `known` is the target's pairing from an earlier run."""
+    """Pair the log with the new store; return the store's id. `known` is the target's pairing from an earlier run."""
     wanted = msgspec.structs.replace(
         old,
         store_id=known.store_id if known is not None else uuid4().hex,

@@ -1,4 +1,4 @@
-"""Makes a data folder of a backup. docs/adr/0074-backups.md"""
+"""Makes a data folder from a backup. docs/adr/0074-backups.md"""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ from shared.store import Point, Store, wire
 from shared.store.edge import EdgeStore
 
 STAGING: Final = ".restoring"
-_NOBODYS: Final = {STAGING, "serve.lock", "lost+found"}  # what an empty folder may have
+_NOBODYS: Final = {STAGING, "serve.lock", "lost+found"}  # names that an empty folder may have
 _ROOM: Final = 1.5  # free disk space that a restore needs, in sizes of the backup: an index takes more than its points
 _CHUNK: Final = 1 << 20
 _points = wire.body_decoder(list[Point])
@@ -47,7 +47,7 @@ class Restored(Message, frozen=True, kw_only=True):
 async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: bool) -> Restored:
     """Return what was restored from `source` into the data folder, which must be empty or absent.
 
-    All hashes are checked first. The log is moved to its place last, so a folder with a log is whole.
+    All hashes are checked first. The log is moved to its place last, so a folder with a log is complete.
 
     Raises:
         CommandError: the folder isn't empty, or the disk has too little room.
@@ -80,7 +80,7 @@ async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: b
 
 @contextmanager
 def _new_folder(source: Path, data: Path) -> Iterator[Path]:
-    """Give a folder to build in, within the locked data folder. What isn't used of both is deleted."""
+    """Give a folder to build in, within the locked data folder. If the restore fails, the new folders are deleted."""
     if data.exists() and (others := sorted({path.name for path in data.iterdir()} - _NOBODYS)):
         raise CommandError(f"{data} isn't empty, it has {others[0]}: restore into another folder")
     if not source.exists():
@@ -113,7 +113,7 @@ def _unpacked(source: Path, staging: Path) -> Path:
         raise ConfigurationError(f"the backup {source} can't be read: {error}") from None
     found = [path for path in folder.iterdir() if path.is_dir()]
     if len(found) != 1:
-        raise ConfigurationError(f"{source} is no whole backup: it has no {manifest.NAME}")
+        raise ConfigurationError(f"{source} is not a complete backup: it has no {manifest.NAME}")
     return found[0]
 
 
@@ -129,7 +129,7 @@ def _check(folder: Path, made: Manifest, watch: VerifyProgress) -> None:
 
 
 async def _stage(folder: Path, made: Manifest, staging: Path, watch: VerifyProgress) -> None:
-    """Build everything in a folder of its own."""
+    """Build store, blobs, log and keys in the staging folder."""
     store = EdgeStore(staging / manifest.STORE)
     try:
         await store.start()
@@ -150,7 +150,7 @@ async def _fill(store: Store, folder: Path, made: Manifest, watch: VerifyProgres
         file.path.removeprefix(f"{manifest.STORE}/") for file in made.files if file.path.startswith(manifest.STORE)
     ]
     watch.begin("store", made.points)
-    for name in collections.in_reading_order(names):  # the registry first: it tells how the others are made
+    for name in collections.in_reading_order(names):  # the registry first: it says how the others are made
         await collections.create(store, name, await registry_of(store))
         for points in _read(manifest.place(folder, f"{manifest.STORE}/{name}")):
             await store.upsert(name, points)
@@ -163,12 +163,12 @@ def _read(path: Path) -> Iterator[list[Point]]:
         while chunk := file.read(_CHUNK):
             for frame in frames.feed(chunk):
                 reply = wire.read_reply(frame)
-                assert isinstance(reply, wire.CallDone)  # the hash says that it is what a backup wrote
+                assert isinstance(reply, wire.CallDone)  # the file's hash was checked, so a backup wrote it
                 yield _points.decode(reply.body)
 
 
 async def _agree(store: Store, made: Manifest) -> None:
-    """Let the store know the restored log: its checkpoint is no older, and no log that ends earlier fits it."""
+    """Pair the store with the restored log: raise its checkpoint, and set the ends that its log must have."""
     known = await pairing.in_store(store)
     if known is not None:
         checkpoint = max(known.checkpoint + 1, made.checkpoint)
@@ -186,7 +186,7 @@ def _copy(folder: Path, staging: Path, paths: list[str], watch: VerifyProgress) 
 
 
 def _settle(staging: Path, data: Path) -> None:
-    """Move everything to its place, the log last: without it, a start refuses the store."""
+    """Move everything to its place. The log comes last: as long as it is missing, no process starts on the store."""
     os.sync()
     for name in (manifest.STORE, manifest.BLOBS, manifest.KEYS, manifest.LOG):
         if (staging / name).exists():

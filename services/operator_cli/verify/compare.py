@@ -291,7 +291,7 @@ def _judge_end(
 ) -> None:
     last = entry.last
     if last.code in REFUSED or last.moved_to is not None:
-        return  # it changed nothing, and has no dead letter
+        return  # such a submission changed nothing and has no dead letter
     if last.version == newest.version and last.status in TERMINAL:
         well = {newest.outcome} if newest.deleted else {newest.outcome, "unchanged"}
         if last.status == "failed" and failure is None:

@@ -12,7 +12,7 @@ from shared.state.callback_signature import callback_key, shown_key
 
 
 class CallbackKey(msgspec.Struct, frozen=True):
-    """The key, as libraries of Standard Webhooks take it."""
+    """The key in the form that libraries of Standard Webhooks take."""
 
     key: str  # whsec_ and base64
 

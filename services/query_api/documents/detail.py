@@ -107,7 +107,7 @@ class DocumentDetails:
 
 async def embedding_of(index: Index, document_id: str, version: int) -> tuple[int, int] | None:
     """Return how many chunks of the version are embedded and how many it has; None before the first one."""
-    # A chunk says how many there are; before the first one is there, only the first stage has done its part.
+    # Each chunk's point has the number of chunks, so before the first one nothing is known but the first stage's work.
     first = await index.chunks_page(document_id, version, start=0, limit=1)
     if not first:
         return None

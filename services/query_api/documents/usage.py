@@ -1,4 +1,4 @@
-"""What was indexed and what that took: sizes by tenant and source, and the embedding model's work."""
+"""Sizes of the index by tenant and source, and the embedding model's work."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,9 +34,9 @@ class ModelWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The work of the embedding model in this process since it started."""
 
     embedded: int  # texts
-    copied: int  # vectors that needed no call, because an equal text had one
+    copied: int  # vectors copied from equal texts, without a call
     calls: int
-    tokens: int  # the model's own count, or an estimate that is rather too high where a server embeds
+    tokens: int  # exact for the built-in model; for a server an estimate, rather too high
     cost: float | None = None  # in the currency of SLUICE_EMBEDDING_PRICE; None: no price is set
 
 

@@ -29,21 +29,21 @@ RequestId = Callable[[Scope], str]
 
 
 def note_change(document_id: str, result: AuditResult = "accepted") -> None:
-    """Enter a document that the request under way has changed; outside of a request, do nothing."""
+    """Note that the current request has changed a document; outside of a request, do nothing."""
     visit = _current.get()
     if visit is not None:
         visit.trail.change(visit.call, document_id, result)
 
 
 def note_caller(caller: Caller) -> None:
-    """Say who calls, on a route that asks for no key beforehand."""
+    """Set the caller of a route that needs no key, such as a sign-in."""
     visit = _current.get()
     if visit is not None:
         visit.caller = caller
 
 
 async def note_begin(_: Request[Any, Any, Any]) -> None:
-    """Enter that an admin's change begins, before it does.
+    """Write the entry that an admin's change begins, before it does.
 
     Raises:
         Unavailable: the log is away; nothing was changed.
@@ -55,7 +55,7 @@ async def note_begin(_: Request[Any, Any, Any]) -> None:
 
 
 class Audit:
-    """Middleware around all others, so that it sees who was refused, too."""
+    """Middleware around all others, so that it sees refused requests, too."""
 
     def __init__(self, app: ASGIApp, trail: AuditTrail, request_id: RequestId) -> None:
         self._app = app
@@ -101,7 +101,7 @@ class Audit:
 
 
 class _Route(NamedTuple):
-    """What an entry says of a route, and whether there is one."""
+    """The part of an entry that depends on the route, and whether its calls are entered."""
 
     action: str
     role: str | None
@@ -138,9 +138,9 @@ class _Visit:
         )
 
     async def settle(self, status: int) -> Problem | None:
-        """Enter how the request ended, and return when the log has what it must have before the reply.
+        """Enter how the request ended. If the reply confirms a change, wait until the log has its entry.
 
-        Return the 503 if it doesn't have it.
+        Return the 503 to send instead if the log doesn't take it, else None.
         """
         result: AuditResult = "done" if status < 400 else "refused" if status in _REFUSALS else "failed"
         whole = self.writes and (self.by_admin or self._signs) and result == "done"
@@ -161,7 +161,7 @@ class _Visit:
         return None
 
     def _counts(self, result: AuditResult) -> bool:
-        """Return whether a call that changes nothing, or nothing more, is counted."""
+        """Return whether a call that has no entry of its own is counted."""
         if result == "refused" or self.by_admin or self._signs:
             return True
         return self._role == "ingest" and self.writes and not (result == "done" and self.call.changes)

@@ -1,8 +1,7 @@
 """`/openapi.json`: the framework's description of the routes, completed by what each can reply.
 
-The framework knows parameters, bodies and the type of a 200. Refusals come from more places than a handler: its guards,
-the limits on requests, the check of browsers. They are derived here from what a route declares, so that no route can
-forget one.
+The framework knows parameters, bodies and the type of a 200. Not only handlers refuse requests, but guards, limits and
+the check of browsers, too. Those refusals are derived here from what a route declares, so that no route can forget one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -162,7 +161,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 
 def _role(handler: HTTPRouteHandler) -> str | None:
-    """Return the role that the route asks for; None if it is open to everybody."""
+    """Return the role that the route needs; None if it needs no key."""
     for guard in handler.guards or ():
         if isinstance(guard, RoleGuard):
             return guard.role or "any"
@@ -194,7 +193,7 @@ def _responses(
 
 
 def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared: Replies) -> set[int]:
-    """Return the statuses of the problems that the route declares, and of those that follow from what it is."""
+    """Return the statuses of the problems that the route declares, and of those that its kind implies."""
     found = {403, *declared.refusals}  # 403: every route refuses pages of other sites
     if _role(handler) is not None:
         found.add(401)
@@ -213,7 +212,7 @@ def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared:
 
 
 def _takes_query(operation: Mapping[str, Any]) -> bool:
-    """Return whether a query can be wrong: our own routes refuse what they don't know, others what they do."""
+    """Return whether the query can be wrong: our own routes refuse unknown parameters, the others only wrong values."""
     ours = operation["operationId"].startswith(("rag_", "ops_"))
     return ours or any(parameter["in"] == "query" for parameter in operation.get("parameters", ()))
 

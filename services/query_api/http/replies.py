@@ -1,6 +1,6 @@
 """What a route replies besides its 200, declared in its `opt` for `/openapi.json`.
 
-What a route's guard, lane, parameters and body imply isn't repeated here: `openapi.py` adds it.
+`openapi.py` adds the replies that follow from a route's guard, lane, parameters and body.
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ class StreamEvent(TypedDict, total=False):
 class Replies(msgspec.Struct, frozen=True):
     """What one route replies."""
 
-    refusals: frozenset[int] = frozenset()  # statuses of problems that only this route knows
+    refusals: frozenset[int] = frozenset()  # statuses of problems that this route alone has
     ok: Content | None = None  # content of the 200; None: what the handler returns
     accepted: bool = False  # whether a 202 with the same content says that the work goes on
     nothing: bool = False  # whether there is a 204 without content
     headers: tuple[str, ...] = ()  # of the 200, besides those of all replies
     instead: Mapping[int, Content] = {}  # the content of a refusal that isn't a problem
-    needs_parts: bool = True  # whether it asks the log, the store or a model, and is a 503 without them
+    needs_parts: bool = True  # whether it needs the log, the store or a model, so that it may answer 503
 
 
 def replies(

@@ -30,11 +30,11 @@ from shared.state.generations import CODE, Registered, Registry
 from shared.state.index import Index
 from shared.store.bm25 import bm25_of
 
-_WARMING: Final = "warm"  # a search that loads model and collection before time is taken
+_WARMING: Final = "warm"  # a first search, which loads model and collection before the others are timed
 
 
 class GenerationComparer:
-    """Compares what generations find, have and cost. Raises Unavailable when a part is away."""
+    """Compares generations by what they find, their size and their cost. Raises Unavailable when a part is away."""
 
     def __init__(self, generations: GenerationService, log: Log) -> None:
         self._generations = generations
@@ -44,7 +44,7 @@ class GenerationComparer:
         """Return how another generation differs from the serving one, for the tenant's documents.
 
         Raises:
-            Rejected: there is no other generation, or nothing to ask.
+            Rejected: there is no other generation, or no question.
         """
         registry = await self._generations.watch.look()
         serving, other = registry.current, _other(registry, wanted.id)
@@ -59,7 +59,7 @@ class GenerationComparer:
         times: list[list[float]] = [[], []]
         for number, judged in enumerate(questions):
             rankings: list[list[Place]] = [[], []]
-            for side in (0, 1) if number % 2 else (1, 0):  # in turn, so that neither always finds warm caches
+            for side in (0, 1) if number % 2 else (1, 0):  # alternating, so that neither always finds warm caches
                 rankings[side], took = await _searched(asked[side], tenant, judged, wanted.top_k)
                 times[side].append(took)
             found.append(compared(judged, rankings[0], rankings[1], wanted.top_k))

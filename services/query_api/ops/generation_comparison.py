@@ -1,4 +1,4 @@
-"""Compares two generations: what each finds for the same questions, what it has, and what it cost."""
+"""Compares two generations: what each finds for the same questions, its size, and its cost."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -12,9 +12,9 @@ from shared.answers.ndcg import DEPTH, ndcg
 from shared.state.index import Index
 
 MOST_QUESTIONS: Final = 500  # of one comparison
-SHOWN: Final = 10  # questions that a report names
-_DRAWN_A_TURN: Final = 8  # chunks that are looked at together
-_TURNS: Final = 4  # times as many of these as are needed, because many chunks are of one document or have no title
+SHOWN: Final = 10  # questions that a report lists
+_DRAWN_A_TURN: Final = 8  # chunks that are read together
+_TURNS: Final = 4  # groups per wanted question: many chunks have no title, or a document that was drawn before
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage in a ranking: its document, and where in the document's text it stands."""
+    """A passage in a ranking: its document, and its offsets in the document's text."""
 
     document: str
     path: str
@@ -43,25 +43,25 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuestionComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What both generations found for a question. nDCG only where it is known which documents are right."""
+    """What both generations found for a question. It has nDCG only if the right documents are known."""
 
     question: str
     overlap: float  # share of the documents found that both found
-    passages: float  # share of the serving generation's passages that the other one found, too, or a part of them
-    moved: float  # places that a document which both found moved, on average
-    first: str | None  # the path of the best document, by the serving generation
-    first_other: str | None  # by the other one
+    passages: float  # share of the serving generation's passages of which the other one found at least a part
+    moved: float  # mean number of ranks by which a document that both found moved
+    first: str | None  # path of the serving generation's best document
+    first_other: str | None  # path of the other one's best document
     ndcg: float | None = None
     ndcg_other: float | None = None
 
     @property
     def drop(self) -> float:
-        """Return by how much nDCG is lower in the other generation; 0 where it isn't known."""
+        """Return by how much nDCG is lower in the other generation; 0 if it isn't known."""
         return (self.ndcg or 0.0) - (self.ndcg_other or 0.0)
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What one of the generations has, and what it cost."""
+    """The size and cost of one of the generations."""
 
     id: str
     model: str
@@ -73,7 +73,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     embedded: int  # texts, by the processes that run now
     copied: int  # vectors, by the processes that run now
     disk_bytes: int | None  # of collections and chunk topic; None: neither store nor log measures them
-    build_seconds: int | None  # from its begin until it had all documents of then; None: not measured
+    build_seconds: int | None  # from its start until it had all documents that existed then; None: not measured
     search_ms: float  # median of the searches of this comparison
     ndcg: float | None = None
 
@@ -86,7 +86,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     top_k: int
     questions: int
     judged: int  # questions whose right documents are known
-    drawn: bool  # the questions are titles and headings, and the right document is the one that has it
+    drawn: bool  # whether the questions are titles and headings; the document that has one is then the right one
     overlap: float
     passages: float
     same_first: float  # share of the questions whose best document is the same
@@ -97,7 +97,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Means over the questions; None where no question has the value."""
+    """Means over the questions; None if no question has the value."""
 
     overlap: float
     passages: float
@@ -108,7 +108,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_of(hit: Found) -> Place:
-    """Return where a hit stands."""
+    """Return the hit's document and offsets."""
     known: Mapping[str, Any] = hit.metadata
     return Place(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
 
@@ -174,7 +174,7 @@ async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
             name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
             if name is not None and name not in found:
                 found[name] = Judged(question=name, documents=(known["documentId"],))
-                break  # one of a turn, so that neighbours by id aren't all of the sample
+                break  # one question per group, so that the sample isn't all neighbours by id
     return list(found.values())
 
 

@@ -169,7 +169,7 @@ class GenerationService:
             limit=wanted.limit_rate,
         )
         if wanted.dry_run:
-            begin(registry)  # raises as the start would
+            begin(registry)  # raises whatever the start would raise
             return plan
         registry = await change(self.store, begin)
         built = registry.generations[-1].generation
@@ -184,7 +184,7 @@ class GenerationService:
         registry = await self.watch.look()
         if registry.switching is not None:
             if registry.serving == registry.switching.target:
-                raise Rejected("the switch is done but for other processes: it can't be cancelled", CODE)
+                raise Rejected("the target serves already, so the switch can't be cancelled any more", CODE)
             await change(self.store, _switch_cancelled)
             return await self._told("the switch was cancelled")
         building = next((each for each in registry.others if not each.served), None)
@@ -495,5 +495,5 @@ def _ended_to(registry: Registry, target: str) -> Registry:
 
 def _switch_cancelled(registry: Registry) -> Registry:
     if registry.switching is None or registry.serving == registry.switching.target:
-        raise Rejected("the switch is done: it can't be cancelled", CODE)
+        raise Rejected("the target serves already, so the switch can't be cancelled any more", CODE)
     return switch_ended(registry)

@@ -300,7 +300,7 @@ async def redrive_state(log: Log, wanted: Collection[ResendVersion]) -> dict[Res
 
 
 async def _newest(log: Log, wanted: Collection[ResendVersion], since: int) -> dict[ResendVersion, Record]:
-    """Return the newest record, null or not, of each of the versions that has one since a time (ms since 1970)."""
+    """Return the newest record, null or not, of each version that has one since a time (ms since 1970)."""
     if not wanted:
         return {}
     count = len(await log.end_offsets(EXTRACTED))

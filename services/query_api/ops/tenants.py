@@ -1,4 +1,4 @@
-"""Routes with which operators list tenants, and erase one with all that it has."""
+"""Routes by which operators list tenants, and erase one with everything that it has."""
 
 import asyncio
 from typing import Annotated
@@ -31,9 +31,9 @@ class TenantView(msgspec.Struct, frozen=True, kw_only=True):
     """What a tenant has."""
 
     tenant: str
-    documents: int  # deleted ones not counted
-    deleted: int  # whose names and versions are still there
-    erased: int  # of which only ids and versions are left
+    documents: int  # without deleted ones
+    deleted: int  # deleted documents whose names and versions are still kept
+    erased: int  # erased documents: only ids and versions are left
     letters: int  # open dead letters
     keys: int
 
@@ -45,7 +45,7 @@ class TenantList(msgspec.Struct, frozen=True):
 
 
 class TenantWhole(TenantView, frozen=True, kw_only=True, rename="camel"):
-    """What a tenant has, with what takes longer to count."""
+    """What a tenant has, with figures that take longer to count."""
 
     chunks: int
     blobs: int | None  # None: the blob store can't list
@@ -97,7 +97,7 @@ class Tenants:
         """Return what the tenant has.
 
         Raises:
-            Problem: 404, it has nothing, and no key.
+            Problem: 404, it has neither data nor a key.
         """
         found = next((each for each in await self.all() if each.tenant == tenant), None)
         if found is None:

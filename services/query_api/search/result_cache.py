@@ -43,7 +43,7 @@ class ResultCache:
         self._keep_s = keep_s
         self._now = now
         self._kept: dict[SearchKey, _Kept] = {}
-        self._changes: Counter[str] = Counter()  # number of notices by tenant
+        self._changes: Counter[str] = Counter()  # number of notices, by tenant
 
     @property
     def is_on(self) -> bool:

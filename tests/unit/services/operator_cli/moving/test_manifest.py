@@ -44,7 +44,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, file: BackedUpFile) -> Non
 
 
 def test_one_of_a_newer_release_or_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no whole backup: it has no manifest\.json"):
+    with pytest.raises(ConfigurationError, match=r"not a complete backup: it has no manifest\.json"):
         manifest.read(tmp_path)
     newer = msgspec.to_builtins(of(format_=manifest.FORMAT + 1)) | {"files": "in another way"}
     (tmp_path / manifest.NAME).write_bytes(msgspec.json.encode(newer))
