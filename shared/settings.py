@@ -370,14 +370,19 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
         raise ConfigurationError(
-            f"{_as_given(name, sources, given.file)}={first['input']}: {message[0].lower()}{message[1:]}"
+            f"{_as_given(name, sources, given.file)}={first['input']}: {_in_words(first['msg'])}"
         ) from None
     settings._sources.update(sources)  # noqa: SLF001 - ours, and frozen for everybody else
     if given.unknown and settings.strict == "on":
         raise ConfigurationError(f"{'; '.join(map(str, given.unknown))} (SLUICE_STRICT=on)")
     return settings.checked()
+
+
+def _in_words(message: str) -> str:
+    """Return pydantic's message as a rule that follows a setting and its value, such as `must be a valid integer`."""
+    rule = message.removeprefix("Value error, ").partition(", unable to")[0].replace("Input should", "must", 1)
+    return f"{rule[0].lower()}{rule[1:]}"
 
 
 def _as_given(name: str, sources: Mapping[str, str], file: str | None) -> str:

@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 the server refused, or a file or a check failed; 2 no serv
 Modules that are slow to import are imported by the commands that need them, so that `sluice --help` answers at once.
 """
 
+import inspect
 import io
 import sys
 from collections.abc import Sequence
@@ -83,6 +84,19 @@ app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(tenants, name="tenants")
 app.add_typer(groups, name="groups")
+
+
+def _join_lines(commands: typer.Typer) -> None:
+    """Join the lines of each paragraph of the help texts: the terminal breaks them anew, by its own width."""
+    for command in commands.registered_commands:
+        paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _join_lines(group.typer_instance)
+
+
+_join_lines(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

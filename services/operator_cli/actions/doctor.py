@@ -239,7 +239,7 @@ def weights(setting: str) -> Check:
         model = asyncio.run(loaded())
     except ConfigurationError as error:
         return Check(name="weights", verdict="failed", found=str(error), fix="remove .venv, then run make again")
-    return Check(name="weights", verdict="ok", found=f"{model.name} is as pinned, and loads")
+    return Check(name="weights", verdict="ok", found=f"{model.name} has the pinned hash, and loads")
 
 
 def part(variable: str, setting: str) -> Check:
@@ -249,12 +249,12 @@ def part(variable: str, setting: str) -> Check:
         from shared.answers.open import open_models  # only needed for this setting
 
         answering = asyncio.run(open_models(setting)).default.name
-        return Check(name=name, verdict="ok", found=f"{variable}=auto: answers by {answering}")
+        return Check(name=name, verdict="ok", found=f"{variable}=auto: answers with {answering}")
     if setting.startswith("s3:"):
         return bucket(variable, setting)
     targets = list(_targets(setting))
     if not targets:
-        return Check(name=name, verdict="ok", found=f"{variable}={setting} is part of Sluice itself")
+        return Check(name=name, verdict="ok", found=f"{variable}={setting} is built in")
     refusals = [refusal for host, port in targets if (refusal := _refusal(host, port))]
     shown = ", ".join(f"{host}:{port}" for host, port in targets)
     if not refusals:

@@ -105,7 +105,7 @@ def erase(
 
 
 def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wait: bool, as_json: bool) -> int:
-    """Erase all of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
+    """Erase everything of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
     from services.operator_cli.terminal import console  # slow to import
 
     before = client.tenant(tenant)

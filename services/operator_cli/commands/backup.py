@@ -17,7 +17,7 @@ def backup(
 ) -> None:
     """Copy log, index, blobs and API keys of this data folder, also while Sluice runs.
 
-    Exit code 1: the target exists, or the disk is too full; 2: a part is away, or busy for too long.
+    Exit code 1: the target exists, or the disk is too full; 2: a part is away, or is busy for too long.
     """
     from services.operator_cli.actions.keeping import backup_here, backup_lines, shown
 
@@ -31,9 +31,9 @@ def restore(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Make a data folder of a backup, whose files are all checked first.
+    """Make a data folder from a backup, after checking every file of the backup.
 
-    Exit code 1: the folder isn't empty, or the disk is too full; 2: the backup is damaged, or no backup.
+    Exit code 1: the folder isn't empty, or the disk is too full; 2: the backup is damaged, or isn't a backup.
     """
     from services.operator_cli.actions.keeping import restore_here, restore_lines, shown
 

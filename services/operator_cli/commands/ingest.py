@@ -40,7 +40,7 @@ def ingest(
         int | None, typer.Option(help="Characters that the next chunk repeats, at most half of the size.")
     ] = None,
     callback_url: Annotated[
-        str | None, typer.Option(help="Address that is called when a document that was sent has ended.")
+        str | None, typer.Option(help="Address to call when the processing of a sent document has ended.")
     ] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only files that match this glob, such as '*.md'.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Skip files that match this glob.")] = None,
@@ -50,7 +50,7 @@ def ingest(
     ] = False,
     confirm: Annotated[
         int | None,
-        typer.Option(help="Number of documents to delete where that is more than 20 % of the source."),
+        typer.Option(help="Confirms this number of deletions; needed above 20 % of the source."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be loaded and deleted.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,

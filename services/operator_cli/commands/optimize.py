@@ -4,7 +4,9 @@ from services.operator_cli.options import DryRun, Json
 
 
 def optimize(*, dry_run: DryRun = False, as_json: Json = False) -> None:
-    """Compact the log, rewrite the index without deleted points, and collect blobs now, as also happens by itself.
+    """Free disk space now: compact the log, rewrite the index without deleted points, and collect blobs.
+
+    The same happens by itself, at intervals.
 
     Exit code 2: a part is away, or a backup is being made.
     """

@@ -99,7 +99,7 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Ask the serving generation and another one the same questions; show what they find, have and cost."""
+    """Ask the serving generation and another one the same questions; compare their results, sizes and costs."""
     from services.operator_cli.actions.evaluate import EvalFileError
     from services.operator_cli.actions.evaluate import questions as read
     from services.operator_cli.terminal import console, print_json, print_rows

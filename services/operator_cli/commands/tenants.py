@@ -48,7 +48,7 @@ def rm(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Erase all of a tenant: documents, versions, names, blobs, dead letters. Needs the role operator.
+    """Erase everything of a tenant: documents, versions, names, blobs, dead letters. Needs the role operator.
 
     Revoke its keys before. Exit code 1: something is left, and the command says what.
     """

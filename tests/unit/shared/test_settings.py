@@ -80,3 +80,12 @@ def test_topics_of_other_producers_have_their_tenants() -> None:
 def test_a_topic_without_its_tenant_stops_the_start(given: str, sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(sentence)):
         load_settings(tenant_topics=given)
+
+
+def test_a_value_of_another_kind_is_named_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_PORT", "abc")
+
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+
+    assert str(caught.value) == "SLUICE_PORT=abc: must be a valid integer"

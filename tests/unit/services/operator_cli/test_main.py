@@ -280,3 +280,13 @@ def test_help_imports_nothing_slow() -> None:
 
     assert "serve" in ran.stdout
     assert ran.stderr == "[]\n"
+
+
+def test_a_paragraph_of_the_help_fills_the_width_of_the_terminal(
+    sluice: Sluice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    shown = sluice("config", "show", "--help").out
+
+    assert "A running server is asked which of its settings its index wasn't built with" in shown

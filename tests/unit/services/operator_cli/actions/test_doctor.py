@@ -154,7 +154,7 @@ def test_it_exits_by_what_it_found_and_speaks_json(
 
     checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
     assert ended.value.code == 1
-    assert checks["weights"]["found"] == "all-MiniLM-L6-v2 is as pinned, and loads"
+    assert checks["weights"]["found"] == "all-MiniLM-L6-v2 has the pinned hash, and loads"
     assert [name for name, each in checks.items() if each["verdict"] == "failed"] == ["store"]
 
 
