@@ -1,6 +1,6 @@
 """OpenAI's API, as far as its clients need it: models, chat completions, embeddings, vector-store search.
 
-Fields that have no meaning here (temperature, user, penalties …) are ignored, as other compatible servers do.
+Fields that have no meaning here (user, penalties …) are ignored, as other compatible servers do.
 """
 
 import base64
