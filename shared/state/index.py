@@ -262,7 +262,7 @@ class Index:
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
 
-        If that version or a newer one answers already, nothing is written.
+        Nothing is written if that version or a newer one answers already, or if MOST_WITHDRAWN newer ones are marked.
         """
         name, version = head.document_id, head.version
         mark = Withdrawal(version=version, attempt=attempt)
@@ -275,6 +275,8 @@ class Index:
                 return standing
             others = (each for each in standing.withdrawals if each.version != version)
             marks = sorted((*others, mark), key=lambda each: each.version)[-MOST_WITHDRAWN:]
+            if mark not in marks:  # a replay, or a letter that is dropped long afterwards
+                return standing
             changes: Payload = {
                 "withdrawals": msgspec.json.decode(msgspec.json.encode(marks)),
                 "withdrawalRev": standing.withdrawal_rev + 1,

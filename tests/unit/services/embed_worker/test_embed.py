@@ -234,6 +234,20 @@ async def test_a_document_that_fails_for_ever_keeps_a_bounded_list_of_its_withdr
     assert [each.version for each in head.withdrawals] == list(range(MOST_WITHDRAWN, 2 * MOST_WITHDRAWN))
 
 
+@pytest.mark.timeout(20)
+async def test_a_version_that_is_too_old_for_the_list_of_withdrawn_ones_can_be_withdrawn_again() -> None:
+    world = await Applying.begun()
+    for number in range(2, 2 * MOST_WITHDRAWN):
+        await world.apply.withdraw(version(number))
+
+    replayed = await world.apply.withdraw(version(2))
+    dropped = await world.index.withdraw_for_good(NAME, 3, DEFAULT_TENANT)
+
+    head = (await world.index.fences([NAME]))[NAME]
+    assert (replayed, dropped) == (None, True)
+    assert [each.version for each in head.withdrawals] == list(range(MOST_WITHDRAWN, 2 * MOST_WITHDRAWN))
+
+
 async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
     ledger, index = await ledger_and_index(MemoryStore())
 
