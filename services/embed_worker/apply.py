@@ -109,6 +109,12 @@ class Apply:
             raise Rejected(f"version {document.version} was withdrawn by another worker", "withdrawn")
         await self._index.delete_attempts(document.document_id, document.version, attempt)
 
+    async def fail(self, document: DocumentVersion, *, error: str, code: str, attempt: int = 0) -> None:
+        """Withdraw the version and write that it failed, unless it answers completely already."""
+        answering = await self.withdraw(document, attempt)
+        await self._statuses.failed(document, answering, error=error, code=code)
+        await self._statuses.strike_surplus(document, self._index)
+
     async def withdraw(self, document: DocumentVersion, attempt: int = 0) -> Head | None:
         """Delete the points of a version that failed, unless it answers completely already; then return its head.
 

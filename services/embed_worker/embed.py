@@ -56,8 +56,7 @@ class Embed:
             event = decode(record.value, DocumentChunked)
         except Rejected:
             return
-        answering = await self._apply.withdraw(event.document, redrives_of(record))
-        await self._statuses.failed(event.document, answering, error=sentence, code=code)
+        await self._apply.fail(event.document, error=sentence, code=code, attempt=redrives_of(record))
 
     async def _chunks(self, event: DocumentChunked) -> tuple[Chunk, ...]:
         if event.blob is None:

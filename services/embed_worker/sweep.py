@@ -10,7 +10,7 @@ import structlog
 from shared.log import Publish
 from shared.state.index import ATTEMPT, Head, Index
 from shared.state.ledger import REMEMBERED_MS, Entry, Ledger, shortened
-from shared.state.truth import forget, tombstone
+from shared.state.truth import forget, strike_surplus, tombstone
 from shared.store import EVERYTHING, Filter, Match, Point, Range
 
 log = structlog.get_logger(__name__)
@@ -31,9 +31,9 @@ async def sweep(index: Index, ledger: Ledger, publish: Publish) -> int:
 
 
 async def sweep_truth(index: Index, ledger: Ledger, publish: Publish) -> int:
-    """Return how many versions were removed from the truth: those below their head that the ledger still lists.
+    """Return how many versions were removed from the truth: those below their head, and a surplus of failed ones.
 
-    Usually the worker that switched has removed them.
+    Usually the worker that switched, or failed, has removed them.
     """
     removed = 0
     after: str | None = None
@@ -45,6 +45,9 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish) -> int:
             if old:
                 await forget(ledger, publish, name, old)
                 removed += len(old)
+        for entry in entries:
+            if entry.surplus:
+                removed += await strike_surplus(index, ledger, publish, entry.document_id)
         if after is None:
             return removed
 

@@ -337,6 +337,10 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         version = max(version, answering.version + 1)
         if answering.version not in published:  # then its record would stay in the truth for ever
             published = (*published, answering.version)
+    before, failed = entry.accepted.version, entry.failed
+    stands = entry.standing(before)
+    if before in published and stands is not None and stands.status == "failed":
+        failed = tuple(sorted({*failed, before}))
     lives = _lives(entry, answering)
     keeps = submission.deletes and not submission.erases  # lists of deleted documents show title, URL and tags
     outcome: VersionOutcome = "deleted" if submission.deletes else "updated" if lives else "created"
@@ -363,6 +367,7 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,
         published=(*published, version),
+        failed=failed,
     )
     replaced = _replaced(entry, answering) if outcome == "updated" else None
     last = Last(

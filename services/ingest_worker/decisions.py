@@ -15,6 +15,7 @@ from shared.log import Publish
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger, MovedTo, with_forwarded
 from shared.state.statuses import Statuses
+from shared.state.truth import strike_surplus
 from shared.submission import description_hash
 from shared.topics import SUBMITTED
 
@@ -161,6 +162,7 @@ class Decisions:
         entry = await self._ledger.update(submitted.document_id, fails)
         if entry is not None:
             await self._statuses.notify(entry)
+            await strike_surplus(self._index, self._ledger, self._publish, entry.document_id)
 
 
 def submission_at(

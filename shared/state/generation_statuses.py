@@ -89,6 +89,11 @@ class GenerationStatuses(Statuses):
             reason=error,
         )
 
+    async def strike_surplus(self, document: DocumentVersion, index: Index) -> None:
+        """Remove the document's surplus of failed versions from the truth, if this generation serves."""
+        if await self.serves():
+            await super().strike_surplus(document, index)
+
     async def _other_has(self, document: DocumentVersion) -> None:
         """Wait while a switch is under way until the other generation has the version, or can't have it."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_S

@@ -48,6 +48,7 @@ NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # older than every posi
 REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newest one are dropped
 MOST_ENDED = 8  # earlier submissions kept after their end
 MOST_WAITING = 64  # earlier submissions kept that haven't ended
+MOST_FAILED = 8  # failed versions below the accepted one that stay in the truth (ADR 0063)
 WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
@@ -132,11 +133,22 @@ class Entry(Message, frozen=True):
     earlier: tuple[Last, ...] = ()  # recent submissions before the newest one (ADR 0054)
     forwarded: tuple[Forwarded, ...] = ()  # by topic and partition, where the newest submissions came from
     published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0059), oldest first
+    failed: tuple[int, ...] = ()  # those of them that failed and are below the accepted version, oldest first
+    struck: int = 0  # the newest version that left the truth because too many had failed (ADR 0063); 0: none
 
     @property
     def erased(self) -> bool:
         """Return whether the document was erased: only its id and version are left."""
         return self.accepted.raw_hash == ERASED
+
+    @property
+    def surplus(self) -> tuple[int, ...]:
+        """Return the failed versions that the truth needn't hold: all but the newest MOST_FAILED."""
+        return self.failed[: max(0, len(self.failed) - MOST_FAILED)]
+
+    def was_struck(self, version: int) -> bool:
+        """Return whether the version left the truth because too many had failed: it may never answer."""
+        return version <= self.struck and version not in self.published
 
     def has_forwarded(self, source: Forwarded | None, place: LogPosition) -> bool:
         """Return whether the record of a tenant's own topic, or a later one, became another submission than this."""
@@ -249,6 +261,10 @@ def finished(
     if entry is None:
         return None
     kept = without(entry, forgotten)
+    if status in WELL:  # what failed before it is about to leave the truth, too
+        kept = msgspec.structs.replace(kept, failed=tuple(each for each in kept.failed if each > version))
+    elif version in kept.published and version < kept.accepted.version and not kept.erased:
+        kept = msgspec.structs.replace(kept, failed=tuple(sorted({*kept.failed, version})))
     if entry.standing(version) is None:
         return None if kept == entry else kept
 
@@ -283,7 +299,13 @@ def finished(
 def without(entry: Entry, forgotten: Collection[int]) -> Entry:
     """Return the entry, in which these versions are no longer published."""
     left = tuple(version for version in entry.published if version not in forgotten)
-    return msgspec.structs.replace(entry, published=left)
+    failed = tuple(version for version in entry.failed if version in left)
+    return msgspec.structs.replace(entry, published=left, failed=failed)
+
+
+def without_surplus(entry: Entry, struck: Collection[int]) -> Entry:
+    """Return the entry after these of its `surplus` versions have left the truth."""
+    return msgspec.structs.replace(without(entry, struck), struck=max(entry.struck, *struck))
 
 
 def shortened(entry: Entry, now: int) -> Entry:

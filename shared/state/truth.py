@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from shared.contracts import truth_key
 from shared.log import Publish
-from shared.state.ledger import Entry, Ledger, without
+from shared.state.index import Index
+from shared.state.ledger import Entry, Ledger, without, without_surplus
 from shared.topics import EXTRACTED
 
 
@@ -23,3 +24,26 @@ async def forget(ledger: Ledger, publish: Publish, document_id: str, versions: C
         return None if after == seen else after
 
     await ledger.update(document_id, forgotten)
+
+
+async def strike_surplus(index: Index, ledger: Ledger, publish: Publish, document_id: str) -> int:
+    """Remove the document's surplus of failed versions from the truth; return how many. Idempotent.
+
+    Each is withdrawn for good first: a redrive that is under way can't make a version answer that isn't in the truth.
+    A version that answers after all stays.
+    """
+    entry = await ledger.get(document_id)
+    if entry is None or not entry.surplus:
+        return 0
+    struck = [each for each in entry.surplus if await index.withdraw_for_good(document_id, each, entry.tenant)]
+    if not struck:
+        return 0
+    await index.flush()  # the tombstones survive a loss of power, and so must the withdrawals
+    for version in struck:
+        await tombstone(publish, document_id, version)
+
+    def forgotten(seen: Entry | None) -> Entry | None:
+        return None if seen is None or not set(struck) & {*seen.published} else without_surplus(seen, struck)
+
+    await ledger.update(document_id, forgotten)
+    return len(struck)

@@ -12,6 +12,7 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
+from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts, make_api
 from services.query_api.ops.redrive import SETTLED_HEADER, DeadLetterService
 from services.standalone.serve import start
@@ -23,7 +24,7 @@ from shared.log.consume import BREAKER
 from shared.log.headers import header
 from shared.settings import Settings
 from shared.state.index import Head
-from shared.state.ledger import Entry
+from shared.state.ledger import MOST_FAILED, Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
@@ -359,12 +360,9 @@ async def test_a_dropped_letter_is_gone_and_its_record_is_not_tried_again(system
 async def test_given_a_version_that_failed_when_its_letter_is_dropped_then_its_record_leaves_the_truth(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(texts: Sequence[str]) -> Any:
-        raise Rejected("no model takes this", "model_refuses")
-
     created = (await system.ended()).accepted.version
     with monkeypatch.context() as patched:
-        patched.setattr(system.parts.embedder, "embed_documents", refuse)
+        patched.setattr(system.parts.embedder, "embed_documents", _refuse)
         failed = await system.ended("No model takes this one.")
     letter = await system.letter()
     assert (failed.last.status, failed.published, letter["stage"]) == (
@@ -386,6 +384,47 @@ async def test_given_a_version_that_failed_when_its_letter_is_dropped_then_its_r
     again = await system.ended("No model takes this one.")
     assert (again.last.status, again.published) == ("updated", (again.accepted.version,))
     assert await system.texts() == ["No model takes this one."]
+
+
+async def _refuse(texts: Sequence[str]) -> Any:
+    raise Rejected("no model takes this", "model_refuses")
+
+
+@pytest.mark.parametrize("stage", ["chunk", "embed"])
+async def test_given_a_document_that_fails_for_ever_then_its_entry_and_the_truth_stay_small_and_it_can_still_be_mended(
+    system: System, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    first, times = (await system.ended()).accepted.version, 2 * MOST_FAILED + 3
+    answered = await system.texts()
+
+    def no_chunk(*_: Any) -> Any:
+        raise Rejected("no chunk could be made", "empty")
+
+    with monkeypatch.context() as patched:
+        if stage == "embed":
+            patched.setattr(system.parts.embedder, "embed_documents", _refuse)
+        else:
+            patched.setattr(ParserPool, "chunk", no_chunk)
+        for number in range(times):
+            failed = await system.ended(f"Nobody takes text {number}.")
+            assert (failed.last.status, failed.last.version) == ("failed", failed.accepted.version)
+
+    kept = (await system.entry(lambda entry: len(entry.published) <= MOST_FAILED + 2)).published
+    truth = {each.key: each.value for each in await system.records(EXTRACTED)}
+    mine = [key.decode().split("/")[1] for key, value in truth.items() if value and system.name.encode() in key]
+    versions = tuple(sorted(map(int, mine)))
+    assert kept == versions
+    assert (kept[0], kept[-1], len(kept)) == (first, failed.accepted.version, MOST_FAILED + 2)
+    assert [each["stage"] for each in await system.letters(limit=100)] == [stage] * times, "each is still told"
+    assert await system.texts() == answered
+
+    settled = await system.settle("redrive", all=True)
+
+    assert sorted(each["outcome"] for each in settled) == ["redriven", *["superseded"] * (times - 1)]
+    mended = await system.entry(lambda entry: entry.last.status == "updated")
+    assert (mended.published, mended.failed) == ((failed.accepted.version,), ())
+    assert await system.texts() == [f"Nobody takes text {times - 1}."]
+    assert await system.letters() == []
 
 
 async def test_filters_and_pages_over_http(system: System) -> None:

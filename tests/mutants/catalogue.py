@@ -447,6 +447,32 @@ MUTANTS: tuple[Mutant, ...] = (
         "        pass\n",
     ),
     _mutant(
+        "any number of versions that failed stays in the truth",
+        "shared/state/ledger.py",
+        "        return self.failed[: max(0, len(self.failed) - MOST_FAILED)]\n",
+        "        return ()\n",
+    ),
+    _mutant(
+        "a version in flight counts as one that failed",
+        "services/ingest_worker/accept.py",
+        '    if before in published and stands is not None and stands.status == "failed":\n',
+        "    if before in published:\n",
+    ),
+    _mutant(
+        "a version leaves the truth while a redrive may make it answer",
+        "shared/state/truth.py",
+        "[each for each in entry.surplus if await index.withdraw_for_good(document_id, each, entry.tenant)]",
+        "[*entry.surplus]",
+        "tests/unit/shared/state/test_truth.py",
+    ),
+    _mutant(
+        "a replay brings a version back that left the truth",
+        "shared/state/ledger.py",
+        "        return version <= self.struck and version not in self.published\n",
+        "        return False\n",
+        "tests/unit/services/ingest_worker/test_chunking.py",
+    ),
+    _mutant(
         "the ledger forgets versions that have no tombstone yet",
         "shared/state/ledger.py",
         "    left = tuple(version for version in entry.published if version not in forgotten)\n",

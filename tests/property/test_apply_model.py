@@ -172,6 +172,11 @@ class Attempt(NamedTuple):
     missing: bool = False  # what it found when it looked for the point that it writes next
 
 
+def striking(version: int, after: int) -> Attempt:
+    """Return who takes a version out of the truth because too many have failed (ADR 0063)."""
+    return Attempt(version, number=99, after=after, step="strike")
+
+
 class Sweeper(NamedTuple):
     """A sweep, between what it saw and what it deletes."""
 
@@ -186,6 +191,7 @@ class Withdrawing(NamedTuple):
     withdrawn: frozenset[tuple[int, int]]  # versions, and the attempt that was withdrawn
     workers: tuple[Attempt | None, ...]  # None: done
     sweeper: Sweeper | None
+    struck: frozenset[int] = frozenset()  # versions that left the truth
 
 
 class Rules(NamedTuple):
@@ -194,6 +200,7 @@ class Rules(NamedTuple):
     marks: bool = True  # a version is marked as withdrawn before its points are deleted
     remembers_all: bool = True  # a mark doesn't replace the mark of another version
     by_attempt: bool = True  # a point is neither deleted nor overwritten in the name of an earlier attempt
+    strikes_withdrawn: bool = True  # a version leaves the truth only when no redrive can make it answer
 
 
 def refused(world: Withdrawing, worker: Attempt) -> bool:
@@ -239,6 +246,13 @@ def attempted(world: Withdrawing, worker: Attempt, rules: Rules) -> tuple[Withdr
             if world.head >= version:
                 return world, None if world.head == version else worker._replace(step="delete")
             return marked(world, worker, rules), worker._replace(step="delete")
+        case "strike" if world.head == version:
+            return world, None
+        case "strike":
+            fenced = marked(world, worker, rules) if rules.strikes_withdrawn and world.head < version else world
+            return fenced, worker._replace(step="tombstone")
+        case "tombstone":
+            return world._replace(struck=world.struck | {version}), None
         case "delete" | SwitchStep.REFUSED:
             return without(world, version, worker.number, rules), None
         case SwitchStep.WITHDRAW:
@@ -273,6 +287,8 @@ def withdrawals(workers: tuple[Attempt, ...], rules: Rules) -> tuple[int, set[st
         world = stack.pop()
         if world.head > 1 and sum(p[0] == world.head for p in world.points) < POINTS:
             wrong.add("a reader saw a gap")
+        if world.head in world.struck:
+            wrong.add("a version answers that is out of the truth")
         after = [swept(world, rules)] if world.sweeper is not None else []
         for at, worker in enumerate(world.workers):
             if worker is None or (worker.after is not None and world.workers[worker.after] is not None):
@@ -296,9 +312,20 @@ def withdrawals(workers: tuple[Attempt, ...], rules: Rules) -> tuple[int, set[st
 REDRIVEN = (Attempt(2), Attempt(2, fails=True), Attempt(2, number=1, after=1))
 REDRIVEN_IN_VAIN = (*REDRIVEN[:2], Attempt(2, number=1, fails=True, after=1))
 TWO_FAIL = (Attempt(2), Attempt(2, fails=True), Attempt(3, fails=True, after=1))
+STRUCK = (*REDRIVEN, striking(2, after=1))  # while a redrive is under way
+STRUCK_BELOW = (Attempt(2, fails=True), Attempt(2, number=1, after=0), striking(2, after=0), Attempt(3, after=0))
 
 
-@pytest.mark.parametrize(("workers", "ends"), [(REDRIVEN, {2}), (REDRIVEN_IN_VAIN, {1, 2}), (TWO_FAIL, {1, 2})])
+@pytest.mark.parametrize(
+    ("workers", "ends"),
+    [
+        (REDRIVEN, {2}),
+        (REDRIVEN_IN_VAIN, {1, 2}),
+        (TWO_FAIL, {1, 2}),
+        (STRUCK, {1, 2}),
+        (STRUCK_BELOW, {3}),
+    ],
+)
 def test_a_version_that_one_worker_withdraws_and_another_finishes_answers_whole_or_not_at_all(
     workers: tuple[Attempt, ...], ends: set[int]
 ) -> None:
@@ -315,6 +342,7 @@ def test_a_version_that_one_worker_withdraws_and_another_finishes_answers_whole_
         (REDRIVEN_IN_VAIN, Rules(marks=False)),
         (TWO_FAIL, Rules(remembers_all=False)),
         (REDRIVEN, Rules(by_attempt=False)),
+        (STRUCK, Rules(strikes_withdrawn=False)),
     ],
 )
 def test_each_rule_of_withdrawing_is_needed(workers: tuple[Attempt, ...], rules: Rules) -> None:

@@ -230,10 +230,19 @@ def _truth_differs(world: World) -> list[str]:
         if record.value is None:
             continue
         document = json.loads(record.value)["document"]
-        head = heads.get(document["documentId"])
+        id_ = document["documentId"]
+        head, entry = heads.get(id_), world.store.points(LEDGER).get(id_)
         if head is not None and document["version"] < head.payload["version"]:
             found.append(f"the truth keeps version {document['version']} below its head: {head.payload}")
-    return found
+        listed = () if entry is None else entry.payload.get("published", ())
+        if document["version"] not in listed and id_ not in world.watch.uncounted:
+            found.append(f"the truth keeps version {document['version']} of {id_}, and the ledger lists {listed}")
+    entries = world.store.points(LEDGER).values() if world.plan.calm else ()  # a crash may leave one to the sweep
+    return found + [
+        f"the truth keeps too many versions that failed: {entry.payload}"
+        for entry in entries
+        if len(entry.payload.get("failed", ())) > world.most_failed
+    ]
 
 
 def _unchanged(world: World, when: str, act: Callable[[], None]) -> None:

@@ -56,6 +56,7 @@ from shared.log.failure import Backoff
 from shared.log.open_letters import LetterFilter
 from shared.log.publish import publish
 from shared.model_server.http import BadAnswer
+from shared.state import ledger as ledger_module
 from shared.state.callbacks import Callbacks
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
@@ -277,6 +278,7 @@ class World:
         self.tell = tell  # told each step, for whoever looks for a reason
         self.plan = plan
         self.rng = random.Random(f"schedule {plan.seed}")
+        self.most_failed = plan.seed % 3
         self.loop = SimulatedLoop()
         self.step = 0
         self.generation = Generation(
@@ -319,6 +321,7 @@ class World:
                 mock.patch.object(version_publisher_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(chunking_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(apply_module, "SLICE", self.plan.slice),
+                mock.patch.object(ledger_module, "MOST_FAILED", self.most_failed),
                 mock.patch.object(claim_check_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(publish_module, "partitions_of", self._partitions_of),
                 mock.patch.object(ingest_app, "consume", self._consume),

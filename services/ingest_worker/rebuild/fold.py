@@ -135,6 +135,7 @@ class NewestVersion(NamedTuple):
     newest: DocumentVersion
     failure: FoldedLetter | None  # why the newest version can't answer
     published: tuple[int, ...] = ()  # all versions that have a record, oldest first
+    failed: tuple[int, ...] = ()  # those below `newest` that failed, oldest first
 
 
 class VersionRecord(NamedTuple):
@@ -233,6 +234,7 @@ def entry_of(
         url=newest.url,
         tags=newest.tags,
         published=document.published,
+        failed=document.failed,
     )
     if failed is not None and older(newest.place, failed.place) and _last(failed, submitted):
         return _failed(entry, failed.place, failed)

@@ -198,12 +198,14 @@ class Rebuilder:
                 document = event.document
                 name = document.document_id
                 submitted = submissions.newest.get(name)
+                older = [version for version in sorted(versions.documents[name]) if version < document.version]
                 entries.append(
                     entry_of(
                         NewestVersion(
                             document,
                             versions.failure(name, document.version),
-                            tuple(sorted(versions.documents[name])),
+                            published=(*older, document.version),
+                            failed=tuple(each for each in older if versions.failure(name, each) is not None),
                         ),
                         submitted=submitted,
                         failed=failed.get(name),

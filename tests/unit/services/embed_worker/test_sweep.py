@@ -11,7 +11,7 @@ from shared.contracts import LogPosition, Status, truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
 from shared.state.index import ATTEMPT, Head, Index
-from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger
+from shared.state.ledger import MOST_FAILED, REMEMBERED_MS, Entry, Last, Ledger
 from shared.store import Point
 from shared.topics import EXTRACTED
 from tests.builders import an_entry
@@ -108,6 +108,21 @@ async def test_old_versions_without_points_are_struck_from_the_truth_by_the_ledg
         (4, 5),
     ]
     assert await sweep(index, ledger, publish) == 0
+
+
+async def test_a_surplus_of_failed_versions_is_struck_where_a_crash_came_before() -> None:
+    (ledger, index), struck = await ledger_and_index(MemoryStore()), list[bytes]()
+    failed = tuple(range(2, 3 + MOST_FAILED))
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
+        struck.append(key)
+
+    await ledger.update(A, lambda _: an_entry(A, accepted=99, published=(*failed, 99), failed=failed))
+
+    assert await sweep(index, ledger, publish) == 1
+    assert await sweep(index, ledger, publish) == 0
+
+    assert struck == [truth_key(A, 2)]
 
 
 def _same(_: Entry | None, entry: Entry) -> Entry:

@@ -38,6 +38,9 @@ def the_entry(version: int, raw_hash: str) -> Entry:
     return an_entry(NAME, accepted=version, place=place, raw_hash=raw_hash)
 
 
+STRUCK = msgspec.structs.replace(the_entry(9, "ab"), published=(1, 3, 9), failed=(3,), struck=2)
+
+
 def of_version(number: int, *, deleted: bool = False) -> Record:
     """Return a record of documents.extracted; the blob of its text is gone."""
     version = a_version(document_id=NAME, tenant=DEFAULT_TENANT, version=number, text_sha256="0" * 64, text_size=1)
@@ -87,6 +90,8 @@ async def a_stage(head: int | None, entry: Entry | None) -> Stage:
         pytest.param(3, None, 3, True, id="what answers: its points may be gone"),
         pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
         pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
+        pytest.param(1, STRUCK, 2, False, id="struck: too many have failed, and its text is gone"),
+        pytest.param(1, STRUCK, 3, True, id="it failed, and was not struck"),
         pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
         pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
         pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),

@@ -11,7 +11,7 @@ from shared.state.generation_statuses import GenerationStatuses, truth_guarded
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import begun, change, first_registry, serving, switch_begun, switched
 from shared.state.index import Head, Index
-from shared.state.ledger import Ledger
+from shared.state.ledger import MOST_FAILED, Ledger
 from shared.topics import EXTRACTED
 from tests.builders import a_version, an_entry
 from tests.fakes.state import GENERATION, ledger_and_index
@@ -113,3 +113,16 @@ async def test_only_the_serving_generation_deletes_from_the_truth() -> None:
         await guarded(EXTRACTED, None, key=key)
 
     assert two.published == [(EXTRACTED, key)]
+
+
+async def test_only_the_serving_generation_strikes_a_surplus_of_failed_versions() -> None:
+    two = await Two().begin()
+    failed, name = tuple(range(1, 2 + MOST_FAILED)), two.document.document_id
+    surplus = an_entry(name, accepted=99, published=(*failed, 99), failed=failed)
+    await two.ledger.update(name, lambda seen: msgspec.structs.replace(surplus, rev=seen.rev if seen else 0))
+
+    for index in (two.second, two.first):
+        await two.statuses(index).strike_surplus(two.document, index)
+
+    assert [key for topic, key in two.published if topic == EXTRACTED] == [truth_key(name, 1)]
+    assert (await two.second.fences([name])) == {}

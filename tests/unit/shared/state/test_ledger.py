@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from shared.contracts import LogPosition, Status
-from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger, Transition, shortened
+from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger, Transition, finished, shortened
 from shared.store import Point
 from tests.builders import an_entry
 from tests.fakes.store import MemoryStore
@@ -124,3 +124,19 @@ def test_given_a_document_that_lives_or_was_just_deleted_when_its_entry_is_short
     for status in ("created", "accepted", "failed"):
         assert shortened(a_deleted_entry(status), 5001 + REMEMBERED_MS) == a_deleted_entry(status)
     assert shortened(a_deleted_entry(), 5000 + REMEMBERED_MS) == a_deleted_entry()
+
+
+def test_a_version_that_fails_after_a_newer_one_was_accepted_is_listed_until_one_above_it_answers() -> None:
+    entry = an_entry("d", accepted=5, published=(1, 2, 3, 5))
+
+    for version in (3, 2, 3, 4, 5):  # 4 was never published, and 5 is the accepted one: a redrive may need it
+        entry = finished(entry, version, "failed", at=1) or entry
+    listed = entry.failed
+    after = finished(entry, 2, "updated", at=2)
+    last = finished(entry, 5, "updated", at=2, forgotten=(1, 2, 3))
+
+    assert listed == (2, 3)
+    assert after is not None
+    assert after.failed == (3,)
+    assert last is not None
+    assert (last.published, last.failed) == ((5,), ())

@@ -6,8 +6,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from shared.contracts import truth_key
+from shared.contracts import DEFAULT_TENANT, truth_key
 from shared.state import truth
+from shared.state.index import Head
+from shared.state.ledger import MOST_FAILED
 from shared.topics import EXTRACTED
 from tests.builders import an_entry
 from tests.fakes.state import ledger_and_index
@@ -61,3 +63,54 @@ async def test_where_a_tombstone_is_not_published_the_version_stays_listed() -> 
     entry = await ledger.get(DOCUMENT)
     assert entry is not None
     assert entry.published == (3,), "the sweep tries again"
+
+
+FIRST_FAILURES = (2, 3)
+FAILED = (*FIRST_FAILURES, *range(4, 4 + MOST_FAILED))
+
+
+def head_of(version: int) -> Head:
+    return Head(document_id=DOCUMENT, version=version, tenant=DEFAULT_TENANT, source="s", path="p")
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+async def test_a_surplus_of_failed_versions_leaves_the_truth_and_can_not_answer_any_more(answers: int) -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+    await index.switch(head_of(answers))
+    newest = FAILED[-1] + 1
+    listed = an_entry(DOCUMENT, accepted=newest, published=(1, *FAILED, newest), failed=FAILED)
+    await ledger.update(DOCUMENT, lambda _: listed)
+    struck = list[int]()
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **_: object) -> None:
+        version = int(key.split(b"/")[1])
+        assert (topic, value, key) == (EXTRACTED, None, truth_key(DOCUMENT, version))
+        assert (await index.switch(head_of(version), 1)).version == answers, "a redrive that was under way"
+        struck.append(version)
+
+    removed = await truth.strike_surplus(index, ledger, publish, DOCUMENT)
+    again = await truth.strike_surplus(index, ledger, publish, DOCUMENT)
+
+    wanted = [version for version in FIRST_FAILURES if version != answers]
+    entry = await ledger.get(DOCUMENT)
+    assert (removed, again, struck) == (len(wanted), 0, wanted)
+    assert entry is not None
+    assert entry.published == tuple(each for each in listed.published if each not in wanted)
+    assert entry.failed == tuple(each for each in FAILED if each not in wanted)
+    assert [each for each in (1, *FAILED, newest) if entry.was_struck(each)] == wanted
+
+
+async def test_where_the_tombstone_of_a_surplus_version_is_not_published_it_stays_listed() -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+    listed = an_entry(DOCUMENT, accepted=99, published=(*FAILED, 99), failed=FAILED)
+    await ledger.update(DOCUMENT, lambda _: listed)
+
+    async def publish(*_: object, **__: object) -> None:
+        raise ConnectionError("the log is away")
+
+    with pytest.raises(ConnectionError):
+        await truth.strike_surplus(index, ledger, publish, DOCUMENT)
+
+    entry = await ledger.get(DOCUMENT)
+    assert entry is not None
+    assert (entry.published, entry.failed, entry.struck) == ((*FAILED, 99), FAILED, 0), "the next failure tries again"
