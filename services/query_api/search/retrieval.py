@@ -35,7 +35,7 @@ Mode = Literal["hybrid", "dense", "sparse"]
 TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to 1.")]
 
-UNREAD_WEIGHT = 0.25  # weight of the dense leg for a query in a script that the model doesn't know
+UNREAD_WEIGHT = 0.1  # weight of the dense leg for a query in a script or language that the model doesn't know
 DEPTH = 50  # candidates per leg
 RERANKED = 50  # hits that the cross-encoder reads
 PATIENCE_S = 15.0  # long enough to load a model from disk; the adapters' minute is too long for a waiting caller

@@ -1,17 +1,34 @@
-"""Knows which scripts a model was trained on. Pure."""
+"""Knows which queries a model can't read: those in scripts or languages that it wasn't trained on. Pure."""
 
 import unicodedata
 from typing import Final
 
+from services.query_api.search.words import STOP_WORDS, is_common, words
+
 # A model that isn't listed is assumed to know all scripts. all-MiniLM-L6-v2 was trained on English.
 _READ: Final = {"all-MiniLM-L6-v2": ("LATIN",)}
+_FEWEST: Final = 3  # words that say which language a query is in; fewer may be names
+_LETTERS: Final = 5  # of an English word that isn't also, by chance, one of another language
+_SHARE: Final = 5  # in English, at least every fifth word is such a word
+_FOREIGN_TOO: Final = frozenset({"a", "all", "am", "an", "do", "he", "in", "me", "no", "on", "so", "to", "was", "will"})
 
 
 def reads(model: str, query: str) -> bool:
-    """Return whether the model was trained on the script of most of the query's letters."""
+    """Return whether the model was trained on the script, and for Latin script on the language, of the query."""
     scripts = _READ.get(model)
-    if scripts is None or query.isascii():
+    if scripts is None:
         return True
-    letters = [letter for letter in query if letter.isalpha()]
-    known = sum(unicodedata.name(letter, "").startswith(scripts) for letter in letters)
-    return 2 * known >= len(letters)
+    if not query.isascii():
+        letters = [letter for letter in query if letter.isalpha()]
+        known = sum(unicodedata.name(letter, "").startswith(scripts) for letter in letters)
+        if 2 * known < len(letters):
+            return False
+    return _may_be_english(query)
+
+
+def _may_be_english(query: str) -> bool:
+    """Return whether the query has an English function word or enough English words, or is too short to tell."""
+    found = [word for word in words(query) if not word.isdigit()]
+    if len(found) < _FEWEST or any(word in STOP_WORDS - _FOREIGN_TOO for word in found):
+        return True
+    return _SHARE * sum(len(word) >= _LETTERS and is_common(word) for word in found) >= len(found)

@@ -70,6 +70,12 @@ def weight(word: str) -> float:
     return min(_MOST, _IN_PIECES + _REST * math.fsum(map(_log, further)))
 
 
+def is_common(word: str) -> bool:
+    """Return whether the lower-case word is one of the table's 23,000 whole English words; true without the table."""
+    ranks = _ranks()
+    return not ranks or word in ranks
+
+
 def _log(rank: int) -> float:
     return math.log(max(2, rank - _FIRST_WORD + 2))
 

@@ -1,0 +1,18 @@
+"""The questions that searches in ten languages are judged by are not copies of what answers them."""
+
+import pytest
+
+from services.query_api.search.words import words
+from tests.bench.relevance.languages import LANGUAGES, paragraphs, questions
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_question_shares_at_most_half_of_its_words_with_the_paragraph_that_answers_it(language: str) -> None:
+    texts = {each.path: each.text for each in paragraphs(LANGUAGES[language])}
+    asked = list(questions(LANGUAGES[language]))
+
+    assert len(set(texts.values())) == 200
+    assert len({each.path for each in asked}) == 50
+    for question in asked:
+        distinct = set(words(question.text))
+        assert 2 * len(distinct & set(words(texts[question.path]))) <= len(distinct), question.text
