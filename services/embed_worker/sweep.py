@@ -3,7 +3,10 @@
 It also shortens the ledger's entries of deleted documents, which stay for ever.
 """
 
+import asyncio
+import time
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -16,21 +19,42 @@ from shared.store import EVERYTHING, Filter, Match, Point, Range
 log = structlog.get_logger(__name__)
 
 PAGE = 256  # entries read at a time
+Rest = Callable[[], Awaitable[None]]  # called after each page
 
 
-async def sweep(index: Index, ledger: Ledger, publish: Publish) -> int:
+class HalfTime:
+    """Rests for as long as the work since the last rest took, so that others get half of the store's time."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """Begin the work; `clock` (seconds) and `pause` are for tests."""
+        self._clock = clock
+        self._pause = pause
+        self._since = clock()
+
+    async def __call__(self) -> None:
+        """Rest."""
+        await self._pause(self._clock() - self._since)
+        self._since = self._clock()
+
+
+async def _at_once() -> None: ...
+
+
+async def sweep(index: Index, ledger: Ledger, publish: Publish, rest: Rest = _at_once) -> int:
     """Return how many stale points and old versions were removed. Idempotent, and safe while others write.
 
     Raises:
         Unavailable: the log or the store is away; sweep again.
     """
-    points, versions = await sweep_points(index, publish), await sweep_truth(index, ledger, publish)
+    points, versions = await sweep_points(index, publish, rest), await sweep_truth(index, ledger, publish, rest)
     if points or versions:
         log.info("swept", points=points, versions=versions)
     return points + versions
 
 
-async def sweep_truth(index: Index, ledger: Ledger, publish: Publish) -> int:
+async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest = _at_once) -> int:
     """Return how many versions were removed from the truth: those below their head, and a surplus of failed ones.
 
     Usually the worker that switched, or failed, has removed them.
@@ -50,6 +74,7 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish) -> int:
                 removed += await strike_surplus(index, ledger, publish, entry.document_id)
         if after is None:
             return removed
+        await rest()
 
 
 async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None) -> int:
@@ -80,7 +105,7 @@ async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None
             return max(since, until)
 
 
-async def sweep_points(index: Index, publish: Publish) -> int:
+async def sweep_points(index: Index, publish: Publish, rest: Rest = _at_once) -> int:
     """Return how many stale points were deleted.
 
     A point below its head is stale. One above it, or without a head, belongs to a version that is being applied, and
@@ -101,6 +126,7 @@ async def sweep_points(index: Index, publish: Publish) -> int:
         if page.after is None:
             break
         after = page.after
+        await rest()
     if deleted:
         await index.flush()
     return deleted

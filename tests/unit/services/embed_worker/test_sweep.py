@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.embed_worker.sweep import shorten_deleted, sweep
+from services.embed_worker.sweep import HalfTime, shorten_deleted, sweep
 from shared.contracts import LogPosition, Status, truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
@@ -54,6 +54,27 @@ async def test_stale_versions_are_struck_from_the_truth_and_then_their_points_go
     assert struck == [(EXTRACTED, None, truth_key(A, version), A.encode()) for version in (1, 2)]
     assert await points_of(index) == {(A, 3), (B, 5)}
     assert await sweep(index, ledger, publish) == 0
+
+
+async def test_a_sweep_rests_for_as_long_as_it_works() -> None:
+    ledger, index = await left_by_a_crash()
+    now, rests = 0.0, list[float]()
+
+    async def publish(*_: Any, **__: Any) -> Any:
+        nonlocal now
+        now += 2.0
+
+    async def pause(seconds: float) -> None:
+        nonlocal now
+        rests.append(seconds)
+        now += seconds
+
+    rest = HalfTime(lambda: now, pause)
+    await sweep(index, ledger, publish, rest)
+    await rest()
+    await rest()
+
+    assert rests == [4.0, 0.0], "all is on one page: two tombstones before the first rest, nothing before the second"
 
 
 async def test_given_a_log_that_is_away_when_it_sweeps_then_the_points_stay_for_the_next_time() -> None:
