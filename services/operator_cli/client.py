@@ -308,8 +308,17 @@ class Client:
 
     def metric(self, name: str) -> float:
         """Return the sum of a Prometheus metric's samples; 0 if there are none yet."""
-        lines = self._send("GET", "/metrics").text.splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+        return sum(self.samples(name).values())
+
+    def samples(self, name: str) -> dict[str, float]:
+        """Return a Prometheus metric's samples by the value of its only label, or by the empty string."""
+        found: dict[str, float] = {}
+        for line in self._send("GET", "/metrics").text.splitlines():
+            what, _, value = line.rpartition(" ")
+            metric, _, label = what.partition("{")
+            if metric == name:
+                found[label.partition('"')[2].partition('"')[0]] = float(value)
+        return found
 
     def _waiting(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """Return the reply to a request that is answered when the document has ended, or after WAIT_S."""

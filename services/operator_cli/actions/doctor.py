@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -173,17 +173,18 @@ def growth(settings: Settings) -> Iterator[Check]:
     """Yield whether the data still suits one machine; nothing if no server reports the sizes of its files."""
     try:
         with Client() as client:
-            live, dead, store, log = (
-                client.metric(f"sluice_{name}")
-                for name in ("store_live_points", "store_dead_points", "store_bytes", "log_bytes")
+            live, dead, store = (
+                client.metric(f"sluice_store_{name}") for name in ("live_points", "dead_points", "bytes")
             )
+            topics, blobs = client.samples("sluice_log_bytes"), client.samples("sluice_blob_bytes")
     except (CommandError, ConfigurationError):  # `door` has reported it
         return
     if not live:
         return
+    log = sum(topics.values())
     found = (
-        f"{live:,.0f} points and {dead:,.0f} dead ones in {store / 1000**3:.1f} GB, "
-        f"a log of {log / 1000**3:.1f} GB; /metrics has the size of the blobs"
+        f"{live:,.0f} points and {dead:,.0f} dead ones in {store / 1000**3:.1f} GB; "
+        f"a log of {log / 1000**3:.1f} GB ({_largest(topics)}); {_owned(blobs)}"
     )
     free = shutil.disk_usage(_nearest(settings.data)).free
     if free < ROOM_TO_REWRITE * store:
@@ -194,6 +195,19 @@ def growth(settings: Settings) -> Iterator[Check]:
         yield Check(name="growth", verdict="warning", found=found, fix=fix)
     else:
         yield Check(name="growth", verdict="ok", found=found)
+
+
+def _largest(topics: Mapping[str, float]) -> str:
+    """Return the largest topics with their sizes."""
+    largest = sorted(topics.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} {size / 1000**3:.1f}" for name, size in largest) or "not measured yet"
+
+
+def _owned(blobs: Mapping[str, float]) -> str:
+    if not blobs:
+        return "blobs are measured once a day, and not yet"
+    whole, unowned = sum(blobs.values()) / 1000**3, blobs.get("no", 0.0) / 1000**3
+    return f"blobs of {whole:.1f} GB, {unowned:.1f} GB of them without an owner"
 
 
 def _port(settings: Settings, answer: str) -> Check:

@@ -96,6 +96,22 @@ def test_one_machine_that_is_outgrown_is_told_in_time(
     assert f"{live:,} points and 40 dead ones" in check.found
 
 
+def test_sizes_are_told_by_topic_and_by_owner(wire: Wire) -> None:
+    lines = [
+        "sluice_store_live_points 5",
+        'sluice_log_bytes{topic="documents.submitted"} 1.2e+09',
+        'sluice_log_bytes{topic="documents.extracted"} 3e+09',
+        'sluice_blob_bytes{owner="yes"} 2e+09',
+        'sluice_blob_bytes{owner="no"} 5e+08',
+    ]
+    wire.answers("GET", "/metrics", "\n".join(lines).encode())
+
+    (check,) = doctor.growth(Settings())
+
+    assert "a log of 4.2 GB (documents.extracted 3.0, documents.submitted 1.2); " in check.found
+    assert check.found.endswith("blobs of 2.5 GB, 0.5 GB of them without an owner")
+
+
 def test_a_store_that_has_no_room_to_be_rewritten_is_told(wire: Wire) -> None:
     wire.answers("GET", "/metrics", b"sluice_store_live_points 5\nsluice_store_bytes 1e18")
 
