@@ -9,7 +9,7 @@ import msgspec
 
 from shared.contracts import LogPosition, Status
 from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger, Transition, finished, shortened
-from shared.store import Point
+from shared.store import EVERYTHING, Filter, Point, PointPage
 from tests.builders import an_entry
 from tests.fakes.store import MemoryStore
 
@@ -30,6 +30,24 @@ class Counting(MemoryStore):
     async def insert(self, name: str, points: Sequence[Point]) -> None:
         self.writes.append(len(points))
         await super().insert(name, points)
+
+
+class Reading(MemoryStore):
+    """A store that notes its reads: what was asked, and how many points came back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[tuple[str, int]] = []
+
+    async def retrieve(self, name: str, ids: Sequence[str], **options: Any) -> list[Point]:
+        found = await super().retrieve(name, ids, **options)
+        self.reads.append(("retrieve", len(found)))
+        return found
+
+    async def scroll(self, name: str, where: Filter = EVERYTHING, **options: Any) -> PointPage:
+        page = await super().scroll(name, where, **options)
+        self.reads.append(("scroll", len(page.points)))
+        return page
 
 
 async def a_ledger(store: MemoryStore) -> Ledger:
@@ -140,3 +158,31 @@ def test_a_version_that_fails_after_a_newer_one_was_accepted_is_listed_until_one
     assert after.failed == (3,)
     assert last is not None
     assert (last.published, last.failed) == ((5,), ())
+
+
+async def test_a_foreign_document_is_read_as_one_that_does_not_exist() -> None:
+    store = Reading()
+    ledger = await a_ledger(store)
+    own, foreign, unknown = NAMES[:3]
+    for name, tenant in ((own, "one"), (foreign, "two")):
+        await ledger.update(name, lambda _, name=name, tenant=tenant: an_entry(name, tenant=tenant))  # type: ignore[misc]
+    store.reads.clear()
+
+    found = [await ledger.of_tenant("one", name) for name in (own, foreign, unknown)]
+
+    assert [entry and entry.document_id for entry in found] == [own, None, None]
+    assert store.reads == [("scroll", 1), ("scroll", 0), ("scroll", 0)], "decoding a foreign entry takes time"
+
+
+async def test_look_ups_of_one_turn_are_one_read_per_tenant() -> None:
+    store = Reading()
+    ledger = await a_ledger(store)
+    for number, name in enumerate(NAMES):
+        await ledger.update(name, lambda _, name=name, number=number: an_entry(name, tenant=f"t{number % 2}"))  # type: ignore[misc]
+    store.reads.clear()
+
+    asked = [(f"t{number % 2}", name) for number, name in enumerate(NAMES)]
+    found = await asyncio.gather(*(ledger.of_tenant(*each) for each in asked))
+
+    assert [(entry.tenant, entry.document_id) for entry in found if entry] == asked
+    assert store.reads == [("scroll", 20), ("scroll", 20)]
