@@ -32,7 +32,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class LogPosition(Message, frozen=True):
-    """Where a record first entered the log. `services.ingest_worker.accept.older` orders positions."""
+    """Where a record first entered the log. `shared.state.ledger.older` orders positions."""
 
     partition: Natural
     offset: Natural

@@ -14,6 +14,7 @@ DEAD_LETTERS = "dead.letters"
 AUDIT = "audit.trail"  # who changed what (shared/log/audit_trail.py)
 PAIRING = "index.pairing"  # which store belongs to this log (shared/state/pairing.py)
 
+_MOVED = "log.moved."
 _CHUNKS = "chunks."
 _FORWARD = "forward."
 
@@ -63,6 +64,17 @@ class TopicInspection(msgspec.Struct, frozen=True, kw_only=True):
         """Yield one sentence that lists all differences of this weight; nothing if there are none."""
         if chosen := [str(difference) for difference in self.differences if difference.weight == weight]:
             yield f"the topic {self.topic} has {'; '.join(chosen)}"
+
+
+def moved_topic(moves: int) -> Topic:
+    """Return the topic that marks a log to which the records were moved, for the `moves`th time. ADR 0098."""
+    return Topic(name=f"{_MOVED}{moves}", partitions=1, cleanup="compact", retention_ms=None)
+
+
+def moves_of(topics: Iterable[str]) -> int:
+    """Return how often the records of a log with these topics were moved from one log to another."""
+    numbers = [name.removeprefix(_MOVED) for name in topics if name.startswith(_MOVED)]
+    return max((int(number) for number in numbers if number.isascii() and number.isdigit()), default=0)
 
 
 def chunks_topic(generation: str) -> str:

@@ -55,6 +55,7 @@ class IngestParts:
     fetch: Fetch
     bounds: Bounds = field(default_factory=Bounds)  # of crawls
     callbacks: Callbacks | None = None  # None: a worker that makes no callbacks
+    moves: int = 0  # of the log
 
 
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
@@ -72,6 +73,7 @@ async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> 
         fetch=fetcher,
         bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages, robots=settings.fetch_robots == "on"),
         callbacks=Callbacks(base.store),
+        moves=base.log.moves,
     )
 
 
@@ -90,6 +92,7 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
         fetch=parts.fetch,
         bounds=parts.bounds,
         callbacks=parts.callbacks,
+        moves=parts.moves,
     )
     return consume(
         broker,
@@ -108,7 +111,9 @@ def join_forwarders(broker: KafkaBroker, parts: IngestParts, topics: Mapping[str
 
 
 def _join_forwarder(broker: KafkaBroker, parts: IngestParts, topic: str, tenant: str) -> Consumption:
-    forwarder = Forwarder(tenant, ledger=parts.ledger, blobs=parts.blobs, publish=partial(publish, broker))
+    forwarder = Forwarder(
+        tenant, ledger=parts.ledger, blobs=parts.blobs, publish=partial(publish, broker), moves=parts.moves
+    )
     return consume(
         broker,
         topic,

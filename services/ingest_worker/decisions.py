@@ -12,6 +12,7 @@ from shared.claim_check import submission_value
 from shared.contracts import ERASED, DocumentSubmitted, Forwarded, LogPosition, Validators
 from shared.errors import Rejected
 from shared.log import Publish
+from shared.log.headers import sent_position
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger, MovedTo, with_forwarded
 from shared.state.statuses import Statuses
@@ -25,7 +26,10 @@ log = structlog.get_logger(__name__)
 class Decisions:
     """The decisions about submissions, each written in a conditional write to the document's ledger entry."""
 
-    def __init__(self, *, ledger: Ledger, index: Index, blobs: Blobs, publish: Publish, statuses: Statuses) -> None:
+    def __init__(
+        self, *, ledger: Ledger, index: Index, blobs: Blobs, publish: Publish, statuses: Statuses, moves: int = 0
+    ) -> None:
+        self._moves = moves
         self._ledger = ledger
         self._index = index
         self._blobs = blobs
@@ -87,8 +91,7 @@ class Decisions:
                 renamed = msgspec.structs.replace(renamed, blob=None, content=body)
             value = await submission_value(renamed, self._blobs)
             sent = await self._publish(SUBMITTED, value, key=renamed.document_id.encode())
-            place = LogPosition(partition=sent.partition, offset=sent.offset, time=sent.timestamp)
-            moved_to = MovedTo(document_id=renamed.document_id, place=place)
+            moved_to = MovedTo(document_id=renamed.document_id, place=sent_position(sent, self._moves))
 
         def ends(seen: Entry | None) -> Entry | None:
             if seen is None or accept.late(seen, submission.place) or seen.ended(submission.place):

@@ -29,8 +29,9 @@ STAGE: Final = "forward"
 class Forwarder:
     """Handles records of one tenant's topic. Idempotent together with the stage that reads documents.submitted."""
 
-    def __init__(self, tenant: str, *, ledger: Ledger, blobs: Blobs, publish: Publish) -> None:
+    def __init__(self, tenant: str, *, ledger: Ledger, blobs: Blobs, publish: Publish, moves: int = 0) -> None:
         self._tenant = tenant
+        self._moves = moves
         self._ledger = ledger
         self._blobs = blobs
         self._publish = publish
@@ -44,7 +45,7 @@ class Forwarder:
         submitted = await self._submitted(record)
         value = await submission_value(submitted, self._blobs)
         # The record's own headers are dropped: with them, a producer could claim an earlier position.
-        headers = {FORWARDED_HEADER: forwarded_header(record)}
+        headers = {FORWARDED_HEADER: forwarded_header(record, self._moves)}
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
         log.info("record_forwarded", document_id=submitted.document_id, topic=record.topic, offset=record.offset)
 

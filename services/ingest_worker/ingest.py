@@ -68,6 +68,7 @@ class Ingest:
         fetch: Fetch,
         bounds: crawl.Bounds = crawl.Bounds(),  # noqa: B008 - frozen
         callbacks: Callbacks | None = None,
+        moves: int = 0,
     ) -> None:
         self._ledger = ledger
         self._callbacks = callbacks
@@ -78,7 +79,9 @@ class Ingest:
         self._room = room
         self._reader = ContentReader(blobs=blobs, fetch=fetch, parsers=parsers)
         self._crawler = Crawler(ledger=ledger, reader=self._reader, fetch=fetch, publish=publish, bounds=bounds)
-        self._decisions = Decisions(ledger=ledger, index=index, blobs=blobs, publish=publish, statuses=statuses)
+        self._decisions = Decisions(
+            ledger=ledger, index=index, blobs=blobs, publish=publish, statuses=statuses, moves=moves
+        )
         self._versions = VersionPublisher(ledger=ledger, blobs=blobs, publish=publish)
 
     async def __call__(self, record: Record) -> None:

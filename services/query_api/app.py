@@ -139,6 +139,7 @@ def make_api(parts: ApiParts) -> Litestar:
         metrics=metrics,
         backlog=parts.backlog,
         at_once=settings.max_documents,
+        moves=parts.log.moves,
     )
     library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
     selector, signer = DocumentSelector(parts.ledger, parts.index), Signer(parts.secret)

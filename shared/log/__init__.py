@@ -31,6 +31,11 @@ class GroupMember(NamedTuple):
 class Log(Protocol):
     """A log that brokers and tools connect to."""
 
+    @property
+    def moves(self) -> int:
+        """Return how often the records were moved to another log, this one at last; known after `start`. ADR 0098."""
+        ...
+
     async def start(self) -> None:
         """Open or connect. Raises Unavailable, or ConfigurationError if retrying can't help."""
         ...

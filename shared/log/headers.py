@@ -1,4 +1,12 @@
-"""Headers of records: their first log position, their redrives, and others."""
+"""Headers of records: their first log position, their redrives, and others.
+
+The partitions of log positions are numbered anew on each log to which the records are moved (ADR 0098), so that
+positions of different logs are never in the same partition.
+"""
+
+from dataclasses import replace
+
+from aiokafka.structs import RecordMetadata
 
 from shared.contracts import Forwarded, LogPosition
 from shared.log import Record
@@ -6,6 +14,8 @@ from shared.log import Record
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
 FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
+MOVED_HEADER = "sluice-moved"  # moves/partition/offset: of which record of the log before this one is a copy
+PARTITIONS_PER_LOG = 1_000_000  # numbers of partitions that log positions on one log may have
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
@@ -25,11 +35,45 @@ def text_headers(record: Record) -> dict[str, str]:
 
 def position_of(record: Record) -> LogPosition:
     """Return where the record first entered the log: by its header, else its own position."""
-    first = position_from(header(record, PLACE_HEADER) or "")
-    # The first position can't be newer than the record; one in the future would win over all later submissions.
-    if first is not None and first.time <= record.timestamp + SKEW_MS:
+    first = _first_position(record)
+    if first is not None:
         return first
     return LogPosition(partition=record.partition, offset=record.offset, time=record.timestamp)
+
+
+def _first_position(record: Record) -> LogPosition | None:
+    first = position_from(header(record, PLACE_HEADER) or "")
+    # The first position can't be newer than the record; one in the future would win over all later submissions.
+    return first if first is not None and first.time <= record.timestamp + SKEW_MS else None
+
+
+def with_position(record: Record, moves: int) -> Record:
+    """Return the record as a log gives it to readers: on one that was moved to, its header has its log position."""
+    if moves == 0 or _first_position(record) is not None:
+        return record
+    place = LogPosition(
+        partition=partition_number(record.partition, moves), offset=record.offset, time=record.timestamp
+    )
+    others = tuple(each for each in record.headers if each[0] != PLACE_HEADER)
+    return replace(record, headers=(*others, (PLACE_HEADER, position_header(place).encode())))
+
+
+def sent_position(written: RecordMetadata, moves: int) -> LogPosition:
+    """Return the log position of a record that was just written to a log with this number of moves."""
+    return LogPosition(
+        partition=partition_number(written.partition, moves), offset=written.offset, time=written.timestamp
+    )
+
+
+def partition_number(partition: int, moves: int) -> int:
+    """Return the number that the partition has in log positions."""
+    return moves * PARTITIONS_PER_LOG + partition
+
+
+def partition_here(place: LogPosition, moves: int) -> int | None:
+    """Return the partition of this log that the position is in, None if it is a position of an earlier log."""
+    log, partition = divmod(place.partition, PARTITIONS_PER_LOG)
+    return partition if log == moves else None
 
 
 def position_from(text: str) -> LogPosition | None:
@@ -46,9 +90,9 @@ def position_header(place: LogPosition) -> str:
     return f"{place.partition}/{place.offset}/{place.time}"
 
 
-def forwarded_header(record: Record) -> str:
+def forwarded_header(record: Record, moves: int = 0) -> str:
     """Return the header's text for a record of a tenant's own topic; `forwarded_from` reads it."""
-    return f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp}"
+    return f"{record.topic}/{partition_number(record.partition, moves)}/{record.offset}/{record.timestamp}"
 
 
 def forwarded_from(record: Record) -> Forwarded | None:

@@ -355,6 +355,7 @@ async def look_at(settings: Settings, log: Log, store: Store, generation: Genera
         missing=tuple(name for name in wanted if name not in there),
         emptied=not any(counts),
         beside=pairing.beside(settings),
+        moves=log.moves,
     )
 
 

@@ -16,7 +16,8 @@ from shared.settings import ConfigurationError
 from shared.state.index import GENERATIONS, Generation
 from shared.store import Filter, IndexKind, Match, Point, Store
 
-FORMAT: Final = 1  # of the registry; a higher one was written by a newer release
+FORMAT: Final = 2  # newest known format of the registry; a higher one was written by a newer release
+BEFORE_MOVES: Final = 1  # format of an index whose log was never moved, which earlier releases read, too
 CODE: Final = "generation"  # of refused transitions
 REGISTRY_POINT: Final = str(uuid5(NAMESPACE_OID, "registry"))
 _INDEXES: Final[dict[str, IndexKind]] = {"state": "keyword", "rev": "integer"}
@@ -63,7 +64,7 @@ class Registry(Message, frozen=True):
     rev: int = 0  # 0: an index of an earlier release, whose registry hasn't been written
     builds: int = 0  # number of generations begun after the first
     switching: Switching | None = None
-    format: int = FORMAT
+    format: int = BEFORE_MOVES
 
     def find(self, id_: str) -> Registered | None:
         """Return the generation with this id."""
@@ -178,7 +179,16 @@ def only_serving(registry: Registry) -> Registry:
         generations=(msgspec.structs.replace(registry.current, served=True),),
         rev=1,
         builds=registry.builds,
+        format=registry.format,
     )
+
+
+def on_another_log(registry: Registry) -> Registry:
+    """Return the registry after the log was moved: offsets of the log before mean nothing, nor can earlier releases
+    read its positions.
+    """
+    generations = tuple(msgspec.structs.replace(each, ends={}) for each in registry.generations)
+    return msgspec.structs.replace(registry, generations=generations, format=FORMAT)
 
 
 def moved(registry: Registry, id_: str, embedder: str) -> Registry:
@@ -224,7 +234,7 @@ def registry_in(payload: Mapping[str, Any]) -> Registry:
     Raises:
         ConfigurationError: a newer release has written it.
     """
-    if payload.get("format", FORMAT) > FORMAT:
+    if payload.get("format", BEFORE_MOVES) > FORMAT:
         raise _newer(f"its registry has format {payload['format']}, and this release reads {FORMAT}")
     registry = msgspec.convert(payload, Registry)
     if registry.find(registry.serving) is None:  # a field that is unknown here is part of its id

@@ -18,7 +18,7 @@ from shared.log.read import reading
 from shared.settings import ConfigurationError, Settings
 from shared.state.rebuild_gate import COLLECTION, PAIRING_POINT
 from shared.store import Filter, IndexKind, Match, Point, Range, Store
-from shared.topics import EXTRACTED, PAIRING
+from shared.topics import EXTRACTED, PAIRING, moved_topic
 
 _INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
 _KEY: Final = b"store"
@@ -32,6 +32,7 @@ class Pairing(Message, frozen=True):
     store_id: str
     checkpoint: int = 0  # counts how often both copies were written
     address: str = ""  # of the store; only in the log's copy
+    moves: int = 0  # of the log, as `Log.moves`
     ends: dict[str, int] = msgspec.field(
         default_factory=dict
     )  # of documents.extracted by partition, when the store's copy was written
@@ -47,6 +48,7 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...]  # collections of ledger, heads and chunks that don't exist
     emptied: bool  # whether none of these collections exists or has a document
     beside: bool = False  # whether log and store are in the same folder, so that they belong together
+    moves: int = 0  # as the log's topics say
 
     @property
     def documents(self) -> bool:
@@ -65,8 +67,14 @@ def decide(seen: BothSides) -> PairingDecision:
     """Return the valid pairing and the lost collections of the index.
 
     Raises:
-        ConfigurationError: log and store don't belong together, or one of them is an older backup.
+        ConfigurationError: log and store don't belong together, or one of them is an older backup; or the topic that
+            says how often the log was moved isn't seen.
     """
+    if seen.on_log is not None and seen.on_log.moves != seen.moves:
+        raise ConfigurationError(
+            f"the records were moved to this log, and its topic {moved_topic(seen.on_log.moves).name} "
+            "isn't seen: allow this process to describe it, or create it again, with one partition"
+        )
     match seen.on_log, seen.in_store:
         case None, None:
             return _unpaired(seen)
@@ -143,19 +151,24 @@ def by_hand(seen: BothSides) -> PairingDecision:
     store_id = seen.in_store.store_id if seen.in_store is not None else _id()
     checkpoint = max((each.checkpoint for each in known), default=0) + 1
     pairing = Pairing(
-        log_id=log_id, store_id=store_id, checkpoint=checkpoint, address=seen.address, ends=dict(seen.ends)
+        log_id=log_id,
+        store_id=store_id,
+        checkpoint=checkpoint,
+        address=seen.address,
+        moves=seen.moves,
+        ends=dict(seen.ends),
     )
     return PairingDecision(pairing, seen.missing if seen.documents else ())
 
 
 def _new(seen: BothSides) -> Pairing:
-    return Pairing(log_id=_id(), store_id=_id(), address=seen.address)
+    return Pairing(log_id=_id(), store_id=_id(), address=seen.address, moves=seen.moves)
 
 
 def _next(on_log: Pairing, seen: BothSides) -> Pairing:
     """Return the pairing of the log with a new store that replaces the lost one."""
-    return Pairing(
-        log_id=on_log.log_id, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
+    return msgspec.structs.replace(
+        on_log, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
     )
 
 

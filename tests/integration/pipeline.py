@@ -11,6 +11,7 @@ from shared.contracts import DeadLetter, DocumentSubmitted, LogPosition, decode,
 from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log import Log, Record
+from shared.log.headers import sent_position
 from shared.log.read import reading
 from shared.settings import Settings
 from shared.state.ledger import Entry
@@ -49,8 +50,7 @@ class Pipeline:
         fields = document if isinstance(document, DocumentSubmitted) else how.pop("of")
         name = document_id(fields.tenant, fields.source, fields.path)
         written = await self.parts.publish(SUBMITTED, value, key=how.pop("key", name.encode()), **how)
-        place = LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
-        return await self.end(name, place, within_s)
+        return await self.end(name, sent_position(written, self.parts.log.moves), within_s)
 
     async def end(self, name: str, place: LogPosition, within_s: float = 30) -> Entry:
         """Return the entry when the submission at the place has ended."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +12,8 @@ from services.query_api.app import ApiParts
 from services.query_api.documents.changes import ChangeFeed
 from services.query_api.http.problems import Problem
 from services.query_api.ingest.status_waiters import StatusWaiters
-from shared.topics import STATUS, pipeline_topics
+from shared.log.sqlite import SqliteLog
+from shared.topics import STATUS, moved_topic, pipeline_topics
 from tests.contract.logs import SqliteHarness
 from tests.integration.api import a_client, ingested, problem
 
@@ -73,6 +75,37 @@ async def test_a_cursor_that_is_none_is_refused(client: httpx.AsyncClient) -> No
 
     assert "take a new cursor from GET /rag/changes, list GET /rag/documents" in problem(beyond, 410, "CURSOR_GONE")
     assert problem(wrong, 400) == "cursor: is not one that this API issued"
+
+
+async def test_a_cursor_of_the_log_before_is_gone_though_its_offset_exists(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    log = await moved_log(tmp_path_factory.mktemp("log") / "log.sqlite")
+    feed = ChangeFeed(log, StatusWaiters())
+
+    assert feed.cursor(await feed.end()) == "1-3"
+    assert await feed.at("1-2") == 2
+    for of_another in ("2", "0-2", "2-2"):
+        with pytest.raises(Problem) as gone:
+            await feed.at(of_another)
+        assert gone.value.status == 410
+    await log.stop()
+
+
+async def moved_log(path: Path) -> SqliteLog:
+    """Return a log that records were moved to, with three notices."""
+    new = SqliteLog(path)
+    await new.start()
+    await new.ensure_topics([*pipeline_topics("g"), moved_topic(1)])
+    await new.stop()
+    log = SqliteLog(path)
+    await log.start()
+    broker = log.broker("test")
+    await broker.start()
+    for _ in range(3):
+        await broker.publish(b"{}", STATUS, key=b"k")
+    await broker.stop()
+    return log
 
 
 async def test_a_cursor_older_than_the_topic_keeps_is_gone(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -15,7 +15,7 @@ from services.query_api.ops import generation_service
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.settings import ConfigurationError
-from shared.state.generations import REGISTRY_POINT
+from shared.state.generations import FORMAT, REGISTRY_POINT
 from shared.state.index import GENERATIONS, Index
 from shared.store import Point
 from shared.topics import chunks_topic
@@ -232,7 +232,7 @@ async def test_an_index_of_a_newer_release_is_refused(tmp_path: Path) -> None:
         generations = pipeline.parts.generations
         assert generations is not None
         point = (await generations.store.retrieve(GENERATIONS, [REGISTRY_POINT]))[0]
-        newer = Point(id=point.id, payload={**point.payload, "format": 2})
+        newer = Point(id=point.id, payload={**point.payload, "format": FORMAT + 1})
         await generations.store.upsert(GENERATIONS, [newer])
 
     with pytest.raises(ConfigurationError, match="a newer release of Sluice has written this index"):

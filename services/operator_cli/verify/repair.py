@@ -19,7 +19,7 @@ from services.operator_cli.verify.log_reader import records
 from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log import Publish, Record
-from shared.log.headers import PLACE_HEADER, position_header, text_headers
+from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.state import ledger
@@ -121,7 +121,7 @@ class _Doing:
         self._ledger = ledger
         self._publish = publish
         self._dry_run = dry_run
-        self._places: dict[tuple[int, int], tuple[str, LogPosition]] = {}
+        self._places: dict[LogPosition, str] = {}  # documents by the submission to send again
         self._done = Repaired()
         self.left = 0
 
@@ -154,8 +154,7 @@ class _Doing:
         if remedy.publish and seen.record is not None:
             await self._again(seen.name, seen.record)
         if remedy.resubmit is not None:
-            place = remedy.resubmit
-            self._places[place.partition, place.offset] = seen.name, place
+            self._places[remedy.resubmit] = seen.name
 
     async def delete_points(self, points: tuple[str, ...]) -> None:
         self._count(points_deleted=len(points))
@@ -207,17 +206,22 @@ class _Doing:
 
     async def resubmit(self) -> None:
         """Publish submissions again, each with the log position where it first entered the log."""
+        log = self._parts.log
         spans: dict[TopicPartition, tuple[int, int]] = {}
-        for partition, offset in self._places:
+        for place in self._places:
+            partition = partition_here(place, log.moves)
+            if partition is None:  # of an earlier log: only its header tells where its copy is
+                spans = {tp: (0, end) for tp, end in (await log.end_offsets(SUBMITTED)).items()}
+                break
             tp = TopicPartition(SUBMITTED, partition)
-            low, high = spans.get(tp, (offset, offset + 1))
-            spans[tp] = min(low, offset), max(high, offset + 1)
-        async with aclosing(records(self._parts.log, spans)) as found:
+            low, high = spans.get(tp, (place.offset, place.offset + 1))
+            spans[tp] = min(low, place.offset), max(high, place.offset + 1)
+        async with aclosing(records(log, spans)) as found:
             async for record in found:
-                wanted = self._places.pop((record.partition, record.offset), None)
-                if wanted is None:
+                place = position_of(record)
+                name = self._places.pop(place, None)
+                if name is None:
                     continue
-                name, place = wanted
                 self._count(resubmitted=1)
                 if not self._dry_run:
                     headers = {**text_headers(record), PLACE_HEADER: position_header(place)}

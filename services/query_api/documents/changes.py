@@ -1,11 +1,13 @@
 """The feed of changes: every end of a submission of the caller's tenant, so that other systems can mirror the index.
 
-The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089).
+The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089). On a log that the
+records were moved to, the number of moves stands before it: the offsets of the log before are gone (ADR 0098).
 """
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
@@ -32,6 +34,7 @@ MOST: Final = 1000  # changes per page
 READ: Final = 10_000  # notices, of all tenants, read per page
 LONGEST_S: Final = 60
 _FEED: Final = TopicPartition(STATUS, 0)
+_CURSOR: Final = re.compile(r"(?:(?P<moves>[0-9]{1,6})-)?(?P<offset>[0-9]{1,19})", re.ASCII)
 
 Wait = Annotated[float, QueryParameter(ge=0, le=LONGEST_S, description="Seconds to wait for the first change.")]
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many changes, 1 to {MOST}.")]
@@ -75,14 +78,28 @@ class ChangeFeed:
         """
         start = (await self._log.offsets_since(STATUS, 0))[_FEED]
         if not start <= cursor <= await self.end():
-            raise Problem(
-                410,
-                "the changes after this cursor are no longer kept: take a new cursor from GET /rag/changes, list "
-                "GET /rag/documents, then follow that cursor",
-                code="CURSOR_GONE",
-            )
+            raise _gone()
 
-    async def page(self, tenant: str, cursor: int, limit: int) -> ChangesPage:
+    async def at(self, cursor: str) -> int:
+        """Return where the cursor is.
+
+        Raises:
+            Problem: 400, it isn't a cursor; 410, the changes after it are no longer kept.
+        """
+        found = _CURSOR.fullmatch(cursor)
+        if found is None:
+            raise invalid("cursor", "is not one that this API issued")
+        if int(found["moves"] or 0) != self._log.moves:
+            raise _gone()
+        at = int(found["offset"])
+        await self.check(at)
+        return at
+
+    def cursor(self, at: int) -> str:
+        """Return the cursor that `at` reads."""
+        return f"{self._log.moves}-{at}" if self._log.moves else str(at)
+
+    async def page(self, tenant: str, cursor: int, limit: int) -> "_Page":
         """Return the tenant's changes after the cursor; an empty page may still move the cursor."""
         end = min(await self.end(), cursor + READ)
         items: list[Change] = []
@@ -93,17 +110,17 @@ class ChangeFeed:
                     if (change := _change(record.value, tenant)) is not None:
                         items.append(change)
                     if len(items) == limit:
-                        return ChangesPage(items=items, cursor=str(cursor))
-        return ChangesPage(items=items, cursor=str(max(cursor, end)))
+                        return _Page(items, cursor)
+        return _Page(items, max(cursor, end))
 
-    async def next_page(self, tenant: str, cursor: int, *, limit: int, wait_s: float) -> ChangesPage:
+    async def next_page(self, tenant: str, cursor: int, *, limit: int, wait_s: float) -> "_Page":
         """Return the first non-empty page after the cursor, or an empty one when the time is up."""
         page = await self.page(tenant, cursor, limit)
 
-        async def more() -> ChangesPage | None:
+        async def more() -> _Page | None:
             nonlocal page
-            if await self.end() > int(page.cursor):
-                page = await self.page(tenant, int(page.cursor), limit)
+            if await self.end() > page.after:
+                page = await self.page(tenant, page.after, limit)
             return page if page.items else None
 
         if not page.items and wait_s:
@@ -114,11 +131,27 @@ class ChangeFeed:
         """Yield an event per change, whose id is the cursor after it; comments in between keep the connection open."""
         while not self._notices.closed:
             page = await self.next_page(tenant, cursor, limit=1, wait_s=self._keep_alive_s)
-            cursor = int(page.cursor)
+            cursor = page.after
             if not page.items:
                 yield ServerSentEventMessage(data=None, comment="keep-alive")
             for change in page.items:
-                yield ServerSentEventMessage(event=change.status, id=page.cursor, data=msgspec.json.encode(change))
+                yield ServerSentEventMessage(
+                    event=change.status, id=self.cursor(cursor), data=msgspec.json.encode(change)
+                )
+
+
+class _Page(NamedTuple):
+    items: list[Change]
+    after: int  # offset after them
+
+
+def _gone() -> Problem:
+    return Problem(
+        410,
+        "the changes after this cursor are no longer kept: take a new cursor from GET /rag/changes, list "
+        "GET /rag/documents, then follow that cursor",
+        code="CURSOR_GONE",
+    )
 
 
 def _name(tenant: str) -> str:
@@ -162,15 +195,10 @@ async def rag_changes(
     text/event-stream` the changes come as server-sent events, whose ids are cursors. After a 410, start over.
     """
     tenant, given = request.user.tenant, request.headers.get("last-event-id") or cursor
-    if given is None:
-        at = await feed.end()
-    elif given.isascii() and given.isdigit() and len(given) < 20:
-        at = int(given)
-        await feed.check(at)
-    else:
-        raise invalid("cursor", "is not one that this API issued")
+    at = await feed.end() if given is None else await feed.at(given)
     if "text/event-stream" in request.headers.get("accept", ""):
         return ServerSentEvent(feed.follow(tenant, at))
     if given is None:
-        return Response(ChangesPage(items=[], cursor=str(at)))
-    return Response(await feed.next_page(tenant, at, limit=limit, wait_s=wait))
+        return Response(ChangesPage(items=[], cursor=feed.cursor(at)))
+    page = await feed.next_page(tenant, at, limit=limit, wait_s=wait)
+    return Response(ChangesPage(items=page.items, cursor=feed.cursor(page.after)))

@@ -22,6 +22,7 @@ from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Record
+from shared.log.headers import partition_here
 from shared.log.read import reading
 from shared.state.ledger import Entry
 from shared.submission import submission_of
@@ -78,7 +79,10 @@ class Originals:
         if entry.accepted.body is None:
             return None
         place = entry.accepted.body.place
-        async with reading(self._log, TopicPartition(SUBMITTED, place.partition)) as reader:
+        partition = partition_here(place, self._log.moves)
+        if partition is None:
+            return None
+        async with reading(self._log, TopicPartition(SUBMITTED, partition)) as reader:
             if place.offset >= (await reader.bounds())[1]:
                 return None
             return (await reader.at([place.offset])).get(place.offset)

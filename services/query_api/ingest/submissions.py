@@ -20,6 +20,7 @@ from shared.contracts import DocumentSubmitted, LogPosition
 from shared.errors import Unavailable
 from shared.log import Publish
 from shared.log.backlog import Backlog
+from shared.log.headers import sent_position
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Index
 from shared.state.ledger import Accepted, Entry, Last, Ledger
@@ -62,9 +63,11 @@ class Submissions:
         metrics: Metrics,
         backlog: Backlog,
         at_once: int = 64,
+        moves: int = 0,
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the parts, how many documents may be appended to the log at once, and the tenants' limits."""
+        """Take the parts, how many documents may be appended to the log at once, `count`, and the log's moves."""
+        self._moves = moves
         self._count = count
         self.room = MemoryBudget()  # for bodies in memory
         self._publish = publish
@@ -102,7 +105,7 @@ class Submissions:
             ) from error
         note_change(id_)
         self._count(document.tenant)
-        place = LogPosition(partition=written.partition, offset=written.offset, time=written.timestamp)
+        place = sent_position(written, self._moves)
         await self._enter(id_, document, place)
         log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
         return SubmissionReceipt(id_, place)

@@ -32,7 +32,7 @@ from shared.log.kafka.producer import Producer
 from shared.log.kafka.quiet import quieten
 from shared.log.kafka.topics import MAX_BYTES, ExistingTopic, configs, inspection, retention_ms
 from shared.settings import ConfigurationError
-from shared.topics import Topic, TopicInspection
+from shared.topics import Topic, TopicInspection, moves_of
 
 __all__ = ["KafkaAddress", "KafkaLog", "kafka_address"]
 
@@ -70,6 +70,12 @@ class KafkaLog:
         self._admin: AIOKafkaAdminClient | None = None
         self._reader: AIOKafkaConsumer | None = None  # of offsets only
         self._limits: dict[str, int] = {}
+        self._moves = 0
+
+    @property
+    def moves(self) -> int:
+        """Return how often the records were moved to another log."""
+        return self._moves
 
     async def start(self) -> None:
         """Connect to the cluster.
@@ -89,6 +95,7 @@ class KafkaLog:
         try:
             await self._persist(admin.start)
             await self._persist(reader.start)
+            self._moves = moves_of(await self._persist(admin.list_topics))
         except BaseException:
             await reader.stop()
             await admin.close()
@@ -116,6 +123,7 @@ class KafkaLog:
                 "group_id": group_id,
                 "group_instance_id": static,
                 "heartbeat_interval_ms": self._heartbeat_ms,
+                "moves": self._moves,
             }
         )
 

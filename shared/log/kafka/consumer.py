@@ -17,6 +17,7 @@ from aiokafka.errors import (
 )
 
 from shared.log.errors import LogUnavailable
+from shared.log.headers import with_position
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +35,12 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
     refused here: it has no member id, so the broker would accept it as a tool's commit.
 
     `patient`: `getmany` waits until there is something instead of returning nothing. FastStream sleeps after every
-    empty poll, which would delay the next record.
+    empty poll, which would delay the next record. `moves`: of the log.
     """
 
-    def __init__(self, *, auto_offset_reset: str = "none", patient: bool = False, **options: Any) -> None:
+    def __init__(
+        self, *, auto_offset_reset: str = "none", patient: bool = False, moves: int = 0, **options: Any
+    ) -> None:
         if auto_offset_reset not in ("none", "earliest", "latest"):
             raise ValueError(f"auto_offset_reset={auto_offset_reset!r} must be none, earliest or latest")
         if options.pop("enable_auto_commit", False):
@@ -48,6 +51,7 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
         )
         self._start_at_end = auto_offset_reset == "latest"
         self._patient = patient
+        self._moves = moves
         self._wanted: tuple[list[str], ConsumerRebalanceListener | None] | None = None
         self._stuck: set[TopicPartition] = set()  # out of range
 
@@ -167,6 +171,8 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
                 continue
             except OffsetOutOfRangeError as error:
                 raise await self._stand_still(error) from error
+            if self._moves:
+                found = {tp: [with_position(each, self._moves) for each in some] for tp, some in found.items()}
             if found or (not self._patient and time.monotonic() >= deadline):
                 return found
 

@@ -27,7 +27,7 @@ from shared.log.sqlite.hold import Hold
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
 from shared.settings import ConfigurationError
-from shared.topics import Topic, TopicDifference, TopicInspection, partitions_differ
+from shared.topics import Topic, TopicDifference, TopicInspection, moves_of, partitions_differ
 
 __all__ = ["STEPS", "LogUnavailable", "SqliteLog"]
 
@@ -55,6 +55,11 @@ class SqliteLog:
         self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
         self._hold = Hold(path)
 
+    @property
+    def moves(self) -> int:
+        """Return how often the records were moved to another log."""
+        return self._storage.moves
+
     async def start(self) -> None:
         """Open the file, or create it.
 
@@ -63,6 +68,7 @@ class SqliteLog:
             LogUnavailable: it can't be opened now.
         """
         await self._storage.start()
+        self._storage.moves = moves_of(await self._storage.read(_found))
         self._upkeep = asyncio.create_task(
             upkeep.keep_up_for_ever(self.keep_up, self._upkeep_every_s), name="log-upkeep"
         )

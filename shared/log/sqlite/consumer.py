@@ -23,6 +23,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndTimestamp
 
+from shared.log.headers import with_position
 from shared.log.sqlite import groups
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import boot_clock
@@ -342,7 +343,8 @@ class Consumer:
                 continue
             held.position = part.position
             if part.records:
-                found[want.tp] = part.records
+                moves = self._storage.moves
+                found[want.tp] = [with_position(each, moves) for each in part.records] if moves else part.records
         for sentence in stray.values():
             log.error("offset_out_of_range: %s", sentence)
         if stray and not found:

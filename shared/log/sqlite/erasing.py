@@ -10,6 +10,7 @@ import msgspec
 from aiokafka import TopicPartition
 
 from shared.log import Record, Replacement
+from shared.log.headers import with_position
 from shared.log.sqlite.consumer import record_of
 from shared.log.sqlite.errors import LogUnavailable, unavailable
 from shared.log.sqlite.file import Connect, open_reader
@@ -52,7 +53,9 @@ def _changes(
             rows = connection.execute(
                 "SELECT offset, time, key, headers, value FROM record WHERE partition = ? ORDER BY offset", (id_,)
             )
-            found = ((offset, instead(record_of(tp, offset, *rest))) for offset, *rest in rows)
+            found = (
+                (offset, instead(with_position(record_of(tp, offset, *rest), storage.moves))) for offset, *rest in rows
+            )
             return [_change(new, id_, offset) for offset, new in found if new is not None]
     except sqlite3.Error as error:
         raise unavailable(storage.path, error) from error

@@ -103,6 +103,7 @@ class Storage:
         self.path = path
         self.now = now
         self.step = step
+        self.moves = 0  # as `Log.moves`
         self.topics: dict[str, KnownTopic] = {}
         self.ends: dict[int, int] = {}  # next offset by partition id, as last seen
         self.generations: dict[str, int] = {}  # of consumer groups, as last seen

@@ -8,6 +8,8 @@ from shared.topics import (
     TopicInspection,
     check_tenant_topics,
     forwarding_group,
+    moved_topic,
+    moves_of,
     partitions_differ,
     pipeline_topics,
     readers,
@@ -48,3 +50,8 @@ def test_a_tenant_s_own_topic_is_none_of_ours(name: str) -> None:
     check_tenant_topics(["acme.documents"])
     with pytest.raises(ConfigurationError, match=f"{name} is a topic of Sluice's own"):
         check_tenant_topics(["acme.documents", name])
+
+
+def test_a_log_tells_by_its_topics_how_often_its_records_were_moved() -> None:
+    assert moves_of(["documents.submitted", "log.moved.x"]) == 0
+    assert moves_of([moved_topic(1).name, moved_topic(12).name, SUBMITTED]) == 12

@@ -2,15 +2,21 @@ import pytest
 
 from shared.contracts import LogPosition
 from shared.log.headers import (
+    FORWARDED_HEADER,
     PLACE_HEADER,
     REDRIVE_HEADER,
     SKEW_MS,
+    forwarded_from,
+    forwarded_header,
     header,
+    partition_here,
     position_from,
     position_header,
     position_of,
     redriven,
     redrives_of,
+    text_headers,
+    with_position,
 )
 from tests.builders import a_record
 
@@ -47,3 +53,28 @@ def test_redrives_are_counted_from_a_number_alone(text: bytes, times: int) -> No
 def test_a_missing_or_empty_header_is_none() -> None:
     assert header(a_record(headers=[("a", None)]), "a") is None
     assert header(a_record(), "a") is None
+
+
+@pytest.mark.parametrize("stated", [[], [(PLACE_HEADER, b"no position")], [(PLACE_HEADER, b"1/7/99999999999999")]])
+def test_a_log_that_was_moved_to_numbers_its_partitions_anew(stated: list[tuple[str, bytes]]) -> None:
+    read = with_position(a_record(headers=[("a", b"b"), *stated]), 2)
+
+    assert position_of(read) == LogPosition(partition=2_000_003, offset=41, time=1_700)
+    assert text_headers(read)["a"] == "b"
+    assert len(read.headers) == 2
+    assert [partition_here(position_of(read), moves) for moves in range(4)] == [None, None, 3, None]
+
+
+def test_a_record_with_its_position_and_one_of_a_first_log_stay_as_they_are() -> None:
+    copy, native = a_record(headers=[(PLACE_HEADER, b"1/7/99")]), a_record()
+
+    assert with_position(copy, 2) is copy
+    assert with_position(native, 0) is native
+
+
+def test_the_origin_of_a_forwarded_record_names_the_log_as_well() -> None:
+    text = forwarded_header(a_record(), 2)
+    found = forwarded_from(a_record(headers=[(FORWARDED_HEADER, text.encode())]))
+
+    assert found is not None
+    assert found.place.partition == 2_000_003

@@ -28,6 +28,7 @@ def seen(
     missing: tuple[str, ...] = (),
     emptied: bool = False,
     beside: bool = False,
+    moves: int = 0,
 ) -> BothSides:
     return BothSides(
         on_log=on_log,
@@ -37,6 +38,7 @@ def seen(
         missing=missing,
         emptied=emptied,
         beside=beside,
+        moves=moves,
     )
 
 
@@ -155,3 +157,13 @@ async def test_a_checkpoint_stands_on_both_sides_and_never_goes_back(tmp_path: P
     assert sides[1] == late
     assert (sides[0].checkpoint, late.checkpoint) == (1, 1)
     assert late.ends == {"0": 1}
+
+
+def test_a_log_that_was_moved_to_is_refused_where_its_topic_is_not_seen() -> None:
+    moved = like(moves=2)
+
+    with pytest.raises(ConfigurationError, match=r"its topic log\.moved\.2 isn't seen"):
+        decide(seen(on_log=moved, in_store=moved))
+    assert decide(seen(on_log=moved, in_store=moved, moves=2)).pairing.moves == 2
+    assert decide(seen(on_log=moved, in_store=None, moves=2, emptied=True, missing=ALL)).pairing.moves == 2
+    assert by_hand(seen(on_log=None, in_store=None, moves=2)).pairing.moves == 2

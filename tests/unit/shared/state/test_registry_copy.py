@@ -11,7 +11,16 @@ from shared.contracts import encode
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError
-from shared.state.generations import begun, change, first_registry, marked_built, serving, switch_begun, switched
+from shared.state.generations import (
+    FORMAT,
+    begun,
+    change,
+    first_registry,
+    marked_built,
+    serving,
+    switch_begun,
+    switched,
+)
 from shared.state.registry_copy import RegistryCopy, on_log, registered
 from shared.topics import PAIRING, pipeline_topics
 from tests.fakes.state import GENERATION
@@ -73,7 +82,7 @@ async def test_a_newer_release_s_copy_is_refused(log: SqliteLog) -> None:
     await log.ensure_topics(pipeline_topics("g"))
     broker = log.broker("worker")
     await broker.start()
-    newer = msgspec.structs.replace(first_registry(GENERATION), format=2)
+    newer = msgspec.structs.replace(first_registry(GENERATION), format=FORMAT + 1)
     await publish(broker, PAIRING, encode(newer), key=b"generations")
     await broker.stop()
 
