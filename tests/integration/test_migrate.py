@@ -167,7 +167,7 @@ async def test_a_store_that_has_documents_is_left_alone(data: Path, tmp_path: Pa
 
 async def test_what_can_t_be_moved_is_said_before_anything_is_opened(data: Path) -> None:
     settings = Settings(data=data)
-    for to, why in (("kafka://b:9092", "is a log"), ("edge:", "is the store of SLUICE_STORE")):
+    for to, why in (("sqlite:", "is the log of SLUICE_LOG"), ("edge:", "is the store of SLUICE_STORE")):
         with pytest.raises(ConfigurationError, match=why):
             await migrate(settings, to, Quiet(), dry_run=True)
     async with running(data):

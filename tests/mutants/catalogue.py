@@ -413,6 +413,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/integration/test_migrate.py::test_points_are_compared_to_the_last_bit",
     ),
     _mutant(
+        "a log that was moved to counts its partitions from 0",
+        "shared/log/headers.py",
+        "return moves * PARTITIONS_PER_LOG + partition",
+        "return partition",
+        "tests/property/test_position_order.py",
+    ),
+    _mutant(
+        "a moved log is compared only by the number of its records",
+        "services/operator_cli/moving/move_log.py",
+        "(self.count, self.sum) == (other.count, other.sum)",
+        "self.count == other.count",
+        "tests/integration/test_migrate_log.py::test_a_copy_that_differs_is_refused",
+    ),
+    _mutant(
         "the blob named inside a letter has no owner",
         "services/embed_worker/blob_collector.py",
         "        return names | names_in(\n",

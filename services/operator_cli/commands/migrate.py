@@ -9,13 +9,20 @@ from services.operator_cli.options import DryRun, Json
 
 def migrate(
     *,
-    to: Annotated[str, typer.Option(help="The new store, as in SLUICE_STORE: edge:, or qdrant+http://host:6333.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="The new store, as in SLUICE_STORE (edge:, qdrant+http://host:6333), or the new log, as in SLUICE_LOG "
+            "(sqlite:, kafka://host:9092)."
+        ),
+    ],
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Move the index to another store, with its vectors, while nothing runs. After a crash, run it again.
+    """Move the index to another store, or the log to another one, while nothing runs. After a crash, run it again.
 
-    Exit code 1: workers run, or the target isn't empty; 2: the folder is in use, a part is away, or a setting is wrong.
+    Nothing is embedded. Exit code 1: workers run, records are unread, or the target isn't empty; 2: the folder is in
+    use, a part is away, or a setting is wrong.
     """
     from services.operator_cli.actions.keeping import shown
     from services.operator_cli.actions.migrate import migrate_here, migrate_lines

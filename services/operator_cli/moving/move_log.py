@@ -1,0 +1,594 @@
+"""Moves the log to another one, record by record. docs/adr/0098-the-log-moves.md
+
+Each copy has a header with the log position that the record has in the ledger, so nothing in the store changes but the
+pairing, which is written last: until then the old log is in use, afterwards it is refused.
+"""
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+import xxhash
+from aiokafka import TopicPartition
+
+from services.operator_cli.moving import collections
+from services.operator_cli.verify.verifier import VerifyProgress
+from shared.contracts import DeadLetter, LogPosition, Message, decode, encode
+from shared.errors import Rejected, Unavailable
+from shared.log import Log, Publish, Record
+from shared.log.groups import our_groups
+from shared.log.headers import (
+    MOVED_HEADER,
+    PLACE_HEADER,
+    header,
+    partition_number,
+    position_from,
+    position_header,
+    position_of,
+    text_headers,
+)
+from shared.log.integrity import HASH_HEADER
+from shared.log.publish import partition_of
+from shared.log.read import reading
+from shared.state import pairing
+from shared.state.generations import Registry, change, on_another_log
+from shared.state.ledger import Entry, Ledger, older
+from shared.state.registry_copy import RegistryCopy
+from shared.store import Store
+from shared.submission import submission_of
+from shared.topics import (
+    AUDIT,
+    DEAD_LETTERS,
+    EXTRACTED,
+    PAIRING,
+    STATUS,
+    SUBMITTED,
+    Topic,
+    chunks_topic,
+    forwarding_group,
+    moved_topic,
+    readers,
+)
+
+COPIED: Final = (EXTRACTED, DEAD_LETTERS, SUBMITTED, AUDIT)  # in this order: letters name records of the first
+CODE: Final = "move"  # of what is refused
+_COMPACTED: Final = (EXTRACTED, DEAD_LETTERS)
+_PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose records have a log position that is remembered elsewhere
+_WINDOW: Final = 256  # records on their way at once
+_BATCH: Final = 200  # ledger entries per read
+_SPARE: Final = 1024  # bytes that the headers of a copy may add to a record
+_MARK_KEY: Final = b"move"
+_MODULUS: Final = 1 << 128
+_LOST: Final = -1  # partition and offset of a letter's record that isn't on the new log
+
+
+class MovedLog(Message, frozen=True, kw_only=True):
+    """What was moved, or would be."""
+
+    to: str
+    dry_run: bool
+    topics: dict[str, int]  # records by topic
+    written: int  # records; fewer than there are after an interrupted run
+    left_out: int = 0  # submissions that the new log can't take; their documents have no original, and no replay
+    log_id: str = ""  # of the new log
+
+
+class MoveMark(Message, frozen=True, kw_only=True):
+    """What a target that isn't complete belongs to. It is on the topic that tells how often the log was moved."""
+
+    source: str  # id of the log that is copied
+    log_id: str  # of the new log
+    store_id: str  # new id of the store
+    ends: dict[str, dict[str, int]]  # of the source by topic and partition, when the move began
+
+
+class LogMove(NamedTuple):
+    """The parts of a move; all of them are started."""
+
+    source: Log
+    target: Log
+    store: Store
+    publish: Publish  # on the target
+    topics: Sequence[Topic]  # of the target, with the tenants' own
+    watch: VerifyProgress
+    to: str  # address of the target, for people
+    address: str  # of the store, as the target's pairing has it
+    step: Callable[[str], None] = lambda _: None  # called before each step; for tests
+
+
+async def move_log(move: LogMove, *, dry_run: bool) -> MovedLog:
+    """Return what was copied. The target is the store's log afterwards. After a crash, call it again.
+
+    Nothing else may use either log or the store meanwhile.
+
+    Raises:
+        Rejected: the source isn't the store's log, or isn't read to its end; or the target has records.
+        Unavailable: a part is away, or the index is being rebuilt, built or switched.
+    """
+    on_source, in_store = await collections.log_pairing(move.source), await pairing.in_store(move.store)
+    on_target = await collections.log_pairing(move.target)
+    moves = move.source.moves + 1
+    if on_target is not None and in_store is not None and on_target.log_id == in_store.log_id:
+        if not dry_run:
+            await _Move(move, moves).finish()
+        return MovedLog(to=move.to, dry_run=dry_run, topics={}, written=0, log_id=in_store.log_id)
+    if on_source is None or in_store is None or on_source.log_id != in_store.log_id:
+        raise Rejected("the log of the settings isn't the one that the store belongs to: start Sluice on it once", CODE)
+    registry = await collections.settled(move.store)
+    if registry is None:
+        raise Rejected("the store has no generation yet, so there is nothing to move", CODE)
+    if building := [each.id for each in registry.others if not each.built and not each.served]:
+        raise Rejected(f"generation {building[0]} is being built: let it finish, or cancel it, first", CODE)
+    foreign = [topic.name for topic in move.topics if topic.name in await _groups_forwarded(move)]
+    await _check_read(move.source, registry, foreign)
+    mark = await _check_target(move.target, moves, on_source)
+    moving = _Move(move, moves)
+    if dry_run:
+        return await moving.planned()
+    return await moving.run(registry, mark, on_source, in_store)
+
+
+async def _groups_forwarded(move: LogMove) -> set[str]:
+    known = await our_groups(move.source)
+    return {topic for group, topic in known.items() if group == forwarding_group(topic)}
+
+
+async def _check_read(log: Log, registry: Registry, foreign: Iterable[str]) -> None:
+    """Check that every stage has read its topic to the end, and that nobody reads.
+
+    The new log has no chunk topics and no unread records, so whatever isn't read would be lost.
+    """
+    pairs = {(group, topic) for each in registry.generations for topic, group in readers(each.id).items()}
+    pairs |= {(forwarding_group(topic), topic) for topic in foreign}
+    for group, topic in sorted(pairs):
+        if members := await log.members(group):
+            raise Rejected(
+                f"group {group} has {len(members)} members: stop everything that runs on this log first", CODE
+            )
+        committed, ends = await log.committed(group, topic), await log.end_offsets(topic)
+        if unread := sum(max(0, end - (committed.get(tp) or 0)) for tp, end in ends.items()):
+            raise Rejected(
+                f"group {group} has {unread} records of {topic} unread: start Sluice on this log until `sluice lag` "
+                "shows 0, then stop it. A generation that nothing feeds is dropped with `sluice reindex gc`",
+                CODE,
+            )
+
+
+async def _check_target(target: Log, moves: int, on_source: pairing.Pairing) -> MoveMark | None:
+    """Return what an interrupted run left on the target, None if it is empty.
+
+    Raises:
+        Rejected: it has other records.
+    """
+    wanted = moved_topic(moves)
+    [marked] = await target.inspect_topics([wanted])
+    mark = None if marked.partitions is None else await _mark(target, moves)
+    if mark is not None:
+        if mark.source != on_source.log_id:
+            raise Rejected("the target has an unfinished copy of another log: empty it first", CODE)
+        return mark
+    if target.moves:
+        raise Rejected(f"the target has the topic {moved_topic(target.moves).name} of an earlier move", CODE)
+    found = await target.inspect_topics([Topic(name=name) for name in (*COPIED, STATUS, PAIRING)])
+    for each in found:
+        if each.partitions is not None and (count := sum((await target.end_offsets(each.topic)).values())):
+            raise Rejected(
+                f"the target has records already, {count} of them were on {each.topic}: empty it (move the file away, "
+                "or delete the topics), or choose another one",
+                CODE,
+            )
+    return None
+
+
+async def _mark(target: Log, moves: int) -> MoveMark | None:
+    found: MoveMark | None = None
+    async for record in _records(target, TopicPartition(moved_topic(moves).name, 0)):
+        if record.key == _MARK_KEY:
+            found = found or decode(record.value, MoveMark)
+    return found
+
+
+class _Copied:
+    """Which records of one partition of the source the target has: all below a floor, and some above it.
+
+    Records are sent in windows, each after all of the one before are stored.
+    """
+
+    def __init__(self) -> None:
+        self._newest: list[int] = []  # a heap
+
+    def add(self, offset: int) -> None:
+        heapq.heappush(self._newest, offset)
+        if len(self._newest) > 2 * _WINDOW:
+            heapq.heappop(self._newest)
+
+    def seal(self) -> "_Copied":
+        self._above = frozenset(self._newest)
+        self._floor = min(self._newest) if len(self._newest) == 2 * _WINDOW else -1
+        return self
+
+    def __contains__(self, offset: int) -> bool:
+        return offset < self._floor or offset in self._above
+
+
+class _Digest:
+    """What a topic has: as many records, with the same places, keys and values, whatever their order."""
+
+    def __init__(self) -> None:
+        self.count = self.sum = 0
+
+    def add(self, origin: tuple[int, int], place: str, key: bytes, value: bytes | None) -> None:
+        head = f"{origin[0]}/{origin[1]} {place} {len(key)} {value is None} ".encode()
+        self.count += 1
+        self.sum = (self.sum + xxhash.xxh3_128_intdigest(head + key + (value or b""))) % _MODULUS
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Digest) and (self.count, self.sum) == (other.count, other.sum)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+class _Copy(NamedTuple):
+    """A record as the target gets it."""
+
+    key: bytes
+    route: bytes
+    value: bytes | None
+    headers: dict[str, str]
+    origin: tuple[int, int]  # partition and offset on the source
+
+
+class _Move:
+    def __init__(self, move: LogMove, moves: int) -> None:
+        self._move = move
+        self._moves = moves
+        self._ledger = Ledger(move.store)
+        self._letters: dict[tuple[int, int], tuple[int, int]] = {}  # records that letters name: old place, new place
+        self._limits = {topic.name: topic.max_record_bytes for topic in move.topics}
+        self._newest = 0  # ms since 1970: of the source's records
+        self._left_out = set[tuple[int, int]]()
+
+    # The steps
+
+    async def planned(self) -> MovedLog:
+        topics = {}
+        for topic in COPIED:
+            topics[topic] = 0
+            for tp in await _partitions(self._move.source, topic):
+                async for _ in self._chosen(tp):
+                    topics[topic] += 1
+        return MovedLog(to=self._move.to, dry_run=True, topics=topics, written=0, left_out=len(self._left_out))
+
+    async def run(
+        self, registry: Registry, mark: MoveMark | None, on_source: pairing.Pairing, in_store: pairing.Pairing
+    ) -> MovedLog:
+        move = self._move
+        move.step("topics")
+        chunks = [Topic(name=chunks_topic(each.id)) for each in registry.generations]
+        template = next(topic for topic in move.topics if topic.name == SUBMITTED)
+        chunks = [msgspec.structs.replace(template, name=topic.name) for topic in chunks]
+        await move.target.ensure_topics([moved_topic(self._moves)])
+        mark = mark or await self._marked(on_source)
+        await move.target.ensure_topics(
+            [*{topic.name: topic for topic in (*chunks, *move.topics, moved_topic(self._moves))}.values()]
+        )
+        await self._check_unchanged(mark)
+        counts, written = dict[str, int](), 0
+        for topic in COPIED:
+            move.step(f"copy {topic}")
+            written += await self._copy(topic)
+        await self._check_clock()
+        for topic in COPIED:
+            move.step(f"compare {topic}")
+            counts[topic] = await self._compare(topic)
+        move.step("offsets")
+        await self._commit_ends(registry)
+        await self._check_unchanged(mark)
+        move.step("pairing")
+        newer = max(on_source, in_store, key=lambda each: each.checkpoint)
+        wanted = msgspec.structs.replace(
+            newer,
+            log_id=mark.log_id,
+            store_id=mark.store_id,
+            checkpoint=newer.checkpoint + 1,
+            ends=await pairing.extracted_ends(move.target),
+            address=move.address,
+            moves=self._moves,
+        )
+        await pairing.tell_log(move.publish, wanted)
+        await change(move.store, on_another_log)
+        await RegistryCopy().keep(move.store, move.publish)
+        move.step("switch")
+        standing = await pairing.tell_store(move.store, wanted, known=in_store)
+        if standing.log_id != mark.log_id:
+            raise Unavailable("another process wrote the store's pairing meanwhile: stop everything that uses it", CODE)
+        await self.finish()
+        return MovedLog(
+            to=move.to, dry_run=False, topics=counts, written=written, left_out=len(self._left_out), log_id=mark.log_id
+        )
+
+    async def _marked(self, on_source: pairing.Pairing) -> MoveMark:
+        mark = MoveMark(source=on_source.log_id, log_id=uuid4().hex, store_id=uuid4().hex, ends=await self._ends())
+        await self._move.publish(moved_topic(self._moves).name, encode(mark), key=_MARK_KEY)
+        found = await _mark(self._move.target, self._moves)
+        assert found is not None
+        return found
+
+    async def _ends(self) -> dict[str, dict[str, int]]:
+        """Return where the source's topics end, but for the audit trail, which this command writes itself."""
+        source = self._move.source
+        return {
+            topic: {str(tp.partition): end for tp, end in (await source.end_offsets(topic)).items()}
+            for topic in COPIED
+            if topic != AUDIT
+        }
+
+    async def _check_unchanged(self, mark: MoveMark) -> None:
+        if await self._ends() != mark.ends:
+            raise Rejected(
+                "the old log was written to since the move began: stop everything that uses it, empty the target, and "
+                "run it again",
+                CODE,
+            )
+
+    async def _check_clock(self) -> None:
+        """Check that what is written to the target is newer than all that was written to the source."""
+        written = await self._move.publish(moved_topic(self._moves).name, b"{}", key=b"clock")
+        if written.timestamp <= self._newest:
+            raise Rejected(
+                f"the clock of the new log is {self._newest - written.timestamp} ms behind the newest record of the "
+                "old one, so later submissions would count as older: correct the clock, or wait",
+                CODE,
+            )
+
+    async def _commit_ends(self, registry: Registry) -> None:
+        target = self._move.target
+        for each in registry.generations:
+            for topic, group in readers(each.id).items():
+                await target.reset_offsets(group, await target.end_offsets(topic))
+
+    async def finish(self) -> None:
+        """Let the ledger find the copies of the submitted bodies. Needed for originals alone (ADR 0092)."""
+        self._move.step("originals")
+        batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
+        for tp in await _partitions(self._move.target, SUBMITTED):
+            async for record in _records(self._move.target, tp):
+                name = None if header(record, MOVED_HEADER) is None else _document(record)
+                if name is None:
+                    continue
+                partition, offset = self._origin(record)
+                batch.setdefault(name, {})[partition_number(partition, self._moves - 1), offset] = LogPosition(
+                    partition=partition_number(tp.partition, self._moves), offset=record.offset, time=record.timestamp
+                )
+                if len(batch) == _BATCH:
+                    await self._find_bodies(batch)
+                    batch = {}
+        await self._find_bodies(batch)
+        await self._move.store.flush()
+
+    async def _find_bodies(self, copies: Mapping[str, Mapping[tuple[int, int], LogPosition]]) -> None:
+        for name, entry in (await self._ledger.entries([*copies])).items():
+            found = partial(_with_body, copies=copies[name])
+            if found(entry) is not None:
+                await self._ledger.update(name, found)
+
+    # A topic
+
+    async def _copy(self, topic: str) -> int:
+        """Return how many records the target lacked; it has them now."""
+        if topic == DEAD_LETTERS:
+            await self._locate_letters()
+        there = await self._there(topic)
+        partitions = len(await self._move.target.end_offsets(topic))
+        ends = await self._move.source.end_offsets(topic)
+        self._move.watch.begin(f"copy {topic}", sum(ends.values()))
+        written = 0
+        for tp in sorted(ends):
+            known = there.get(tp.partition, _Copied().seal())
+            window: list[_Copy] = []
+            async with aclosing(self._copies(tp)) as copies:
+                async for copy in copies:
+                    self._move.watch.step(1)
+                    if copy.origin[1] in known:
+                        continue
+                    window.append(copy)
+                    written += 1
+                    if len(window) == _WINDOW:
+                        await self._send(topic, window, partitions)
+                        window = []
+            await self._send(topic, window, partitions)
+        return written
+
+    async def _there(self, topic: str) -> dict[int, _Copied]:
+        there: dict[int, _Copied] = {}
+        for tp in await _partitions(self._move.target, topic):
+            async for record in _records(self._move.target, tp):
+                number, offset = self._origin(record)
+                there.setdefault(number, _Copied()).add(offset)
+        return {number: copied.seal() for number, copied in there.items()}
+
+    def _origin(self, record: Record) -> tuple[int, int]:
+        origin = position_from(header(record, MOVED_HEADER) or "")  # moves/partition/offset
+        if origin is None or origin.partition != self._moves:
+            raise Rejected(
+                f"the target has a record that isn't a copy, {record.topic}/{record.partition}@{record.offset}: stop "
+                "whoever writes there, empty it, and run it again",
+                CODE,
+            )
+        return origin.offset, origin.time
+
+    async def _send(self, topic: str, window: Sequence[_Copy], partitions: int) -> None:
+        """Return when all are stored. Those of one partition are stored one after the other."""
+        lanes: dict[int, list[_Copy]] = {}
+        for copy in window:
+            lanes.setdefault(partition_of(copy.route, partitions), []).append(copy)
+
+        async def send(lane: Sequence[_Copy]) -> None:
+            for copy in lane:
+                await self._move.publish(topic, copy.value, key=copy.key, route=copy.route, headers=copy.headers)
+
+        async with asyncio.TaskGroup() as tasks:
+            for lane in lanes.values():
+                tasks.create_task(send(lane))
+
+    async def _compare(self, topic: str) -> int:
+        """Return how many records there are, each once on the target, with its place, key and value."""
+        wanted, found = _Digest(), _Digest()
+        partitions = await _partitions(self._move.source, topic)
+        self._move.watch.begin(f"compare {topic}", 0)
+        # What the retention of the source deletes meanwhile isn't missed.
+        starts = await self._move.source.offsets_since(topic, 0)
+        for tp in partitions:
+            async with aclosing(self._copies(tp)) as copies:
+                async for copy in copies:
+                    wanted.add(copy.origin, copy.headers.get(PLACE_HEADER, ""), copy.key, copy.value)
+        last: dict[tuple[int, int], int] = {}
+        for tp in await _partitions(self._move.target, topic):
+            async for record in _records(self._move.target, tp):
+                origin = self._origin(record)
+                if origin[1] < starts.get(TopicPartition(topic, origin[0]), 0):
+                    continue
+                if last.get((origin[0], tp.partition), -1) >= origin[1]:
+                    raise Rejected(f"{topic}/{tp.partition}@{record.offset} of the target is out of order", CODE)
+                last[origin[0], tp.partition] = origin[1]
+                place = header(record, PLACE_HEADER) or "" if topic in _PLACED else ""
+                found.add(origin, place, record.key or b"", record.value)
+        if wanted != found:
+            raise Rejected(
+                f"{topic} has {found.count} records on the target, and should have {wanted.count}, or they differ: "
+                "empty it, and run it again",
+                CODE,
+            )
+        return found.count
+
+    async def _copies(self, tp: TopicPartition) -> AsyncGenerator[_Copy]:
+        async with aclosing(self._chosen(tp)) as records:
+            async for record in records:
+                yield self._copy_of(record)
+
+    def _copy_of(self, record: Record) -> _Copy:
+        key, value, headers = record.key or b"", record.value, text_headers(record)
+        headers.pop(PLACE_HEADER, None)
+        headers[MOVED_HEADER] = f"{self._moves}/{record.partition}/{record.offset}"
+        if record.topic in _PLACED:
+            headers[PLACE_HEADER] = position_header(position_of(record))
+        if record.topic == DEAD_LETTERS and (moved := self._letter(value)) is not None:
+            value = moved
+            headers.pop(HASH_HEADER, None)
+        route = key.partition(b"/")[0] if record.topic == EXTRACTED else key
+        return _Copy(key, route, value, headers, (record.partition, record.offset))
+
+    async def _chosen(self, tp: TopicPartition) -> AsyncGenerator[Record]:
+        """Yield the records to copy.
+
+        Of a compacted topic the newest of each key, without tombstones. Of submissions not those of erased documents,
+        which the new log would keep longer than the old one.
+        """
+        chosen = await self._newest_of_keys(tp) if tp.topic in _COMPACTED else None
+        batch: list[Record] = []
+        async with aclosing(_records(self._move.source, tp)) as records:
+            async for record in records:
+                self._newest = max(self._newest, record.timestamp)
+                if chosen is not None and record.offset not in chosen:
+                    continue
+                batch.append(record)
+                if len(batch) == _BATCH:
+                    for each in await self._standing(batch):
+                        yield each
+                    batch = []
+        for each in await self._standing(batch):
+            yield each
+
+    async def _newest_of_keys(self, tp: TopicPartition) -> frozenset[int]:
+        newest: dict[bytes, int] = {}
+        async for record in _records(self._move.source, tp):
+            if record.value is None:
+                newest.pop(record.key or b"", None)
+            else:
+                newest[record.key or b""] = record.offset
+        return frozenset(newest.values())
+
+    async def _standing(self, batch: Sequence[Record]) -> Sequence[Record]:
+        if not batch or batch[0].topic != SUBMITTED:
+            return batch
+        names = [_document(record) for record in batch]
+        entries = await self._ledger.entries([*{name for name in names if name is not None}])
+        kept = []
+        limit = self._limits[SUBMITTED] - _SPARE
+        for name, record in zip(names, batch, strict=True):
+            entry = None if name is None else entries.get(name)
+            if entry is not None and entry.erased and older(position_of(record), entry.accepted.place):
+                continue
+            headers = sum(len(label) + len(text or b"") for label, text in record.headers)
+            if len(record.key or b"") + len(record.value or b"") + headers > limit:
+                self._left_out.add((record.partition, record.offset))
+                continue
+            kept.append(record)
+        return kept
+
+    # Letters
+
+    async def _locate_letters(self) -> None:
+        """Find where the records of documents.extracted are now that open letters name."""
+        named = set[tuple[int, int]]()
+        for tp in await _partitions(self._move.source, DEAD_LETTERS):
+            async for record in self._chosen(tp):
+                letter = _letter_of(record.value)
+                if letter is not None and letter.topic == EXTRACTED:
+                    named.add((letter.partition, letter.offset))
+        if not named:
+            return
+        for tp in await _partitions(self._move.target, EXTRACTED):
+            async for record in _records(self._move.target, tp):
+                if (origin := self._origin(record)) in named:
+                    self._letters[origin] = tp.partition, record.offset
+
+    def _letter(self, value: bytes | None) -> bytes | None:
+        """Return the letter with the new place of its record, None if it stays as it is."""
+        letter = _letter_of(value)
+        if letter is None or letter.topic != EXTRACTED:
+            return None
+        partition, offset = self._letters.get((letter.partition, letter.offset), (_LOST, _LOST))
+        return encode(msgspec.structs.replace(letter, partition=partition, offset=offset))
+
+
+def _with_body(seen: Entry | None, copies: Mapping[tuple[int, int], LogPosition]) -> Entry | None:
+    """Return the entry whose body is at its copy, None if it is not among these."""
+    body = None if seen is None else seen.accepted.body
+    here = None if body is None else copies.get((body.place.partition, body.place.offset))
+    if seen is None or body is None or here is None:
+        return None
+    accepted = msgspec.structs.replace(seen.accepted, body=msgspec.structs.replace(body, place=here))
+    return msgspec.structs.replace(seen, accepted=accepted)
+
+
+def _letter_of(value: bytes | None) -> DeadLetter | None:
+    try:
+        return decode(value, DeadLetter)
+    except Rejected:
+        return None
+
+
+def _document(record: Record) -> str | None:
+    try:
+        return submission_of(record).document_id
+    except Rejected:
+        return None
+
+
+async def _partitions(log: Log, topic: str) -> list[TopicPartition]:
+    return sorted(await log.end_offsets(topic))
+
+
+async def _records(log: Log, tp: TopicPartition) -> AsyncGenerator[Record]:
+    """Yield the records that the partition has now."""
+    async with reading(log, tp) as reader:
+        _, end = await reader.bounds()
+        async with aclosing(reader.between(0, end)) as records:
+            async for record in records:
+                yield record
