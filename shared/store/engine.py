@@ -12,7 +12,6 @@ import shutil
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -55,7 +54,7 @@ _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
-_HEADS = "heads"  # a file that marks collections whose heads are searched
+_HEADS_KEPT = 20_000  # heads that a collection keeps in memory
 _FIRST_SHARD = "shard"
 _update = qdrant.UpdateOperation
 
@@ -107,7 +106,7 @@ class _Collection:
         self.copy: Copy | None = None
         self.unflushed = False
         self.unsynced = False
-        self.heads: dict[str, int] | None = None  # version by id, of documents that aren't deleted; None until needed
+        self.heads: dict[str, int | None] = {}  # version by id, None where nothing answers; those that searches needed
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -251,29 +250,32 @@ class _Collection:
         request = qdrant.ScrollRequest(limit=_EVERY, filter=where, with_payload=payload, with_vector=False)
         return self.shard.scroll(request)[0]
 
-    def read_heads(self) -> dict[str, int]:
-        if self.heads is None:
-            records = self._all(None, payload=_only(_HEAD_FIELDS))
-            self.heads = {}
-            self._keep(records)
-            with suppress(OSError):  # on a full disk, the first search after a start reads them instead
-                (self.folder / _HEADS).touch()
+    def versions(self, ids: Iterable[str]) -> dict[str, int | None]:
+        """Return the version by id of heads; None where there is none, or its document is deleted.
+
+        Only heads that searches needed are kept, so that memory and the start don't grow with the number of documents.
+        """
+        wanted = set(ids)
+        unknown = wanted - self.heads.keys()
+        if len(self.heads) + len(unknown) > _HEADS_KEPT:
+            self.heads.clear()
+            unknown = wanted
+        if unknown:
+            found: dict[str, int | None] = dict.fromkeys(unknown)
+            named: list[Any] = [identifier for identifier in unknown if is_id(identifier)]
+            for record in self.shard.retrieve(named, _only(_HEAD_FIELDS), False):
+                payload = record.payload or {}
+                version = payload.get("version")
+                if isinstance(version, int) and payload.get("deleted") is not True:
+                    found[str(record.id)] = version
+            self.heads |= found
         return self.heads
 
-    def renew_heads(self, ids: Sequence[str]) -> None:
-        """Read these heads again after a write: the engine doesn't report which points a condition excluded."""
-        if self.heads is not None:
+    def forget_heads(self, ids: Iterable[str]) -> None:
+        """Read these heads again when a search needs them: they were written."""
+        if self.heads:
             for identifier in ids:
                 self.heads.pop(identifier, None)
-            self._keep(self.shard.retrieve(list(ids), _only(_HEAD_FIELDS), False))
-
-    def _keep(self, records: Iterable[Any]) -> None:
-        assert self.heads is not None
-        for record in records:
-            payload = record.payload or {}
-            version = payload.get("version")
-            if isinstance(version, int) and payload.get("deleted") is not True:
-                self.heads[str(record.id)] = version
 
 
 class Engine:
@@ -300,8 +302,6 @@ class Engine:
         description = msgspec.json.decode((folder / _DESCRIPTION).read_bytes(), type=_Description)
         collection = self._open[name] = _Collection(folder, description)
         collection.clear()
-        if (folder / _HEADS).exists():  # read now, so that the first search needn't
-            collection.read_heads()
 
     def answer(self, request: wire.AnyRequest) -> Any:
         """Return the answer to `request`, of the type that its class names.
@@ -494,7 +494,7 @@ class Engine:
         if written:
             collection.touch(written)
             collection.write(_update.upsert_points([points[identifier] for identifier in written]))
-            collection.renew_heads(written)
+            collection.forget_heads(written)
 
     def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
         """Change the matching points, by their ids: see `_Collection.write`."""
@@ -504,7 +504,7 @@ class Engine:
         for at in range(0, len(matching), _CHANGED):
             self.written += 1
             collection.write(operation(matching[at : at + _CHANGED], *arguments))
-        collection.renew_heads(matching)
+        collection.forget_heads(matching)
 
     def _rewrite(self, request: wire.Rewrite) -> str | None:
         collection = self._at(request.name)
@@ -560,7 +560,7 @@ class Engine:
 
     def _search(self, request: wire.Search) -> list[list[StoreHit]]:
         collection = self._at(request.name)
-        heads = self._at(request.heads.collection).read_heads()
+        heads = self._at(request.heads.collection)
         where = collection.filter(request.where)
         queries = [_query(leg, request.name, collection.description) for leg in request.legs]
         current = _CurrentPoints(collection.shard, request.heads, heads)
@@ -586,7 +586,7 @@ class Engine:
 class _CurrentPoints:
     """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
 
-    def __init__(self, shard: Any, fields: Heads, heads: dict[str, int]) -> None:
+    def __init__(self, shard: Any, fields: Heads, heads: _Collection) -> None:
         self._shard = shard
         self._document, self._version = fields.document.split("."), fields.version.split(".")
         self._heads = heads
@@ -609,14 +609,18 @@ class _CurrentPoints:
     def _read(self, ids: Sequence[str]) -> None:
         unread = [id_ for id_ in ids if id_ not in self._payloads]
         self._payloads.update(dict.fromkeys(unread))
-        for record in self._shard.retrieve(unread, True, False) if unread else ():
-            payload = record.payload or {}
-            if self._is_current(payload):
-                self._payloads[str(record.id)] = payload
-
-    def _is_current(self, payload: Payload) -> bool:
-        head = self._heads.get(value_at(payload, self._document))
-        return head is not None and head == value_at(payload, self._version)
+        if not unread:
+            return
+        found: list[tuple[str, Payload, Any]] = [
+            (str(record.id), payload, value_at(payload, self._document))
+            for record in self._shard.retrieve(list[Any](unread), True, False)
+            if (payload := record.payload)
+        ]
+        versions = self._heads.versions({document for _, _, document in found if isinstance(document, str)})
+        for id_, payload, document in found:
+            version = versions.get(document) if isinstance(document, str) else None
+            if version is not None and version == value_at(payload, self._version):
+                self._payloads[id_] = payload
 
 
 def _with_cosines(shard: Any, rankings: list[list[StoreHit]], dense: int, query: Any) -> list[list[StoreHit]]:

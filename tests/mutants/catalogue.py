@@ -341,10 +341,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/integration/test_parsers.py::test_time_that_the_machine_has_for_others_does_not_count",
     ),
     _mutant(
-        "the first search after a start reads all heads",
+        "a head that was written is searched as it was",
         "shared/store/engine.py",
-        "            collection.read_heads()\n",
-        "            pass\n",
+        "                self.heads.pop(identifier, None)\n",
+        "                pass\n",
         "tests/unit/shared/store/test_engine.py",
     ),
     _mutant(

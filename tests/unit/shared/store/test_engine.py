@@ -64,18 +64,32 @@ def test_everything_is_there_again_after_a_restart(folder: Path) -> None:
     again.close()
 
 
-def test_heads_that_searches_ask_for_are_read_before_the_first_search_after_a_start(folder: Path) -> None:
-    first = opened(folder)
-    make(first, "heads")
-    make(first, "chunks", 2)
-    first.answer(wire.Upsert("heads", [Point(id=an_id(1), payload={"version": 7})]))
-    first.answer(wire.Search("chunks", [], EVERYTHING, 1, Heads("heads")))
-    first.close()
+def test_only_heads_that_searches_need_are_read_and_few_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.store.engine._HEADS_KEPT", 3)
+    engine = opened(folder)
+    make(engine, "heads")
+    make(engine, "chunks", 2)
+    engine.answer(wire.Upsert("heads", [Point(id=an_id(n), payload={"version": 7}) for n in range(10)]))
+    chunk = {"metadata": {"documentId": an_id(0), "version": 7}}
+    for n in range(10):
+        current = {"metadata": {"documentId": an_id(n), "version": 7}}
+        vector = np.array([1, n], np.float32)
+        engine.answer(wire.Upsert("chunks", [Point(id=an_id(100 + n), payload=current, dense=vector)]))
+    engine.answer(wire.Delete("chunks", Filter(must=(Ids(tuple(an_id(100 + n) for n in range(2, 10))),))))
+    heads = engine._open["heads"]
+    search = wire.Search("chunks", [Leg(dense=np.array([1, 0], np.float32))], EVERYTHING, 20, Heads("heads"))
 
-    again = opened(folder)
+    assert [hit.payload for hit in engine.answer(search)[0]][:1] == [chunk]
+    assert heads.heads == {an_id(0): 7, an_id(1): 7}
 
-    assert {name: again._open[name].heads for name in ("chunks", "heads")} == {"chunks": None, "heads": {an_id(1): 7}}
-    again.close()
+    engine.answer(wire.Upsert("heads", [Point(id=an_id(0), payload={"version": 8})]))
+    assert [hit.id for hit in engine.answer(search)[0]] == [an_id(101)], "a head that was kept is stale"
+    for n in range(2, 8):
+        newer = {"metadata": {"documentId": an_id(n), "version": 7}}
+        engine.answer(wire.Upsert("chunks", [Point(id=an_id(100), payload=newer, dense=np.array([1, 0], np.float32))]))
+        assert len(engine.answer(search)[0]) == 2
+        assert len(heads.heads) <= 3
+    engine.close()
 
 
 def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> None:

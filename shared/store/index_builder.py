@@ -1,0 +1,165 @@
+"""Builds the vector index of a copied shard: the engine's optimizer holds Python's lock for minutes, so it runs apart.
+
+The store's process starts this file as a script before it confines itself, as later it may start no process. Each request is
+a line on standard input, each reply a line on standard output. A build runs in a confined process of its own, which ends
+when the request is withdrawn, or when the store's process is gone.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+_GONE = b""
+_STOP = b"stop\n"
+_NICE = 10  # searches go first
+_M, _EF_CONSTRUCT = 16, 100  # edges of a point; candidates for them
+_KILOBYTE = 1024
+_PLAIN_BELOW = 10_000  # kilobytes of vectors that match a filter: up to so many are compared without the graph
+
+
+class Failed(Exception):  # noqa: N818 - names the state
+    """The index could not be built."""
+
+
+class IndexBuilder:
+    """The store's end: asks for one build at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start the process that builds indexes of shards below `folder`."""
+        self._process = subprocess.Popen(  # noqa: S603 - our own file
+            [sys.executable, "-P", __file__, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._building = threading.Lock()
+
+    def build(self, shard: Path, size: int, sparse: bool) -> None:
+        """Return when the closed shard, with dense vectors of `size`, has its index. Call it in a thread; `stop` ends it.
+
+        Raises:
+            Failed: it has none; the shard must not be used.
+        """
+        assert self._process.stdout is not None
+        with self._building:
+            self._send(f"{size} {int(sparse)} {shard}\n".encode())
+            reply = self._process.stdout.readline().decode().strip()
+        if reply != "built":
+            raise Failed(reply or "the process that builds indexes has ended")
+
+    def stop(self) -> None:
+        """Return when no build is under way any more."""
+        if self._building.locked():
+            self._send(_STOP)
+        with self._building:
+            pass
+
+    def _send(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except OSError as error:
+            raise Failed(f"the process that builds indexes has ended: {error}") from error
+
+
+def serve(folder: Path) -> None:
+    """Answer requests until standard input ends."""
+    pending = b""
+    while True:
+        while b"\n" not in pending:
+            read = os.read(0, 65_536)
+            if read == _GONE:
+                return
+            pending += read
+        line, _, pending = pending.partition(b"\n")
+        if line + b"\n" == _STOP:  # what it was to end has ended by itself
+            continue
+        size, sparse, shard = line.decode().split(" ", 2)
+        path = Path(shard)
+        if not path.is_relative_to(folder) or ".." in path.parts:
+            os.write(1, f"{path} is not in {folder}\n".encode())
+            continue
+        reply, pending = _built(path, int(size), sparse == "1", pending)
+        if reply == _GONE:
+            return
+        os.write(1, reply)
+
+
+def _built(shard: Path, size: int, sparse: bool, pending: bytes) -> tuple[bytes, bytes]:
+    """Return the reply, empty if nobody waits for it any more, and what else was read."""
+    ended, end = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        os.close(ended)
+        _work(shard, size, sparse)
+    os.close(end)
+    withdrawn = gone = False
+    while not (withdrawn or gone):
+        ready, _, _ = select.select([0, ended], [], [])
+        if ended in ready:
+            break
+        read = os.read(0, 65_536)
+        gone, pending = read == _GONE, pending + read
+        withdrawn = pending.startswith(_STOP)
+    if withdrawn or gone:
+        os.kill(worker, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    os.close(ended)
+    code = os.waitstatus_to_exitcode(status)
+    if gone:
+        return _GONE, b""
+    if withdrawn:
+        return b"withdrawn\n", pending.removeprefix(_STOP)
+    return (b"built\n" if code == 0 else f"the build ended with code {code}\n".encode()), pending
+
+
+def _work(shard: Path, size: int, sparse: bool) -> None:
+    """Build the index and end the process."""
+    code = 1
+    try:
+        os.nice(_NICE)
+        # Here, not above: the process that waits for requests stays small, and has a single thread, so it may fork.
+        import qdrant_edge  # noqa: PLC0415, F401
+
+        from shared import sandbox  # noqa: PLC0415
+
+        sandbox.confine(sandbox.STORE, read=sandbox.libraries(), write=[shard])
+        build(shard, size, sparse)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def build(shard: Path, size: int, sparse: bool) -> None:
+    """Build the index of the shard's dense vectors, which are of this size. Nobody else may have it open."""
+    import qdrant_edge as qdrant  # noqa: PLC0415
+
+    words = {"bm25": qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
+    opened = qdrant.EdgeShard.load(
+        str(shard),
+        qdrant.EdgeConfig(
+            vectors=qdrant.EdgeVectorParams(size=size, distance=qdrant.Distance.Cosine),
+            sparse_vectors=words if sparse else None,
+            hnsw_config=qdrant.HnswIndexConfig(_M, _EF_CONSTRUCT, _PLAIN_BELOW),
+            quantization_config=qdrant.ScalarQuantizationConfig(qdrant.ScalarType.Int8, quantile=0.99, always_ram=True),
+            optimizers=qdrant.EdgeOptimizersConfig(
+                default_segment_number=1,
+                max_segment_size=2**30,  # kilobytes: one segment, as one graph is searched faster than several
+                indexing_threshold=1,
+            ),
+        ),
+    )
+    opened.optimize()
+    opened.flush()
+    opened.close()
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    serve(Path(sys.argv[1]))
