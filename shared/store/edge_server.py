@@ -20,6 +20,7 @@ import msgspec
 from shared import sandbox
 from shared.store import wire
 from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
+from shared.store.index_builder import IndexBuilder
 from shared.store.rewriting import Rewriter
 
 LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
@@ -197,7 +198,9 @@ def _all_closed(folder: Path) -> bool:
     return True
 
 
-async def _serve(engine: Engine, path: Path, parent: int, folder: Path, upkeep_every_s: float) -> tuple[int, bool]:
+async def _serve(  # noqa: PLR0917 - of `main` alone
+    engine: Engine, path: Path, parent: int, folder: Path, builder: IndexBuilder, upkeep_every_s: float
+) -> tuple[int, bool]:
     """Return the exit code, and whether the engine was flushed."""
     loop = asyncio.get_running_loop()
     server = _Server(engine)
@@ -206,13 +209,14 @@ async def _serve(engine: Engine, path: Path, parent: int, folder: Path, upkeep_e
     keepers = [
         asyncio.create_task(server.keep(parent, upkeep_every_s)),
         asyncio.create_task(server.sync()),
-        asyncio.create_task(server.rewrite(Rewriter(engine, folder, tell), upkeep_every_s)),
+        asyncio.create_task(server.rewrite(Rewriter(engine, folder, tell, builder=builder), upkeep_every_s)),
     ]
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await server.ended.wait()
     for keeper in keepers:
         keeper.cancel()
+    builder.stop()
     listener.close()
     return server.code, server.flushed
 
@@ -228,6 +232,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     if not wire.is_private(path.parent):
         tell("store_not_started", reason=f"{path.parent} must be a folder of this user alone (mode 0700)")
         return FAILED
+    builder = IndexBuilder(folder)  # started now, because a confined process may start none
     sandbox.confine(sandbox.STORE, read=sandbox.libraries(), write=[folder, path.parent])
     engine = Engine(folder)
     try:
@@ -236,7 +241,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
         tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
         return FAILED
     path.unlink(missing_ok=True)  # left by an owner that was killed: we hold the lock, so it is gone
-    code, flushed = asyncio.run(_serve(engine, path, parent, folder, upkeep_every_s))
+    code, flushed = asyncio.run(_serve(engine, path, parent, folder, builder, upkeep_every_s))
     path.unlink(missing_ok=True)
     # If the parent is gone, exit at once, because the next process waits for the lock; the logs have every write.
     if flushed:

@@ -12,6 +12,7 @@ import shutil
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -46,12 +47,18 @@ from shared.store.checks import is_id, json_path, value_at
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # as a limit: all points
+_NEARBY = qdrant.SearchParams(  # of a dense leg; without an index every vector is compared anyway
+    hnsw_ef=128,
+    quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0),
+)
+_EXACT = qdrant.SearchParams(exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True))
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
 _CHANGED = 10_000  # points that one operation names
 _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
+_GROWING = "mutable_id_tracker.versions"  # of a segment that takes new points, and so has no index of vectors
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 20_000  # heads that a collection keeps in memory
@@ -94,6 +101,7 @@ class Copy(msgspec.Struct, eq=False):
     touched: set[str]  # ids written to the old one since they were copied
     after: str | None = None  # the id up to which it is copied
     at: float = 0.0  # time.monotonic() of the last slice
+    building: Callable[[], None] | None = None  # its index is being built, and the shard closed; the call ends that
 
 
 class _Collection:
@@ -197,9 +205,29 @@ class _Collection:
         except BaseException as error:
             raise Broken(f"the rewritten {self.folder.name!r} can't take its place: {error}") from error
 
+    def begin_index(self, stop: Callable[[], None]) -> Path:
+        """Close the copy, so that another process can build its index, and return its folder."""
+        assert self.copy is not None
+        self.copy.shard.flush()
+        self.copy.shard.close()
+        self.copy.building = stop
+        return self.folder / self.copy.name
+
+    def end_index(self) -> None:
+        """Open the copy again."""
+        assert self.copy is not None
+        self.copy.shard = qdrant.EdgeShard.load(str(self.folder / self.copy.name))
+        self.copy.building = None
+        self.copy.at = time.monotonic()
+        if left := _growing(self.folder / self.copy.name):
+            raise Unserved(f"the engine left {left} points of {self.folder.name!r} without an index")
+
     def drop_copy(self) -> None:
         if self.copy is not None:
-            self.copy.shard.close()
+            if self.copy.building is not None:
+                self.copy.building()
+            else:
+                self.copy.shard.close()
             self.copy = None
         self.clear()
 
@@ -219,8 +247,14 @@ class _Collection:
         segments = self.folder / self.description.shard / "segments"
         slots = sum(path.stat().st_size // _SLOT for path in segments.glob("*/*id_tracker.versions"))
         live = self.shard.info().points_count
-        used = sum(path.stat().st_blocks for path in self.folder.rglob("*")) * 512
-        return CollectionSize(self.folder.name, live, max(slots - live, 0), used)
+        return CollectionSize(self.folder.name, live, max(slots - live, 0), _disk_bytes(self.folder))
+
+    def unindexed(self) -> int:
+        """Return the number of points, as of the last flush, that searches must compare one by one.
+
+        They are in the segments that take new points; dead ones are counted, too.
+        """
+        return 0 if self.description.size is None else _growing(self.folder / self.description.shard)
 
     def ids(self, where: Filter) -> list[str]:
         return [str(record.id) for record in self._all(self.filter(where), payload=False)]
@@ -393,6 +427,15 @@ class Engine:
         """Return the size of each collection as of the last flush, in the order of their names."""
         return [self._open[name].size() for name in sorted(self._open)]
 
+    def unindexed(self, name: str) -> int:
+        """Return how many of the collection's vectors aren't in its index, as of the last flush."""
+        return self._at(name).unindexed()
+
+    def vectors(self, name: str) -> tuple[int | None, bool]:
+        """Return the length of the collection's dense vectors, None without them, and whether it has sparse ones."""
+        description = self._at(name).description
+        return description.size, description.sparse
+
     def begin_copy(self, name: str) -> Copy | None:
         """Return a new, empty copy of the collection; None while another copy makes progress."""
         collection = self._at(name)
@@ -414,6 +457,14 @@ class Engine:
     def copy_touched(self, name: str, limit: int) -> int:
         """Copy again at most `limit` points written since they were copied; return how many are left."""
         return self._at(name).copy_touched(limit)
+
+    def begin_index(self, name: str, stop: Callable[[], None]) -> Path:
+        """Close the copy and return its folder, for a process that builds its index; `stop` must end that process."""
+        return self._at(name).begin_index(stop)
+
+    def end_index(self, name: str) -> None:
+        """Open the copy again, with its index."""
+        self._at(name).end_index()
 
     def flush_copy(self, name: str) -> Path:
         """Return the copy's folder, once the engine has handed all of it to the operating system."""
@@ -570,7 +621,9 @@ class Engine:
         while short:
             batch = qdrant.QueryBatchRequest(
                 [
-                    qdrant.QueryRequest(limit=asked, query=queries[number], filter=where, with_payload=False)
+                    qdrant.QueryRequest(
+                        limit=asked, query=queries[number], filter=where, with_payload=False, params=_NEARBY
+                    )
                     for number in short
                 ]
             )
@@ -629,7 +682,7 @@ def _with_cosines(shard: Any, rankings: list[list[StoreHit]], dense: int, query:
     others = {hit.id for hits in rankings for hit in hits} - cosines.keys()
     if others:
         only = qdrant.Filter(must=[qdrant.HasIdCondition({*others})])
-        request = qdrant.QueryRequest(limit=len(others), query=query, filter=only, with_payload=False)
+        request = qdrant.QueryRequest(limit=len(others), query=query, filter=only, with_payload=False, params=_EXACT)
         cosines |= {str(hit.id): hit.score for hit in shard.query(request)}
     return [[StoreHit(hit.id, hit.score, hit.payload, cosines.get(hit.id)) for hit in hits] for hits in rankings]
 
@@ -759,6 +812,21 @@ def _match(field: str, any_of: Sequence[Scalar]) -> Any:
     if not conditions:
         return qdrant.HasIdCondition(set())
     return conditions[0] if len(conditions) == 1 else qdrant.Filter(should=conditions)
+
+
+def _growing(shard: Path) -> int:
+    """Return the number of slots in segments that take new points."""
+    return sum(path.stat().st_size // _SLOT for path in shard.glob(f"segments/*/{_GROWING}"))
+
+
+def _disk_bytes(folder: Path) -> int:
+    """Return the space that the folder takes on the disk; another process may delete files in it meanwhile."""
+    used = 0
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with suppress(FileNotFoundError):
+                used += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118 - every ten seconds
+    return used
 
 
 def sync_tree(folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Builds the vector index of a copied shard: the engine's optimizer holds Python's lock for minutes, so it runs apart.
 
-The store's process starts this file as a script before it confines itself, as later it may start no process. Each request is
-a line on standard input, each reply a line on standard output. A build runs in a confined process of its own, which ends
-when the request is withdrawn, or when the store's process is gone.
+The store's process starts this file as a script before it confines itself, as later it may start no process. A
+request is a line on standard input, its reply a line on standard output. A build runs in a confined process of its
+own, which ends when the request is withdrawn, or when the store's process is gone.
 """
 
 import os
@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 _GONE = b""
 _STOP = b"stop\n"
-_NICE = 10  # searches go first
 _M, _EF_CONSTRUCT = 16, 100  # edges of a point; candidates for them
 _KILOBYTE = 1024
 _PLAIN_BELOW = 10_000  # kilobytes of vectors that match a filter: up to so many are compared without the graph
@@ -36,27 +36,53 @@ class IndexBuilder:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        self._building = threading.Lock()
+        self._reading = threading.Lock()
+        self._asked = False  # no reply was read yet
+        self._reply = ""
 
-    def build(self, shard: Path, size: int, sparse: bool) -> None:
-        """Return when the closed shard, with dense vectors of `size`, has its index. Call it in a thread; `stop` ends it.
+    @property
+    def pid(self) -> int:
+        """Return the id of the process."""
+        return self._process.pid
+
+    def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
+        """Ask for the index of a closed shard with dense vectors of `size`. Raises Failed."""
+        assert not self._asked
+        self._send(f"{size} {int(sparse)} {shard}\n".encode())
+        self._asked = True
+
+    def wait(self) -> None:
+        """Return when the index is built. Call it in a thread.
 
         Raises:
-            Failed: it has none; the shard must not be used.
+            Failed: it isn't; the shard must not be used.
         """
-        assert self._process.stdout is not None
-        with self._building:
-            self._send(f"{size} {int(sparse)} {shard}\n".encode())
-            reply = self._process.stdout.readline().decode().strip()
-        if reply != "built":
-            raise Failed(reply or "the process that builds indexes has ended")
+        self._read()
+        if self._reply != "built":
+            raise Failed(self._reply or "the process that builds indexes has ended")
 
     def stop(self) -> None:
-        """Return when no build is under way any more."""
-        if self._building.locked():
-            self._send(_STOP)
-        with self._building:
-            pass
+        """Return when no build is under way any more; a `wait` then fails."""
+        if self._asked:
+            with suppress(Failed):
+                self._send(_STOP)
+            self._read()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._reading:
+            if self._asked:
+                self._reply = self._process.stdout.readline().decode().strip()
+                self._asked = False
 
     def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
@@ -122,7 +148,6 @@ def _work(shard: Path, size: int, sparse: bool) -> None:
     """Build the index and end the process."""
     code = 1
     try:
-        os.nice(_NICE)
         # Here, not above: the process that waits for requests stays small, and has a single thread, so it may fork.
         import qdrant_edge  # noqa: PLC0415, F401
 

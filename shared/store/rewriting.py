@@ -1,12 +1,14 @@
-"""Rewrites collections with too many dead points: the engine itself never frees a deleted point.
+"""Rewrites collections with too many dead points, or too many vectors that are in no index.
 
-docs/adr/0046-dead-points-are-rewritten.md
+The engine itself never frees a deleted point, and never builds an index unasked.
+docs/adr/0046-dead-points-are-rewritten.md, docs/adr/0113-large-collections-get-an-index.md
 """
 
 import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -17,9 +19,13 @@ SMALL: Final = 2000  # dead points that never justify a rewrite
 BURST: Final = 20.0  # points written a second: more than this is a burst
 PATIENCE_S: Final = 3600.0  # a rewrite that is due waits for a burst to end, but no longer than this
 ROOM: Final = 1.5  # free disk space that a rewrite needs, in sizes of the collection
+ROOM_INDEXED: Final = 3.0  # the same where the index is built anew
+INDEXED_FROM: Final = 20_000  # vectors: fewer are compared one by one in two milliseconds, and exactly
+_OUTGROWN: Final = 4  # the index is built again when a quarter of the points aren't in it
 _SLICE: Final = 16  # points copied between two requests: about two milliseconds
 _CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
 _REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
+_ALIVE_S: Final = 5.0  # between signs of life of a copy whose index is built
 _LONGEST_CHASE: Final = 1000  # slices: if writers outrun the copy for so long, the last step copies the rest
 
 
@@ -36,6 +42,27 @@ def is_due(size: CollectionSize, small: int = SMALL) -> bool:
     return size.dead > max(size.live // 2, small)
 
 
+def is_index_due(size: CollectionSize, unindexed: int, least: int = INDEXED_FROM) -> bool:
+    """Return whether so many vectors without an index are worth building it (again)."""
+    return unindexed >= least and unindexed * _OUTGROWN >= size.live
+
+
+class Build(Protocol):
+    """Builds the vector index of a closed shard, apart from this process."""
+
+    def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
+        """Begin to build it. An exception says why it can't."""
+        ...
+
+    def wait(self) -> None:
+        """Return when it is built. Runs in a thread. An exception says why it isn't."""
+        ...
+
+    def stop(self) -> None:
+        """End a build that is under way, and return when it has ended."""
+        ...
+
+
 class Rewriter:
     """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
 
@@ -48,16 +75,20 @@ class Rewriter:
         folder: Path,
         tell: Tell,
         *,
+        builder: Build | None = None,
         small: int = SMALL,
+        indexed_from: int = INDEXED_FROM,
         clock: Callable[[], float] = time.monotonic,
         free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; `clock` (seconds), `free` (bytes) and `pause` are for tests."""
+        """Prepare; without a builder no index is built. `clock` (seconds), `free` (bytes) and `pause` are for tests."""
         self._engine = engine
         self._folder = folder
         self._tell = tell
+        self._builder = builder
         self._small = small
+        self._indexed_from = indexed_from
         self._clock = clock
         self._free = free
         self._pause = pause
@@ -76,15 +107,28 @@ class Rewriter:
         written, then = self._seen
         self._seen = self._engine.written, now
         busy = self._engine.written - written > BURST * (now - then)
-        due = [size for size in self._engine.sizes() if is_due(size, self._small)]
+        due = [size for size in self._engine.sizes() if is_due(size, self._small) or self._is_index_due(size)]
         self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}
         for size in due:
             waits = busy and now - self._due_since[size.name] < PATIENCE_S
             if not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
                 await self._rewrite(size)
 
+    def _is_index_due(self, size: CollectionSize) -> bool:
+        if self._builder is None:
+            return False
+        return is_index_due(size, self._engine.unindexed(size.name), self._indexed_from)
+
+    def _gets_index(self, size: CollectionSize) -> bool:
+        return (
+            self._builder is not None
+            and self._engine.vectors(size.name)[0] is not None
+            and (size.live >= self._indexed_from)
+        )
+
     def _has_room(self, size: CollectionSize) -> bool:
-        free, needed = self._free(self._folder), int(ROOM * size.disk_bytes)
+        room = ROOM_INDEXED if self._gets_index(size) else ROOM
+        free, needed = self._free(self._folder), int(room * size.disk_bytes)
         if free >= needed:
             self._told.discard(size.name)
             return True
@@ -98,7 +142,7 @@ class Rewriter:
         began = self._clock()
         try:
             copy = self._engine.begin_copy(name)
-            if copy is None or not await self._copied(name, copy):
+            if copy is None or not await self._copied(size, copy):
                 return
             self._engine.finish_copy(name)
         except NoCollection:  # dropped meanwhile
@@ -114,15 +158,20 @@ class Rewriter:
         seconds = round(self._clock() - began, 1)
         self._tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
 
-    async def _copied(self, name: str, copy: Copy) -> bool:
+    async def _copied(self, size: CollectionSize, copy: Copy) -> bool:
         """Return whether all but a few points are copied and on the disk; False: the copy was given up."""
+        name = size.name
         while await self._slice(lambda: self._engine.copy_some(name, _SLICE)):
             if not self._engine.copies(name, copy):
                 return False
         # Bring most of it to the disk beside the engine; the last step then has little left to sync.
         if not self._engine.copies(name, copy):
             return False
-        await asyncio.to_thread(sync_tree, self._engine.flush_copy(name))
+        if self._builder is not None and self._gets_index(size):
+            if not await self._indexed(self._builder, name, copy):
+                return False
+        else:
+            await asyncio.to_thread(sync_tree, self._engine.flush_copy(name))
         for _ in range(_LONGEST_CHASE):
             if not self._engine.copies(name, copy):
                 return False
@@ -130,8 +179,30 @@ class Rewriter:
                 break
         return self._engine.copies(name, copy)
 
+    async def _indexed(self, builder: Build, name: str, copy: Copy) -> bool:
+        """Return whether the copy has its index and is on the disk; False: the copy was given up."""
+        dimension, sparse = self._engine.vectors(name)
+        assert dimension is not None
+        shard = self._engine.begin_index(name, builder.stop)
+        builder.begin(shard, dimension, sparse=sparse)
+        building = asyncio.create_task(asyncio.to_thread(_built, builder, shard))
+        while not (await asyncio.wait([building], timeout=_ALIVE_S))[0]:
+            copy.at = time.monotonic()  # it makes progress, so nobody may take it for abandoned
+        if not self._engine.copies(name, copy):
+            with suppress(Exception):
+                building.result()
+            return False
+        building.result()
+        self._engine.end_index(name)
+        return True
+
     async def _slice(self, work: Callable[[], bool]) -> bool:
         began = time.monotonic()
         more = work()
         await self._pause(_REST * (time.monotonic() - began))
         return more
+
+
+def _built(builder: Build, shard: Path) -> None:
+    builder.wait()
+    sync_tree(shard)

@@ -1,8 +1,8 @@
 """Fills a data folder with made-up documents: no model runs, so a million chunks take minutes.
 
-`python -m tests.bench.synthetic FOLDER --chunks 100000`. Vectors lie in clusters, as embeddings do; words are as frequent as
-Zipf's law says; a document has five to ten chunks of about 600 characters, and belongs to one of twenty sources. The
-points and heads go through the store's port, as the embed worker writes them.
+`python -m tests.bench.synthetic FOLDER --chunks 100000`. Vectors lie in clusters, as embeddings do; words are as
+frequent as Zipf's law says; a document has five to ten chunks of about 600 characters and belongs to one of twenty
+sources. The points and heads go through the store's port, as the embed worker writes them.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from shared.contracts import DocumentVersion
 from shared.embedder import Vector
 from shared.ids import document_id
 from shared.settings import Settings
-from shared.store import Point
 from tests.builders import a_version, chunks_of
 
 TENANT, OTHER = "default", "other"
@@ -119,7 +118,7 @@ async def _written(parts: ApiParts, library: Library) -> int:
     batch: list[Made] = []
 
     async def write() -> None:
-        points: list[Point] = []
+        points = []
         for made in batch:
             chunks = chunks_of(*made.texts)
             sparse = await parts.bm25.documents(made.texts)

@@ -272,7 +272,6 @@ FEATURES: Final[dict[int, str]] = {
 
 UNTESTED: Final[dict[int, str]] = {
     111: "A figure of one library, no rule: `GET /rag/documents/{id}` says how many chunks each document has.",
-    121: "The store's own: Qdrant builds HNSW where it pays ([ADR 0004](adr/0004-qdrant-engine-in-a-child.md)).",
     122: "An index type of another store; Qdrant has HNSW ([ADR 0004](adr/0004-qdrant-engine-in-a-child.md)).",
     147: "Not built: a caller names the phase as a filter (146).",
     150: "Not built: word search (149) weighs words by rarity and leaves stop words out.",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from shared.store import rewriting
 
 SMALL: Final = 20  # dead points; of the product: thousands
+INDEXED_FROM: Final = 40  # vectors; of the product: twenty thousand
 PATIENCE_S: Final = 0.5
 
 
@@ -21,4 +22,5 @@ def set_default(function: Callable[..., Any], name: str, value: object) -> None:
 if __name__ == "__main__":
     vars(rewriting)["PATIENCE_S"] = PATIENCE_S
     set_default(rewriting.Rewriter.__init__, "small", SMALL)
+    set_default(rewriting.Rewriter.__init__, "indexed_from", INDEXED_FROM)
     runpy.run_module("shared.store.edge_server", run_name="__main__")

@@ -121,6 +121,18 @@ async def test_the_process_is_confined_and_sees_none_of_our_secrets(
     assert not [name for name in environment if name.startswith("SLUICE_")]
 
 
+@pytest.mark.parametrize("kill", [True, False])
+async def test_the_process_that_builds_indexes_ends_with_the_stores(folder: Path, kill: bool) -> None:
+    async with opened(folder) as store:
+        await store.collections()
+        (builder,) = psutil.Process(pid_of(store)).children()
+        assert "index_builder" in " ".join(builder.cmdline())
+        if kill:
+            os.kill(pid_of(store), signal.SIGKILL)
+            await gone(builder.pid)
+    await gone(builder.pid)
+
+
 def pid_of(store: EdgeStore) -> int:
     assert store.pid is not None
     return store.pid

@@ -4,14 +4,19 @@ import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from shared.store import EVERYTHING, CollectionSize, Filter, Match, Point, Sparse, wire
+from shared.store import EVERYTHING, CollectionSize, Filter, Heads, Ids, Leg, Match, Point, Sparse, wire
 from shared.store.engine import Engine, Unserved
-from shared.store.rewriting import PATIENCE_S, Rewriter, is_due
+from shared.store.index_builder import IndexBuilder
+from shared.store.rewriting import PATIENCE_S, Rewriter, is_due, is_index_due
 from tests.fakes.clock import SetClock
 
 SMALL = 100
+INDEXED_FROM = 400  # vectors
+SIZE = 16
 
 
 class Pauses(SetClock):
@@ -46,13 +51,17 @@ def opened(folder: Path) -> Engine:
     return engine
 
 
-def rewriter(engine: Engine, folder: Path, clock: Pauses, free: int = 10**12) -> tuple[Rewriter, list[str]]:
+def rewriter(
+    engine: Engine, folder: Path, clock: Pauses, free: int = 10**12, builder: IndexBuilder | None = None
+) -> tuple[Rewriter, list[str]]:
     events: list[str] = []
     made = Rewriter(
         engine,
         folder,
         lambda event, **_fields: events.append(event),
+        builder=builder,
         small=SMALL,
+        indexed_from=INDEXED_FROM,
         clock=clock,
         free=lambda _folder: free,
         pause=clock.pause,
@@ -266,3 +275,144 @@ async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then
     assert size(engine) == (100, 0)
     with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
         engine.answer(wire.Rewrite("c", after, 10))
+
+
+# -- the index of vectors ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Iterator[IndexBuilder]:
+    made = IndexBuilder(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def indexable(engine: Engine) -> Engine:
+    """An engine whose collection `v` has just enough vectors for an index, each of a document of its own."""
+    engine.answer(wire.Create("v", SIZE, True, {"doc": "keyword"}))
+    engine.answer(wire.Create("heads", None, False, {}))
+    put_vectors(engine, range(INDEXED_FROM))
+    engine.flush()
+    return engine
+
+
+def an_id(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def a_vector(number: int) -> NDArray[np.float32]:
+    return np.random.default_rng(number).standard_normal(SIZE, dtype=np.float32)
+
+
+def put_vectors(engine: Engine, numbers: range) -> None:
+    heads = [Point(id=an_id(n), payload={"version": 1}) for n in numbers]
+    engine.answer(wire.Upsert("heads", heads))
+    chunks = [
+        Point(
+            id=an_id(n),
+            payload={"doc": "a", "n": n, "metadata": {"documentId": an_id(n), "version": 1}},
+            dense=a_vector(n),
+            sparse=Sparse([n], [1.0]),
+        )
+        for n in numbers
+    ]
+    engine.answer(wire.Upsert("v", chunks))
+
+
+def best(engine: Engine, number: int) -> tuple[int, float | None]:
+    """Return the number of the point that is nearest to that of a number, and its cosine."""
+    legs = [Leg(dense=a_vector(number)), Leg(sparse=Sparse([number], [1.0]))]
+    ((nearest, *_), _) = engine.answer(wire.Search("v", legs, EVERYTHING, 5, Heads("heads")))
+    return nearest.payload["n"], nearest.cosine
+
+
+@pytest.mark.parametrize(
+    ("live", "unindexed", "due"),
+    [(19_999, 19_999, False), (20_000, 20_000, True), (80_000, 20_000, True), (80_001, 20_000, False)],
+)
+def test_an_index_is_due_for_twenty_thousand_vectors_that_are_a_quarter_of_all(
+    live: int, unindexed: int, due: bool
+) -> None:
+    assert is_index_due(CollectionSize("c", live, 0, 0), unindexed) is due
+
+
+@pytest.mark.feature(121)
+async def test_given_enough_vectors_then_their_index_is_built_and_writes_go_on_meanwhile(
+    indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
+) -> None:
+    upkeep, events = rewriter(indexable, tmp_path, clock, builder=builder)
+    begun = builder.begin
+
+    def write(shard: Path, size: int, *, sparse: bool) -> None:
+        begun(shard, size, sparse=sparse)
+        put_vectors(indexable, range(INDEXED_FROM, INDEXED_FROM + 10))
+        indexable.answer(wire.Delete("v", Filter(must=(Ids((an_id(3),)),))))
+        indexable.answer(wire.Upsert("heads", [Point(id=an_id(4), payload={"version": 2})]))
+        assert best(indexable, 5)[0] == 5, "reads go on, too"
+
+    builder.begin = write  # type: ignore[method-assign]  # something happens during the build
+    clock.now = 1000.0
+    await upkeep.look()
+
+    assert events == ["store_collection_rewritten"]
+    assert indexable.unindexed("v") == 10
+    found = [best(indexable, n) for n in (0, 7, INDEXED_FROM - 1, INDEXED_FROM, INDEXED_FROM + 9)]
+    assert [number for number, _ in found] == [0, 7, INDEXED_FROM - 1, INDEXED_FROM, INDEXED_FROM + 9]
+    assert [cosine for _, cosine in found] == pytest.approx([1.0] * 5, abs=1e-6), "of the vectors, not of their codes"
+    assert best(indexable, 3)[0] != 3
+    assert best(indexable, 4)[0] != 4, "its head is another version"
+
+    clock.now = 2000.0
+    await upkeep.look()
+    assert events == ["store_collection_rewritten"], "ten more are no reason to build it again"
+
+
+async def test_given_a_collection_dropped_during_the_build_then_the_build_ends(
+    indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
+) -> None:
+    upkeep, events = rewriter(indexable, tmp_path, clock, builder=builder)
+    begun = builder.begin
+
+    def drop(shard: Path, size: int, *, sparse: bool) -> None:
+        begun(shard, size, sparse=sparse)
+        indexable.answer(wire.Drop("v"))
+
+    builder.begin = drop  # type: ignore[method-assign]  # something happens during the build
+    clock.now = 1000.0
+    await upkeep.look()
+
+    assert events == []
+    assert indexable.answer(wire.Collections()) == ["c", "heads"]
+
+
+async def test_given_a_build_that_fails_then_searches_go_on_as_before_and_it_is_tried_an_hour_later(
+    indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
+) -> None:
+    upkeep, events = rewriter(indexable, tmp_path, clock, builder=builder)
+    begun = builder.begin
+    builder.begin = lambda shard, size, *, sparse: begun(shard, size + 1, sparse=sparse)  # type: ignore[method-assign]
+    clock.now = 1000.0
+    await upkeep.look()
+    assert events == ["store_rewrite_failed"]
+    assert best(indexable, 7)[0] == 7
+
+    builder.begin = begun  # type: ignore[method-assign]
+    clock.now += PATIENCE_S - 1
+    await upkeep.look()
+    assert events == ["store_rewrite_failed"]
+    clock.now += 2
+    await upkeep.look()
+
+    assert events == ["store_rewrite_failed", "store_collection_rewritten"]
+    assert [path.name for path in (tmp_path / "collections" / "v").iterdir() if path.name == "shard"] == []
+
+
+async def test_a_store_without_room_for_three_copies_builds_no_index(
+    indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
+) -> None:
+    size = next(each for each in indexable.answer(wire.Sizes()) if each.name == "v")
+    upkeep, events = rewriter(indexable, tmp_path, clock, free=3 * size.disk_bytes - 1, builder=builder)
+    clock.now = 1000.0
+    await upkeep.look()
+    assert events == ["store_rewrite_waits_for_room"]

@@ -1,0 +1,112 @@
+"""The process that builds the index of vectors: what it builds, what it refuses, and how it ends."""
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import qdrant_edge as qdrant
+
+from shared.store.index_builder import Failed, IndexBuilder
+
+SIZE = 16
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Iterator[IndexBuilder]:
+    made = IndexBuilder(tmp_path)
+    yield made
+    made.close()
+
+
+def a_shard(folder: Path, count: int = 500, *, sparse: bool = True) -> Path:
+    """Return the folder of a closed shard with points 1 to `count`."""
+    folder.mkdir()
+    words = {"bm25": qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)} if sparse else None
+    vectors = qdrant.EdgeVectorParams(size=SIZE, distance=qdrant.Distance.Cosine)
+    shard = qdrant.EdgeShard.create(str(folder), qdrant.EdgeConfig(vectors=vectors, sparse_vectors=words))
+    points = [
+        qdrant.Point(n, {"": a_vector(n), **({"bm25": qdrant.SparseVector([n], [1.0])} if sparse else {})})
+        for n in range(1, count + 1)
+    ]
+    shard.update(qdrant.UpdateOperation.upsert_points(points))
+    shard.flush()
+    shard.close()
+    return folder
+
+
+def a_vector(number: int) -> list[float]:
+    """Return the vector of a point."""
+    drawn = random.Random(number)
+    return [drawn.gauss(0, 1) for _ in range(SIZE)]
+
+
+def nearest(shard: Path, number: int) -> int:
+    """Return the id of the point whose vector is nearest to that of point `number`."""
+    opened = qdrant.EdgeShard.load(str(shard))
+    query = qdrant.Query.Nearest(a_vector(number), using="")
+    (found,) = opened.query(qdrant.QueryRequest(limit=1, query=query))
+    opened.close()
+    return int(found.id)
+
+
+def growing(shard: Path) -> int:
+    """Return the number of points in segments without an index."""
+    return sum(path.stat().st_size // 8 for path in shard.glob("segments/*/mutable_id_tracker.versions"))
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_shard_gets_its_index_and_keeps_its_points(builder: IndexBuilder, tmp_path: Path, sparse: bool) -> None:
+    shard = a_shard(tmp_path / "a", sparse=sparse)
+    assert growing(shard) == 500
+
+    builder.begin(shard, SIZE, sparse=sparse)
+    builder.wait()
+
+    assert growing(shard) == 0
+    assert list(shard.glob("segments/*/vector_index/*"))
+    assert [nearest(shard, n) for n in (1, 250, 500)] == [1, 250, 500]
+
+
+def test_a_folder_that_holds_no_shard_is_told_and_the_next_request_is_served(
+    builder: IndexBuilder, tmp_path: Path
+) -> None:
+    builder.begin(tmp_path / "none", SIZE, sparse=True)
+    with pytest.raises(Failed, match="the build ended with code 1"):
+        builder.wait()
+
+    builder.begin(a_shard(tmp_path / "a"), SIZE, sparse=True)
+    builder.wait()
+
+
+@pytest.mark.parametrize("path", ["/elsewhere/shard", "{}/../shard"])
+def test_a_folder_outside_of_the_store_is_refused(builder: IndexBuilder, tmp_path: Path, path: str) -> None:
+    builder.begin(Path(path.format(tmp_path)), SIZE, sparse=True)
+    with pytest.raises(Failed, match="is not in"):
+        builder.wait()
+
+
+def test_a_build_that_is_stopped_has_ended_and_the_next_is_served(builder: IndexBuilder, tmp_path: Path) -> None:
+    builder.begin(a_shard(tmp_path / "a", 5_000), SIZE, sparse=True)
+    builder.stop()
+    # Which of the two it was depends on the machine; either way nobody has the shard open any more.
+    qdrant.EdgeShard.load(str(tmp_path / "a")).close()
+
+    builder.stop()
+    builder.begin(a_shard(tmp_path / "b"), SIZE, sparse=True)
+    builder.wait()
+
+
+def test_without_its_process_each_request_fails(builder: IndexBuilder, tmp_path: Path) -> None:
+    os.kill(builder.pid, signal.SIGKILL)
+
+    def ask() -> None:
+        builder.begin(tmp_path / "a", SIZE, sparse=True)
+        builder.wait()
+
+    for _ in range(2):  # the first may still be written
+        with pytest.raises(Failed, match="the process that builds indexes has ended"):
+            ask()
+    builder.stop()
