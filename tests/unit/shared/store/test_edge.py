@@ -133,6 +133,36 @@ async def test_the_process_that_builds_indexes_ends_with_the_stores(folder: Path
     await gone(builder.pid)
 
 
+@pytest.mark.feature(121)
+async def test_the_confined_process_has_an_index_built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = asyncio.create_subprocess_exec
+
+    def soon(*command: Any, **options: Any) -> Any:  # from 40 vectors on, not from 20,000
+        return start(
+            *(each.replace("shared.store.edge_server", "tests.faults.hasty_store") for each in command), **options
+        )
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", soon)
+    drawn = np.random.default_rng(1)
+    vectors = [drawn.standard_normal(16, dtype=np.float32) for _ in range(100)]
+    async with opened(folder, upkeep_every_s=0.1) as store:
+        await store.create_collection("chunks", size=16, sparse=True, indexes={})
+        await store.create_collection("a", size=None, sparse=False, indexes={})
+        await store.upsert("a", [a_point(n, version=1) for n in range(100)])
+        metadata = [{"documentId": an_id(n), "version": 1} for n in range(100)]
+        points = [Point(id=an_id(n), payload={"metadata": metadata[n]}, dense=vectors[n]) for n in range(100)]
+        await store.upsert("chunks", points)
+
+        async def has_index() -> bool:
+            graphs = folder.glob("collections/chunks/*/segments/*/vector_index/graph.bin")  # noqa: ASYNC240 - lazy
+            return bool(await asyncio.to_thread(list, graphs))
+
+        await until(has_index)
+        for n in (0, 50, 99):
+            (hits,) = await store.search("chunks", [Leg(dense=vectors[n])], EVERYTHING, limit=1, heads=Heads("a"))
+            assert [hit.id for hit in hits] == [an_id(n)]
+
+
 def pid_of(store: EdgeStore) -> int:
     assert store.pid is not None
     return store.pid
