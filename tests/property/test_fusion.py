@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.search.fusion import fuse
+from services.query_api.search.fusion import FusedHit, fuse, with_neighbours
 
 Leg = list[tuple[str, float]]
 
@@ -95,3 +95,20 @@ def test_equal_hits_go_by_their_id() -> None:
 def test_nothing_gives_nothing() -> None:
     assert fuse({}) == []
     assert fuse({"dense": [], "sparse": []}) == []
+
+
+@given(dense=legs(), sparse=legs(), data=st.data())
+def test_neighbours_change_the_order_only(dense: Leg, sparse: Leg, data: st.DataObject) -> None:
+    fused = fuse({"dense": dense, "sparse": sparse})
+    order = data.draw(st.permutations(range(len(fused))))
+    places = {hit.id: ("document", number) for hit, number in zip(fused, order, strict=True)}
+
+    assert sorted(with_neighbours(fused, places), key=fused.index) == fused
+    assert with_neighbours(fused, {hit.id: (hit.id, 0) for hit in fused}) == fused  # each in a document of its own
+
+
+def test_a_passage_goes_before_a_slightly_better_one_if_the_passages_beside_it_are_good_too() -> None:
+    hits = [FusedHit("lone", 0.60, {}), FusedHit("one", 0.55, {}), FusedHit("two", 0.50, {}), FusedHit("far", 0.40, {})]
+    places = {"lone": ("a", 7), "one": ("b", 3), "two": ("b", 5), "far": ("b", 8)}
+
+    assert [hit.id for hit in with_neighbours(hits, places)] == ["one", "two", "lone", "far"]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 NO_WEIGHTS: Mapping[str, float] = {}
+NEIGHBOURS = 2  # chunks before and after a hit that speak for it
+NEIGHBOUR_WEIGHT = 0.3  # of the best one's score; chosen on SciFact's train queries
 
 
 class LegRank(msgspec.Struct, frozen=True):
@@ -47,6 +49,22 @@ def fuse(legs: Mapping[str, Sequence[tuple[str, float]]], weights: Mapping[str, 
     total = sum(weights.get(name, 1.0) for name in found)
     order = sorted(sums, key=lambda id_: (-sums[id_], id_))
     return [FusedHit(id_, min(1.0, max(0.0, sums[id_] / total)), standings[id_]) for id_ in order]
+
+
+def with_neighbours(hits: Sequence[FusedHit], places: Mapping[str, tuple[str, int]]) -> list[FusedHit]:
+    """Return the hits in a new order: by score, plus a share of the best score among the chunks around each.
+
+    What an answer is about often stands in the chunks beside it, too. `places` has each hit's document and the number
+    of its chunk. Only the order changes; ties keep theirs (docs/adr/0099-neighbours-speak-for-a-passage.md).
+    """
+    scores = {places[hit.id]: hit.score for hit in hits}
+
+    def support(hit: FusedHit) -> float:
+        document, order = places[hit.id]
+        around = (*range(order - NEIGHBOURS, order), *range(order + 1, order + NEIGHBOURS + 1))
+        return max(scores.get((document, each), 0.0) for each in around)
+
+    return sorted(hits, key=lambda hit: -(hit.score + NEIGHBOUR_WEIGHT * support(hit)))
 
 
 def _normalised(scores: Sequence[float]) -> list[float]:

@@ -17,7 +17,7 @@ from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.facets import Facets, FacetValues
-from services.query_api.search.fusion import FusedHit, fuse
+from services.query_api.search.fusion import FusedHit, fuse, with_neighbours
 from services.query_api.search.relevance import Features, features, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
@@ -258,7 +258,8 @@ class Retriever:
         weights = {"dense": UNREAD_WEIGHT} if by_words else {}
         payloads = {hit.id: hit.payload for hits in candidates.rankings.values() for hit in hits}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
-        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights)
+        places = {id_: _place(payload["metadata"]) for id_, payload in payloads.items()}
+        first = with_neighbours(fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights), places)
         chosen = {each.id for each in first}
         further = [each for each in fuse(legs, weights) if each.id not in chosen][: max(0, top_k - len(first))]
         found: list[tuple[float, FusedHit, Features]] = []
@@ -270,16 +271,20 @@ class Retriever:
                 compared = features(asked, cosine, payload["text"], _headings(payload["metadata"]))
                 some.append((scorer.score(compared), fused, compared))
             found += sorted(some, key=lambda each: -each[0])  # stable: ties stay in the fused order
-        places = {each.id: place for place, each in enumerate((*first, *further), start=1)}
+        numbers = {each.id: number for number, each in enumerate((*first, *further), start=1)}
         return [
             Found(
                 text=payloads[fused.id]["text"],
                 score=score,
                 metadata=public(payloads[fused.id]["metadata"]),
-                explanation=_explanation(fused, places[fused.id], compared, by_words=cosines is None),
+                explanation=_explanation(fused, numbers[fused.id], compared, by_words=cosines is None),
             )
             for score, fused, compared in found[:top_k]
         ]
+
+
+def _place(metadata: Mapping[str, Any]) -> tuple[str, int]:
+    return metadata["documentId"], metadata["chunkOrder"]
 
 
 def _headings(metadata: Mapping[str, Any]) -> list[str]:
