@@ -19,6 +19,7 @@ _CHUNKS = "chunks."
 _FORWARD = "forward."
 
 DAY = 24 * 3600 * 1000
+COMPACTION_LAG_MS: Final = 7 * DAY
 PARTITIONS: Final = 8
 
 
@@ -30,6 +31,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     replication: int | None = None  # replicas of a new topic; None: the cluster's default
     cleanup: Literal["delete", "compact"] = "delete"
     retention_ms: int | None = 7 * DAY  # None: for ever
+    compaction_lag_ms: int = 0  # of a compacted topic: age that a record reaches before it replaces or deletes others
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
 
@@ -129,11 +131,22 @@ def pipeline_topics(
     partitions: int = PARTITIONS,
     replication: int | None = None,
     audit_retention_ms: int | None = None,
+    compaction_lag_ms: int = COMPACTION_LAG_MS,
 ) -> tuple[Topic, ...]:
-    """Return every topic of a pipeline with one generation; `partitions` and `replication` are for new topics."""
+    """Return every topic of a pipeline with one generation; `partitions` and `replication` are for new topics.
+
+    `compaction_lag_ms` is how long documents.extracted keeps versions that newer ones have replaced.
+    """
     return (
         Topic(name=SUBMITTED, partitions=partitions, replication=replication),
-        Topic(name=EXTRACTED, partitions=partitions, replication=replication, cleanup="compact", retention_ms=None),
+        Topic(
+            name=EXTRACTED,
+            partitions=partitions,
+            replication=replication,
+            cleanup="compact",
+            retention_ms=None,
+            compaction_lag_ms=compaction_lag_ms,
+        ),
         Topic(name=chunks_topic(generation), partitions=partitions, replication=replication),
         Topic(name=STATUS, partitions=1, replication=replication, retention_ms=DAY),
         # Compacted: a dead letter stays until it is settled (docs/adr/0012-dead-letters.md).

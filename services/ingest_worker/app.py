@@ -22,11 +22,12 @@ from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool, parser_pool
+from services.ingest_worker.past_truth import PastTruth, past_truth_of
 from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
 from services.ingest_worker.rebuild.rebuilder import Rebuilder
 from shared.blobs import Blobs
 from shared.contracts import StatusNotice, decode
-from shared.log import Publish
+from shared.log import Log, Publish
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.follow import follow
@@ -131,6 +132,7 @@ def join_chunking(
     statuses: Statuses,
     send: Publish,
     limit: RateLimit | None = None,
+    past: PastTruth | None = None,
 ) -> Consumption:
     """Return the second stage of the index's generation, subscribed on a broker that isn't started yet."""
     generation = parts.index.generation.id
@@ -143,6 +145,7 @@ def join_chunking(
         statuses=statuses,
         room=MemoryBudget(),
         limit=limit,
+        past=past,
     )
     return consume(
         broker,
@@ -155,8 +158,8 @@ def join_chunking(
     )
 
 
-async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: AsyncExitStack) -> Consumption:
-    """Return the second stage of a generation; closing `stack` ends what is opened for it."""
+async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: AsyncExitStack, log: Log) -> Consumption:
+    """Return the second stage of a generation; closing `stack` ends what is opened for it. Raises Unavailable."""
     parsers = ParserPool(1, tokens=parts.embedder.tokens)  # it counts tokens, and starts no process
     stack.push_async_callback(parsers.close)
     return join_chunking(
@@ -165,6 +168,7 @@ async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: As
         statuses=parts.statuses,
         send=parts.publish,
         limit=rate_limit_of(parts.registered),
+        past=await past_truth_of(parts.registered, parts.index, log),
     )
 
 
@@ -216,7 +220,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     broker = base.log.broker("ingest-worker")
 
     async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
-        return [await join_generation(parts, of, own)]
+        return [await join_generation(parts, of, own, base.log)]
 
     call_back = await callbacks_of(base, broker, parts, stack)
     consumptions = [join_ingest(broker, parts), *join_forwarders(broker, parts, settings.topics_of_tenants)]

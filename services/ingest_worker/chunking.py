@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker.parsers import ParserPool
+from services.ingest_worker.past_truth import PastTruth
 from services.ingest_worker.rate_limit import RateLimit
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import prepared_chunks_of, text_of
@@ -42,7 +43,9 @@ class Chunking:
         statuses: Statuses,
         room: MemoryBudget,
         limit: RateLimit | None = None,
+        past: PastTruth | None = None,
     ) -> None:
+        """Take the parts. `limit` slows a build down; `past` is given where the generation shows a past moment."""
         self._ledger = ledger
         self._index = index
         self._generation = index.generation
@@ -52,6 +55,7 @@ class Chunking:
         self._statuses = statuses
         self._room = room
         self._limit = limit
+        self._past = past
 
     async def __call__(self, record: Record) -> None:
         """Chunk one version.
@@ -60,6 +64,8 @@ class Chunking:
             Rejected: the text has no chunk, or its blob is missing or altered.
             Unavailable: a component is unavailable; call again.
         """
+        if self._past is not None and not await self._past.shows(record):
+            return
         if record.value is None:  # the tombstone of a version that was removed from the truth
             return
         event = decode(record.value, DocumentExtracted)

@@ -67,6 +67,7 @@ from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
 from services.query_api.search.gate import RelevanceGate
+from services.query_api.search.past import PastIndexes
 from services.query_api.search.result_cache import ResultCache
 from services.query_api.search.retrieval import Retriever
 from shared.answers.models import ChatModels
@@ -117,6 +118,7 @@ class ApiParts:
     reranker: Reranker | None = None
     metrics: Metrics | None = None  # shared by the APIs of several generations
     trail: AuditTrail | None = None  # likewise
+    past: PastIndexes = field(default_factory=PastIndexes)  # likewise
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -166,6 +168,7 @@ def make_api(parts: ApiParts) -> Litestar:
     provided: dict[str, object] = {
         "retriever": retriever,
         "metrics": metrics,
+        "past": parts.past,
         "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,

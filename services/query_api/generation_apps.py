@@ -13,6 +13,7 @@ from litestar.types import Receive, Scope, Send
 
 from services.query_api.app import ApiParts, make_api
 from services.query_api.http.metrics import Metrics
+from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
 from shared.runtime.generation_stages import model_of
 from shared.settings import ConfigurationError
@@ -33,6 +34,7 @@ class GenerationApps:
         self._preparing: dict[str, asyncio.Task[None]] = {}
         if parts.generations is not None:
             parts.generations.watch.listen(self.follow)
+            parts.past.follow(parts.generations.watch, parts.generations.cost)
 
     @property
     def serving(self) -> Litestar:
@@ -48,8 +50,12 @@ class GenerationApps:
         there = {each.id for each in registry.generations}
         for id_ in self._apps.keys() - there - {self._serving}:
             del self._apps[id_]
+        for id_ in self._parts.past.loaded - there:
+            self._parts.past.drop(id_)
         for each in registry.generations:
-            if each.id not in self._apps and each.id not in self._preparing:
+            if each.as_of is not None and not each.built:
+                continue
+            if each.id not in self._apps.keys() | self._parts.past.loaded | self._preparing.keys():
                 self._preparing[each.id] = asyncio.create_task(self._prepare(each))
         if registry.serving != self._serving and registry.serving in self._apps:
             self._serving = registry.serving
@@ -62,9 +68,14 @@ class GenerationApps:
         try:
             embedder = await model_of(registered, generations.embedders)
             index = Index(generations.store, registered.generation, generations.gate)
-            parts = replace(self._parts, index=index, embedder=embedder, bm25=bm25_of(registered.generation.bm25))
+            bm25 = bm25_of(registered.generation.bm25)
             await index.warm()
             await embedder.embed_query("warm")
+            if registered.as_of is not None:
+                assert self._parts.metrics is not None  # set by __init__
+                self._parts.past.load(registered.id, Retriever(index, embedder, bm25, self._parts.metrics))
+                return
+            parts = replace(self._parts, index=index, embedder=embedder, bm25=bm25)
             # In a thread, because making some hundred routes would delay other requests.
             self._apps[registered.id] = await asyncio.to_thread(make_api, parts)
             log.info("api_prepared", generation=registered.id)
@@ -77,6 +88,6 @@ class GenerationApps:
     async def _tell(self) -> None:
         generations = self._parts.generations
         assert generations is not None
-        watch, ready = generations.watch, tuple(sorted(self._apps))
+        watch, ready = generations.watch, tuple(sorted(self._apps.keys() | self._parts.past.loaded))
         if (watch.own.ready, watch.own.serving) != (ready, self._serving):
             await watch.tell(answers=True, ready=ready, serving=self._serving)

@@ -167,6 +167,21 @@ class Tended(Protocol):
 
 
 @runtime_checkable
+class Compacting(Protocol):
+    """A log that knows how far compaction may have come."""
+
+    async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
+        """Return an offset of each partition: only records below it may have replaced or deleted others.
+
+        From this offset on, a reader that stops at any offset sees what the topic held when that was its end.
+
+        Raises:
+            Unavailable: the log is away.
+        """
+        ...
+
+
+@runtime_checkable
 class Weighed(Protocol):
     """A log that can measure the size of each topic."""
 
@@ -211,7 +226,7 @@ class ErasableLog(Protocol):
     async def overwrite(self, instead: Callable[[ConsumerRecord], Replacement | None]) -> int:
         """Return how many records were overwritten, headers included: those for which `instead` returned a replacement.
 
-        `instead` is called in a thread, for each record of each topic that isn't compacted.
+        `instead` is called in a thread, for each record of each topic, except compacted ones without a compaction lag.
         """
         ...
 

@@ -180,7 +180,12 @@ class GenerationStages:
             embedder=embedder,
             bm25=bm25_of(registered.generation.bm25),
             statuses=GenerationStatuses(
-                self._ledger, send, store=self._store, watch=self._watch, generation=registered.id
+                self._ledger,
+                send,
+                store=self._store,
+                watch=self._watch,
+                generation=registered.id,
+                past=registered.as_of is not None,
             ),
             publish=truth_guarded(send, self._watch, registered.id),
             broker=broker,

@@ -226,6 +226,7 @@ def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ..
         partitions=settings.partitions,
         replication=replication,
         audit_retention_ms=settings.audit_retention_ms,
+        compaction_lag_ms=settings.compaction_lag_ms,
     )
     return (*own, *(Topic(name=name, partitions=settings.partitions, replication=replication) for name in foreign))
 

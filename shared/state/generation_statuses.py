@@ -31,9 +31,18 @@ class GenerationStatuses(Statuses):
     """The final statuses as one generation's workers write them."""
 
     def __init__(
-        self, ledger: Ledger, publish: Publish, *, store: Store, watch: GenerationWatch, generation: str
+        self,
+        ledger: Ledger,
+        publish: Publish,
+        *,
+        store: Store,
+        watch: GenerationWatch,
+        generation: str,
+        past: bool = False,
     ) -> None:
+        """Take the parts; a generation that shows a `past` moment tells nothing of a document's status."""
         super().__init__(ledger, publish)
+        self._past = past
         self._store = store
         self._watch = watch
         self._generation = generation
@@ -48,6 +57,8 @@ class GenerationStatuses(Statuses):
         The registry is read after the head was written. So of two generations that apply a version while one of them
         takes over from the other, at least one sees the other's head, or serves itself.
         """
+        if self._past:
+            return
         registry = await self._watch.certain()
         served = registry.serving == self._generation
         if registry.switching is not None:
@@ -64,8 +75,10 @@ class GenerationStatuses(Statuses):
     async def overtaken(self, document: DocumentVersion) -> bool:
         """Return whether a newer version answers in the serving generation, if this one doesn't serve.
 
-        The truth holds older versions until they are compacted away, and nobody needs their vectors.
+        The truth holds older versions until they are compacted away, and only a past generation needs their vectors.
         """
+        if self._past:
+            return False
         serving = (await self._watch.certain()).serving
         if serving == self._generation:
             return False

@@ -15,14 +15,34 @@ from shared.errors import Rejected, Unavailable
 from shared.settings import ConfigurationError
 from shared.state.index import GENERATIONS, Generation
 from shared.store import Filter, IndexKind, Match, Point, Store
+from shared.times import iso
 
 FORMAT: Final = 2  # newest known format of the registry; a higher one was written by a newer release
-BEFORE_MOVES: Final = 1  # format of an index whose log was never moved, which earlier releases read, too
+BEFORE_MOVES: Final = (
+    1  # of an index whose log was never moved and that has shown no past moment: earlier releases read it
+)
 CODE: Final = "generation"  # of refused transitions
 REGISTRY_POINT: Final = str(uuid5(NAMESPACE_OID, "registry"))
 _INDEXES: Final[dict[str, IndexKind]] = {"state": "keyword", "rev": "integer"}
 
-State = Literal["building", "serving", "retired"]
+State = Literal["building", "serving", "retired", "past"]
+
+
+class AsOf(Message, frozen=True):
+    """A moment of documents.extracted: a time, or an offset of every partition."""
+
+    until: dict[str, int]  # by partition: the first offset that is left out; empty: of a log that was moved since
+    time: int | None = None  # ms since 1970
+    offset: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Return the moment as `--as-of` takes it."""
+        return str(self.offset) if self.time is None else iso(self.time)
+
+    def covers(self, partition: int, offset: int) -> bool:
+        """Return whether the record was there at that moment."""
+        return offset < self.until.get(str(partition), 0)
 
 
 class Registered(Message, frozen=True):
@@ -38,6 +58,7 @@ class Registered(Message, frozen=True):
         default_factory=dict
     )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
     limit: float | None = None  # documents a second until it is built; None: no limit
+    as_of: AsOf | None = None  # shows the documents of that moment, and never serves; None: it shows them as they are
 
     @property
     def id(self) -> str:
@@ -86,6 +107,8 @@ class Registry(Message, frozen=True):
         """Return the generation's state. If it doesn't serve, it is retired if it ever did, else being built."""
         if each.id == self.serving:
             return "serving"
+        if each.as_of is not None and each.built:
+            return "past"
         return "retired" if each.served else "building"
 
 
@@ -100,16 +123,21 @@ def begun(
     ends: Mapping[str, int],
     now: int,
     limit: float | None = None,
+    as_of: AsOf | None = None,
 ) -> Registry:
     """Return the registry with another generation. Its number makes sure that its names were never used before.
 
     Raises:
-        Rejected: another generation is being built.
+        Rejected: another generation is being built, or one of the same moment is there.
     """
-    if building := [each for each in registry.others if not each.served]:
+    if building := [each for each in registry.others if registry.state(each) == "building"]:
         raise Rejected(f"generation {building[0].id} is being built: switch to it, or cancel it first", CODE)
+    if as_of is not None and (same := [each for each in registry.others if each.as_of == as_of]):
+        raise Rejected(f"generation {same[0].id} shows that moment already: drop it with `sluice reindex gc`", CODE)
     numbered = msgspec.structs.replace(generation, build=registry.builds + 1)
-    new = Registered(generation=numbered, embedder=embedder, began=now, ends=dict(ends), limit=limit)
+    new = Registered(generation=numbered, embedder=embedder, began=now, ends=dict(ends), limit=limit, as_of=as_of)
+    if as_of is not None:  # an earlier release would feed it, and let it serve
+        registry = msgspec.structs.replace(registry, format=FORMAT)
     return msgspec.structs.replace(registry, generations=(*registry.generations, new), builds=registry.builds + 1)
 
 
@@ -123,10 +151,13 @@ def switch_begun(registry: Registry, target: str) -> Registry:
     """Return the registry with a switch to `target` under way.
 
     Raises:
-        Rejected: there is no such generation, it serves already, or another switch is under way.
+        Rejected: there is no such generation, it can't serve or does already, or another switch is under way.
     """
-    if registry.find(target) is None:
+    found = registry.find(target)
+    if found is None:
         raise Rejected(f"there is no generation {target}", CODE)
+    if found.as_of is not None:
+        raise Rejected(f"generation {target} shows the documents as of {found.as_of.label}: it can't serve", CODE)
     if registry.switching is not None:
         if registry.switching.target == target:
             return registry
@@ -187,7 +218,10 @@ def on_another_log(registry: Registry) -> Registry:
     """Return the registry after the log was moved: offsets of the log before mean nothing, nor can earlier releases
     read its positions.
     """
-    generations = tuple(msgspec.structs.replace(each, ends={}) for each in registry.generations)
+    generations = tuple(
+        msgspec.structs.replace(each, ends={}, as_of=each.as_of and msgspec.structs.replace(each.as_of, until={}))
+        for each in registry.generations
+    )
     return msgspec.structs.replace(registry, generations=generations, format=FORMAT)
 
 

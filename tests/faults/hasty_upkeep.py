@@ -5,6 +5,7 @@ collection of blobs, rewrites of the store, checkpoints, settling of letters.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ _CHILD: Final = "shared.store.edge_server"
 
 def hasten() -> None:
     """Have this process do its upkeep each half second, and the store's child, too."""
+    os.environ["SLUICE_COMPACTION_LAG"] = "0"
     embed_worker.SWEEP_EVERY_S = 2 * EVERY_S  # it reads every point
     embed_worker.SHORTEN_EVERY_S = EVERY_S
     vars(blob_collector)["GRACE_MS"] = GRACE_MS

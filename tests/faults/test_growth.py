@@ -77,7 +77,7 @@ async def test_given_rounds_of_edits_and_deletes_when_upkeep_has_run_then_it_is_
     texts = {number: [paragraph(number, 0, at, of=CHUNKS) for at in range(CHUNKS)] for number in range(DOCUMENTS)}
     async with fake_ollama() as server:
         server.context = 2048  # so that a paragraph is a chunk
-        settings = {"embedder": f"{server.url.replace('http', 'ollama')}/{EMBEDDING_MODEL}"}
+        settings = {"embedder": f"{server.url.replace('http', 'ollama')}/{EMBEDDING_MODEL}", "compaction_lag": "0"}
         edited, fresh = tmp_path / "edited", tmp_path / "fresh"
         async with running(edited, **settings) as pipeline:
             await _send(pipeline, texts, texts)
@@ -116,7 +116,7 @@ async def test_given_deleted_documents_when_upkeep_has_run_then_each_keeps_at_mo
     numbers = range(40 // times)
     async with fake_ollama() as server:
         embedder = f"{server.url.replace('http', 'ollama')}/{EMBEDDING_MODEL}"
-        async with running(tmp_path / "data", embedder=embedder) as pipeline:
+        async with running(tmp_path / "data", embedder=embedder, compaction_lag=0) as pipeline:
             await _sent_and_deleted(pipeline, [-1], 1)
             await _upkeep(pipeline)
             before = await _kept(pipeline)

@@ -30,7 +30,7 @@ A = document_id(TENANT, "s", "a.md")
 
 @pytest.fixture
 async def pipeline(tmp_path: Path) -> AsyncIterator[Pipeline]:
-    async with running(tmp_path, partitions=2) as pipeline:
+    async with running(tmp_path, partitions=2, compaction_lag=0) as pipeline:
         yield pipeline
 
 

@@ -3,14 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
-from services.query_api.generation_apps import GenerationApps
 from services.query_api.ops import generation_service
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
@@ -18,11 +15,10 @@ from shared.settings import ConfigurationError
 from shared.state.generations import FORMAT, REGISTRY_POINT
 from shared.state.index import GENERATIONS, Index
 from shared.store import Point
-from shared.topics import chunks_topic
-from tests.contract.logs import HANG_S
 from tests.e2e.text import paragraphs
 from tests.integration.api import a_client
-from tests.integration.pipeline import Pipeline, Quiet, running
+from tests.integration.pipeline import running
+from tests.integration.reindex_rig import Rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,68 +26,11 @@ COUNT = 12
 TEXTS = {f"{number}.md": "\n\n".join(paragraphs(number, 6)) for number in range(COUNT)}
 
 
-class Rig:
-    """The pipeline, with the API that follows the generations."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        self.api = GenerationApps(pipeline.parts)
-
-    async def post(self, path: str, body: dict[str, Any], status: int = 200) -> Any:
-        async with a_client(self.api) as client:
-            reply = await client.post(path, json=body)
-        assert reply.status_code == status, reply.text
-        return reply.json()
-
-    async def status(self) -> dict[str, Any]:
-        async with a_client(self.api) as client:
-            found: dict[str, Any] = (await client.get("/ops/generations")).json()
-        return found
-
-    async def states(self) -> list[str]:
-        return [each["state"] for each in (await self.status())["items"]]
-
-    async def until_ready(self) -> dict[str, Any]:
-        async with asyncio.timeout(HANG_S):
-            while True:
-                for each in (await self.status())["items"]:
-                    if each["state"] == "ready":
-                        found: dict[str, Any] = each
-                        return found
-                await asyncio.sleep(0.05)
-
-    async def until_worked(self, generation: str) -> int:
-        """Return how many vectors of the generation were embedded or copied, once a heartbeat has told of some."""
-        async with asyncio.timeout(HANG_S):
-            while True:
-                [found] = [each for each in (await self.status())["items"] if each["id"] == generation]
-                if work := int(found["embedded"] + found["copied"]):
-                    return work
-                await asyncio.sleep(0.05)
-
-    async def chunk_topics(self) -> list[str]:
-        return [chunks_topic(each["id"]) for each in (await self.status())["items"]]
-
-    async def load(self) -> None:
-        await asyncio.gather(
-            *(self.pipeline.send(DocumentSubmitted(source="s", path=path, text=text)) for path, text in TEXTS.items())
-        )
-
-    async def found(self, query: str) -> list[tuple[str, str]]:
-        hits = (await self.post("/rag/search", {"query": query, "topK": 3}))["results"]
-        return [(hit["metadata"]["path"], hit["text"]) for hit in hits]
-
-    async def verified(self, generation: str | None = None) -> str:
-        async with opened(self.pipeline.settings, generation) as parts:
-            outcome = await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=20)
-        return outcome.report.verdict
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     async with running(tmp_path_factory.mktemp("reindex")) as pipeline:
         rig = Rig(pipeline)
-        await rig.load()
+        await rig.load(TEXTS)
         yield rig
 
 

@@ -26,6 +26,9 @@ _API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/
 _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
+    "services/ingest_worker/past_truth.py": "tests/integration/test_as_of.py",
+    "services/query_api/search/past.py": "tests/integration/test_as_of.py",
+    "shared/state/as_of.py": "tests/integration/test_as_of.py",
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
     "services/operator_cli/actions/optimize.py": "tests/integration/test_optimize.py",
     "services/operator_cli/actions/migrate.py": "tests/integration/test_migrate.py",

@@ -37,6 +37,10 @@ def start(
     chunk_size: Annotated[int | None, typer.Option(help="Largest size of a chunk.")] = None,
     chunk_overlap: Annotated[int | None, typer.Option(help="Overlap of neighbouring chunks.")] = None,
     chunk_unit: Annotated[str | None, typer.Option(help="characters or tokens.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(help="Show the documents of this moment, an offset or a time, for searches with asOf."),
+    ] = None,
     limit_rate: Annotated[float | None, typer.Option(help="At most this many documents per second.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report the plan.")] = False,
     yes: Yes = False,
@@ -52,6 +56,7 @@ def start(
         "chunkOverlap": chunk_overlap,
         "chunkUnit": chunk_unit,
         "limitRate": limit_rate,
+        "asOf": as_of,
     }
     body = {name: value for name, value in given.items() if value is not None}
     asks = not (yes or dry_run or as_json) and sys.stdin.isatty()
@@ -154,8 +159,8 @@ def cancel(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -
 
 @reindex.command("gc", epilog=example("reindex_gc"))
 def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
-    """Drop the retired generations for good. Afterwards, a rollback is impossible."""
-    _confirm("Drop all retired generations?", yes=yes)
+    """Drop the retired and past generations for good. Afterwards, a rollback is impossible."""
+    _confirm("Drop all retired and past generations?", yes=yes)
     _do(context, "gc", {}, as_json=as_json)
 
 
@@ -183,6 +188,7 @@ def _row(each: dict[str, Any]) -> dict[str, Any]:
     left = each.get("secondsLeft")
     return {
         **each,
+        "state": f"as of {each['asOf']}" if each["state"] == "past" else each["state"],
         "chunks of": f"{each['chunkSize']} {each['chunkUnit']}",
         "documents": f"{each['documents']} of {each['ofDocuments']}",
         "left": None if left is None else f"{_duration(left)} at {each['rate']:g}/s",

@@ -28,7 +28,8 @@ from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import wanted_generation
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.state import verdict
-from shared.state.generations import registry_of
+from shared.state.as_of import overtaken
+from shared.state.generations import AsOf, Registered, registry_of
 from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.state.registry_copy import registered
 from shared.store import Store
@@ -97,6 +98,8 @@ async def verify(
         ConfigurationError: the log has nothing to repair from.
         Unavailable: a part is away.
     """
+    if parts.as_of is not None:
+        await _comparable(parts, parts.as_of, repair=repair)
     await _rebuilt(parts.store, patience_s)
     verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew)
     report = await verifier.verify()
@@ -111,6 +114,25 @@ async def verify(
     if registry is None or registry.serving == parts.generation.id:
         await _keep(parts.store, report)
     return outcome
+
+
+async def _comparable(parts: VerifierParts, as_of: AsOf, *, repair: bool) -> None:
+    """Check that the log still has what the generation shows.
+
+    Raises:
+        ConfigurationError: compaction may have deleted some of it, or `repair` is wanted. Unavailable: the log is away.
+    """
+    name = parts.generation.id
+    if await overtaken(as_of, parts.log):
+        raise ConfigurationError(
+            f"generation {name} shows the documents as of {as_of.label}, and the log may not have them any more: "
+            "it can't be verified"
+        )
+    if repair:
+        raise ConfigurationError(
+            f"generation {name} shows the documents as of {as_of.label} and can't be repaired: drop it with "
+            f"`sluice reindex gc`, and build it again with `sluice reindex start --as-of {as_of.label}`"
+        )
 
 
 async def _rebuilt(store: Store, patience_s: float) -> None:
@@ -149,6 +171,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         stack.push_async_callback(log.stop)
         store = await opened_store(settings, stack)
         registry = await registered(store, log)
+        chosen: Registered | None = None
         if registry is None:
             embedder, address = await embedders.get(settings.embedder), settings.embedder
             generation = wanted_generation(settings, CHUNKER, embedder.model)
@@ -167,6 +190,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
             bm25=bm25_of(generation.bm25),
             generation=generation,
             address=address,
+            as_of=None if chosen is None else chosen.as_of,
         )
 
 

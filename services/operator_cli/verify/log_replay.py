@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.contracts import DeadLetter, LogPosition, decode
+from shared.contracts import ERASED, DeadLetter, DocumentExtracted, LogPosition, decode
 from shared.errors import Rejected
 from shared.log import Record
 from shared.log.headers import position_of
+from shared.state.generations import AsOf
 from shared.state.ledger import older
 from shared.submission import submission_of
 from shared.topics import DAY, EXTRACTED, SUBMITTED, chunks_topic
@@ -62,7 +63,9 @@ class LoggedDocument(msgspec.Struct):
 class LogReplay:
     """The log as far as it has been read."""
 
-    def __init__(self, generation: str) -> None:
+    def __init__(self, generation: str, as_of: AsOf | None = None) -> None:
+        """Take the generation's id, and the past moment that it shows."""
+        self._as_of = as_of
         self._generation = generation
         self._chunks = chunks_topic(generation)
         self._unreadable: dict[tuple[int, int], LoggedLetter] = {}  # of events, by partition and offset
@@ -101,6 +104,10 @@ class LogReplay:
             )
             return None
         document = self.documents.setdefault(name, LoggedDocument())
+        if self._as_of is not None and not self._as_of.covers(record.partition, record.offset):
+            if is_erasure(record):  # reaches every moment
+                document.versions = {int(number): TruthRecord(record.partition, record.offset, record.timestamp)}
+            return name
         if record.value is None:
             document.versions.pop(int(number), None)
         else:
@@ -160,6 +167,14 @@ class LogReplay:
             yield version
             if self.set_aside(name, version) is None:
                 return
+
+
+def is_erasure(record: Record) -> bool:
+    """Return whether the record of documents.extracted erases a document."""
+    try:
+        return decode(record.value, DocumentExtracted).document.raw_hash == ERASED
+    except Rejected:
+        return False
 
 
 def _document_of(record: Record) -> str | None:

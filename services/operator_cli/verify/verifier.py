@@ -27,7 +27,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
 from shared.log.integrity import check_intact
 from shared.state import ledger
-from shared.state.generations import registry_of
+from shared.state.generations import AsOf, registry_of
 from shared.state.index import EMBEDDED, Generation
 from shared.state.ledger import Last
 from shared.store import Filter, Match, Payload, Point, Store
@@ -63,6 +63,7 @@ class VerifierParts:
     bm25: Bm25
     generation: Generation
     address: str = ""  # address of the generation's model
+    as_of: AsOf | None = None  # the past moment that the generation shows; None: the present
 
 
 class _Decided(NamedTuple):
@@ -117,7 +118,7 @@ class Verifier:
         generation = parts.generation
         self._recut = generation.chunker != CHUNKER and not renew
         self._groups = readers(generation.id)
-        self.truth = LogReplay(generation.id)
+        self.truth = LogReplay(generation.id, parts.as_of)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # unfinished records and their documents
         self._rate = 2**64
@@ -238,7 +239,9 @@ class Verifier:
         names = set[str]()
         generation = self._parts.generation
         self._watch.begin("listing", 0)
-        for collection in (ledger.COLLECTION, generation.heads):
+        # The ledger is of the present: it says nothing about a past moment.
+        past = self._parts.as_of is not None
+        for collection in (generation.heads,) if past else (ledger.COLLECTION, generation.heads):
             async for point in self._scroll(collection, fields=("documentId",)):
                 names.add(point.id)
         async for point in self._scroll(generation.chunks, fields=("metadata.documentId",)):
@@ -347,7 +350,7 @@ class Verifier:
         # Version 0 isn't a head. It marks a version that was withdrawn before any version had answered.
         found = await self._payloads(generation.heads, names)
         heads = {name: payload for name, payload in found.items() if payload.get("version") != 0}
-        entries = await self._payloads(ledger.COLLECTION, names)
+        entries = {} if self._parts.as_of is not None else await self._payloads(ledger.COLLECTION, names)
         points: dict[str, list[Point]] = defaultdict(list)
         where = Filter(must=(Match("metadata.documentId", tuple(names)),))
         async for point in self._scroll(generation.chunks, where, vectors=True):
@@ -370,15 +373,17 @@ class Verifier:
         if faults:
             return SeenDocument(name=name, judged=JudgedDocument(tuple(faults)), record=None)
         decided = self._decide(name, events, head, entry, points)
-        in_ledger = compare.ledger_judged(
-            name,
-            None if decided.newest is None else events[decided.newest].document,
-            failure=decided.failure,
-            submitted=self.truth.documents[name].submitted,
-            payload=entry,
-            lettered=decided.lettered,
-            published=self.truth.documents[name].versions,
-        )
+        in_ledger = JudgedDocument()
+        if self._parts.as_of is None:
+            in_ledger = compare.ledger_judged(
+                name,
+                None if decided.newest is None else events[decided.newest].document,
+                failure=decided.failure,
+                submitted=self.truth.documents[name].submitted,
+                payload=entry,
+                lettered=decided.lettered,
+                published=self.truth.documents[name].versions,
+            )
         answering = None if decided.answers is None else events[decided.answers]
         try:
             wanted = None if answering is None else await self._expected(answering)

@@ -125,7 +125,8 @@ def _other(registry: Registry, id_: str | None) -> Registered:
         if id_ == registry.serving:
             raise Rejected(f"generation {id_} serves: name another one to compare it with", CODE)
         return found
-    newest_first = sorted(registry.others, key=lambda each: (each.served, -each.generation.build))
+    present = [each for each in registry.others if each.as_of is None]
+    newest_first = sorted(present, key=lambda each: (each.served, -each.generation.build))
     if not newest_first:
         raise Rejected("there is only one generation: build another with `sluice reindex start`", CODE)
     return newest_first[0]

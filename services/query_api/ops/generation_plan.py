@@ -12,7 +12,7 @@ from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
 from shared.log import Log, Weighed
 from shared.runtime.generation_stages import same_vectors
 from shared.settings import Settings
-from shared.state.generations import CODE, Registered, Registry
+from shared.state.generations import CODE, AsOf, Registered, Registry
 from shared.state.index import Generation
 from shared.store import Measured, Store
 from shared.store.bm25 import Bm25
@@ -31,6 +31,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     chunk_overlap: int | None = None
     chunk_unit: Literal["characters", "tokens"] | None = None
     limit_rate: float | None = None  # documents per second until it is built
+    as_of: int | str | None = None  # offset or time: show the documents of that moment, and never serve
     dry_run: bool = False
 
 
@@ -50,12 +51,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     disk_bytes: int
     free_bytes: int | None  # None: the index is on a server, whose disk is unknown
     notes: list[str]  # consequences until the old generation is dropped
+    as_of: str | None = None  # moment that it will show
 
 
 def address_of(wanted: BuildRequest, settings: Settings, serving: Registered) -> str:
     """Return the address of the new generation's model."""
     if wanted.embedder is not None:
         return wanted.embedder
+    if wanted.as_of is not None:  # so that it shows what was found then, and vectors can be copied
+        return serving.embedder
     return settings.embedder if "embedder" in settings.model_fields_set else serving.embedder
 
 
@@ -72,7 +76,8 @@ def generation_of(
         given = getattr(wanted, name)
         if given is not None:
             return given
-        return getattr(settings if name in settings.model_fields_set else serving, name)
+        set_ = name in settings.model_fields_set and wanted.as_of is None
+        return getattr(settings if set_ else serving, name)
 
     generation = msgspec.convert(
         {
@@ -121,6 +126,7 @@ async def planned(
     settings: Settings,
     log: Log,
     store: Store,
+    as_of: AsOf | None = None,
 ) -> Plan:
     """Return the plan for building the generation. Raises Unavailable when a part is away."""
     old = registry.current.generation
@@ -134,7 +140,13 @@ async def planned(
     widened = max(1.0, generation.model.dimension / old.model.dimension)
     disk = round(ratio * widened * await index_bytes(store, old) + ratio * await chunk_topic_bytes(log, old))
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take their disk"]
-    if not known:
+    if as_of is not None:
+        embed = chunks  # most vectors can be copied, but nobody knows how many texts were replaced since
+        notes = [
+            f"it shows the documents as of {as_of.label}, without what was erased since, and takes its disk until `gc`",
+            "it gets no newer documents, and never serves",
+        ]
+    elif not known:
         notes.append("until then, each new text is embedded twice, and two models are in use")
     return Plan(
         id=msgspec.structs.replace(generation, build=registry.builds + 1).id,
@@ -152,6 +164,7 @@ async def planned(
         disk_bytes=disk,
         free_bytes=shutil.disk_usage(settings.data).free if settings.keeps_data else None,
         notes=notes,
+        as_of=None if as_of is None else as_of.label,
     )
 
 

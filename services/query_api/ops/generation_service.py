@@ -29,6 +29,7 @@ from shared.log import Log
 from shared.log.open_letters import OpenLetters
 from shared.runtime.resources import wanted_topics
 from shared.settings import Settings
+from shared.state.as_of import moment_of, overtaken, reachable
 from shared.state.generation_watch import GenerationWatch, Heartbeat
 from shared.state.generations import (
     CODE,
@@ -52,7 +53,7 @@ from shared.topics import EXTRACTED, chunks_topic, readers
 
 log_ = structlog.get_logger(__name__)
 
-State = Literal["building", "ready", "serving", "retired"]
+State = Literal["building", "ready", "serving", "retired", "past"]
 RATE_S: Final = 30.0  # period over which a rate is measured
 SETTLE_S: Final = 20.0  # longest time that documents in flight may differ before a switch is refused
 STOPPED_S: Final = 30.0  # longest wait for the stages to end before a drop
@@ -81,6 +82,7 @@ class GenerationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     failed: int  # open dead letters of its stages
     embedded: int  # texts embedded by the processes running now
     copied: int  # vectors copied by the same processes
+    as_of: str | None = None  # the moment that it shows; None: the present
     rate: float | None = None  # documents per second, while it is built
     seconds_left: int | None = None
 
@@ -139,6 +141,7 @@ class GenerationService:
         """Begin to build a generation, unless it is a dry run; return the plan."""
         registry = await self.watch.look()
         serving = registry.current
+        as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self._log)
         address = address_of(wanted, self._settings, serving)
         embedder = await self.embedders.get(address)
         code = await Index(self.store, serving.generation).code()
@@ -158,13 +161,15 @@ class GenerationService:
             settings=self._settings,
             log=self._log,
             store=self.store,
+            as_of=as_of,
         )
         refuse_full_disk(plan)
         begin = partial(
             begun,
             generation=generation,
             embedder=address,
-            ends=await extracted_ends(self._log),
+            ends=await extracted_ends(self._log) if as_of is None else as_of.until,
+            as_of=as_of,
             now=int(time.time() * 1000),
             limit=wanted.limit_rate,
         )
@@ -179,6 +184,11 @@ class GenerationService:
         log_.info("generation_begun", generation=built.id, chunks=plan.chunks, embed=plan.embed)
         return msgspec.structs.replace(plan, id=built.id)
 
+    async def cost(self, moment: str) -> str:
+        """Return what an index of the past moment costs. Raises as `start` does."""
+        plan = await self.start(BuildRequest(as_of=moment, dry_run=True))
+        return f"at most {plan.embed} texts to embed, {plan.seconds} s and {plan.disk_bytes / 1e6:.0f} MB of disk"
+
     async def cancel(self) -> Outcome:
         """Cancel the switch in progress, or else drop the generation that is being built."""
         registry = await self.watch.look()
@@ -187,21 +197,21 @@ class GenerationService:
                 raise Rejected("the target serves already, so the switch can't be cancelled any more", CODE)
             await change(self.store, _switch_cancelled)
             return await self._told("the switch was cancelled")
-        building = next((each for each in registry.others if not each.served), None)
+        building = next((each for each in registry.others if _cancellable(registry, each)), None)
         if building is None:
             raise Rejected("no generation is being built, and no switch is under way", CODE)
         await self._drop(building)
         return await self._told(f"generation {building.id} was dropped")
 
     async def collect(self) -> Outcome:
-        """Drop the retired generations, and remains of earlier ones that crashes left behind."""
+        """Drop the retired and the past generations, and remains of earlier ones that crashes left behind."""
         registry = await self.watch.look()
-        retired = [each for each in registry.others if each.served]
+        retired = [each for each in registry.others if registry.state(each) in ("retired", "past")]
         for each in retired:
             await self._drop(each)
         left = await self._drop_unregistered()
         names = [each.id for each in retired] + left
-        return await self._told(f"dropped: {', '.join(names)}" if names else "no generation is retired")
+        return await self._told(f"dropped: {', '.join(names)}" if names else "no generation is retired or past")
 
     async def _drop(self, each: Registered) -> None:
         await change(self.store, partial(dropped, id_=each.id))
@@ -241,7 +251,7 @@ class GenerationService:
         """
         registry = await self.watch.look()
         chosen = self._target(registry, target, served=False)
-        if registry.switching is None and not chosen.served:
+        if registry.switching is None and not chosen.served and chosen.as_of is None:
             if not chosen.built:
                 raise Rejected(f"generation {chosen.id} is still being built: see `sluice reindex status`", CODE)
             if not force:
@@ -259,7 +269,8 @@ class GenerationService:
         elif registry.switching is not None:
             found = registry.find(registry.switching.target)
         else:
-            found = next((each for each in reversed(registry.others) if each.served == served), None)
+            chosen = (each for each in reversed(registry.others) if each.served == served and each.as_of is None)
+            found = next(chosen, None)
         if found is None:
             which = target or ("that served before" if served else "that was built")
             raise Rejected(f"there is no generation {which}: see `sluice reindex status`", CODE)
@@ -424,6 +435,7 @@ class GenerationService:
             chunks=await self.store.count(generation.chunks),
             unread=sum(unread),
             failed=await self._letters.failed_in(each.id),
+            as_of=None if each.as_of is None else each.as_of.label,
             embedded=sum(found.embedded.get(each.id, 0) for found in alive),
             copied=sum(found.copied.get(each.id, 0) for found in alive),
             rate=None if rate is None else round(rate, 1),
@@ -446,6 +458,10 @@ class GenerationService:
             samples.popleft()
         barrier = self._builds.setdefault(each.id, _Barrier(target=each.id, ends=each.ends))
         if not await self._left(barrier):
+            if each.as_of is not None and await overtaken(each.as_of, self._log):
+                log_.error("past_generation_overtaken", generation=each.id, as_of=each.as_of.label)
+                await self._drop(each)
+                return
             await change(self.store, partial(marked_built, id_=each.id, now=int(time.time() * 1000)))
             log_.info("generation_built", generation=each.id)
 
@@ -465,6 +481,11 @@ class _Barrier(msgspec.Struct):
     target: str
     ends: dict[str, int]  # of documents.extracted, by partition
     chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None until all its chunks are published
+
+
+def _cancellable(registry: Registry, each: Registered) -> bool:
+    """Return whether the generation is being built, or waits to be switched to for the first time."""
+    return not each.served and registry.state(each) != "past"
 
 
 async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:

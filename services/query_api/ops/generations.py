@@ -11,7 +11,7 @@ from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import Problem
+from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.ops.generation_comparer import GenerationComparer
@@ -20,6 +20,7 @@ from services.query_api.ops.generation_plan import BuildRequest, Plan
 from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
+from shared.state.as_of import moment_of
 
 SWITCH_WAIT_S: Final = 60.0
 
@@ -64,6 +65,11 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
 )
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
     """Build a generation beside the one that serves. With `dryRun`, only return the plan."""
+    if data.as_of is not None:
+        try:
+            moment_of(data.as_of)
+        except Rejected as error:
+            raise invalid("asOf", error.sentence) from None
     with _refusals_as_conflicts():
         return await generations.start(data)
 

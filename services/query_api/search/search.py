@@ -20,6 +20,7 @@ from services.query_api.search.arranging import by_document, diverse, of_each_do
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import GateMode, RelevanceGate, usable
+from services.query_api.search.past import PastIndexes
 from services.query_api.search.results import Expanded, Explanation, Found, Results
 from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
@@ -44,6 +45,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A search: the query, its filters, and how results are chosen."""
 
     query: str
+    as_of: int | str | None = None  # search the index of a past moment: docs/reindex.md
     top_k: TopK = 5
     offset: Annotated[int, msgspec.Meta(ge=0, lt=MOST, description="How many results to skip.")] = 0
     filters: dict[str, Any] | str | None = None
@@ -134,37 +136,49 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
     "/rag/search",
     operation_id="rag_search",
     guards=[needs("query")],
-    opt=in_lane("ask", "find passages: query, topK, filters") | replies(422),
+    opt=in_lane("ask", "find passages: query, topK, filters") | replies(409, 422),
     status_code=200,
 )
 async def rag_search(
-    data: JSONBody[SearchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
+    data: JSONBody[SearchBody],
+    request: ApiRequest,
+    retriever: NamedDependency[Retriever],
+    past: NamedDependency[PastIndexes],
 ) -> SearchReply:
     """Find passages of the indexed documents by meaning and by words."""
-    return await _replied(retriever, request.user.tenant, data, filters_of(data.filters))
+    where = filters_of(data.filters)
+    if data.as_of is not None:
+        retriever = await past.retriever(data.as_of, "asOf", with_cost=request.user.may("operator"))
+    return await _replied(retriever, request.user.tenant, data, where)
 
 
 @post(
     "/rag/search/batch",
     operation_id="rag_search_batch",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(422),
+    opt=in_lane("ask") | replies(409, 422),
     status_code=200,
 )
 async def rag_search_batch(
-    data: JSONBody[SearchBatchBody], request: ApiRequest, retriever: NamedDependency[Retriever]
+    data: JSONBody[SearchBatchBody],
+    request: ApiRequest,
+    retriever: NamedDependency[Retriever],
+    past: NamedDependency[PastIndexes],
 ) -> SearchBatchReply:
     """Run several searches in one request. If any query is invalid, none is run."""
     searches = []
     for number, item in enumerate(data.queries):
         body = body_of(item, SearchBody, f"queries[{number}]")
         question_of(body.query, f"queries[{number}].query")
-        searches.append((body, filters_of(body.filters, f"queries[{number}].filters")))
+        where, in_ = filters_of(body.filters, f"queries[{number}].filters"), retriever
+        if body.as_of is not None:
+            in_ = await past.retriever(body.as_of, f"queries[{number}].asOf", with_cost=request.user.may("operator"))
+        searches.append((in_, body, where))
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def search(body: SearchBody, where: Filter) -> SearchReply:
+    async def search(in_: Retriever, body: SearchBody, where: Filter) -> SearchReply:
         async with turns:
-            return await _replied(retriever, request.user.tenant, body, where)
+            return await _replied(in_, request.user.tenant, body, where)
 
     return SearchBatchReply(replies=await asyncio.gather(*(search(*each) for each in searches)))
 

@@ -7,6 +7,7 @@ A send is answered when every in-sync replica has the record. Consumers never st
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from time import time_ns
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -30,7 +31,7 @@ from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
 from shared.log.kafka.quiet import quieten
-from shared.log.kafka.topics import MAX_BYTES, ExistingTopic, configs, inspection, retention_ms
+from shared.log.kafka.topics import MAX_BYTES, ExistingTopic, configs, inspection, least_lag_ms, retention_ms
 from shared.settings import ConfigurationError
 from shared.topics import Topic, TopicInspection, moves_of
 
@@ -332,6 +333,15 @@ class KafkaLog:
         reader = self._started(self._reader)
         found = await self._persist(lambda: reader.offsets_for_times(dict.fromkeys(ends, time)))
         return {tp: end if found[tp] is None else found[tp].offset for tp, end in ends.items()}
+
+    async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
+        """Return below which offset of each partition records may be gone. See `shared.log.Compacting`.
+
+        Raises:
+            LogUnavailable: no broker answers, or there is no such topic.
+        """
+        lag = least_lag_ms((await self._settings([topic]))[topic])
+        return await self.offsets_since(topic, time_ns() // 1_000_000 - lag)
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
         for described in await self._ask(lambda admin: admin.describe_topics([topic])):

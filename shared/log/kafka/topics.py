@@ -15,6 +15,7 @@ MAX_BYTES: Final = "max.message.bytes"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 SEGMENT: Final = "segment.ms"
 COMPACTION_LAG: Final = "max.compaction.lag.ms"
+LEAST_LAG: Final = "min.compaction.lag.ms"
 _LAG_MS: Final = 7 * DAY
 
 
@@ -37,8 +38,18 @@ def configs(topic: Topic) -> dict[str, str]:
         # Erased data must be gone in a known time (docs/erasure.md). By default, the segment being written stays a week
         # longer, and a compacted topic is cleaned only once half of it is old.
         SEGMENT: str(DAY),
-        **({COMPACTION_LAG: str(_LAG_MS)} if topic.cleanup == "compact" else {}),
+        **({COMPACTION_LAG: str(_longest_lag(topic))} if topic.cleanup == "compact" else {}),
+        **({LEAST_LAG: str(topic.compaction_lag_ms)} if topic.compaction_lag_ms else {}),
     }
+
+
+def _longest_lag(topic: Topic) -> int:
+    return max(_LAG_MS, topic.compaction_lag_ms)  # Kafka refuses a longest lag that is shorter than the least one
+
+
+def least_lag_ms(found: Mapping[str, str]) -> int:
+    """Return the age that a record reaches before compaction looks at it."""
+    return int(found.get(LEAST_LAG, "0"))
 
 
 def retention_ms(found: Mapping[str, str]) -> int | None:
@@ -103,14 +114,23 @@ def _differences(topic: Topic, found: ExistingTopic, servers: str) -> Iterator[T
             why=f"a record is acknowledged with one copy of {found.copies}, and lost with it",
             mend=f"{change} {MIN_IN_SYNC}=2",
         )
-    if topic.cleanup == "compact" and int(there.get(COMPACTION_LAG, _LAG_MS)) > _LAG_MS:
+    if (kept_ms := least_lag_ms(there)) < topic.compaction_lag_ms:
+        yield TopicDifference(
+            weight="note",
+            what=LEAST_LAG,
+            found=str(kept_ms),
+            wanted=f"{topic.compaction_lag_ms} or more",
+            why="`sluice reindex start --as-of` reaches less far back",
+            mend=f"{change} {LEAST_LAG}={topic.compaction_lag_ms},{COMPACTION_LAG}={_longest_lag(topic)}",
+        )
+    if topic.cleanup == "compact" and int(there.get(COMPACTION_LAG, _LAG_MS)) > _longest_lag(topic):
         yield TopicDifference(
             weight="note",
             what=COMPACTION_LAG,
             found=there[COMPACTION_LAG],
-            wanted=f"{_LAG_MS} or less",
+            wanted=f"{_longest_lag(topic)} or less",
             why="what was erased may stay longer",
-            mend=f"{change} {COMPACTION_LAG}={_LAG_MS}",
+            mend=f"{change} {COMPACTION_LAG}={_longest_lag(topic)}",
         )
     if topic.replication is not None and found.copies != topic.replication:
         yield TopicDifference(

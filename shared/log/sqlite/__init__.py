@@ -163,8 +163,17 @@ class SqliteLog:
         return offsets
 
     async def compact(self, topic: str) -> int:
-        """Delete records with a later one of the same key, and nulls older than a day; return how many."""
+        """Delete records with a later one of the same key, and nulls older than a day; return how many.
+
+        The topic's compaction lag protects what records younger than it would replace or delete.
+        """
         return await compaction.compact(self._storage, topic)
+
+    async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
+        """Return below which offset of each partition records may be gone. See `shared.log.Compacting`."""
+        known = await self._known(topic)
+        replaced = await self._storage.read(lambda connection: dict(connection.execute(_REPLACED)))
+        return {TopicPartition(topic, number): replaced.get(id_, 0) for number, id_ in enumerate(known.ids)}
 
     async def retain(self, topic: str) -> int:
         """Delete records that all groups have read and that are older than the retention; return how many."""
@@ -237,6 +246,9 @@ class SqliteLog:
             raise LogUnavailable(str(error), "log_unavailable") from error
 
 
+_REPLACED = "SELECT partition, max(listed, replaced) FROM listing"
+
+
 class _Driver:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -307,13 +319,28 @@ def _ensure(transaction: Transaction, topics: Iterable[Topic]) -> None:
     for topic in topics:
         if topic.name in found:
             connection.execute(
-                "UPDATE topic SET cleanup = ?, retention_ms = ?, max_record_bytes = ? WHERE id = ?",
-                (topic.cleanup, topic.retention_ms, topic.max_record_bytes, found[topic.name].id),
+                "UPDATE topic SET cleanup = ?, retention_ms = ?, max_record_bytes = ?, compaction_lag_ms = ? "
+                "WHERE id = ?",
+                (
+                    topic.cleanup,
+                    topic.retention_ms,
+                    topic.max_record_bytes,
+                    topic.compaction_lag_ms,
+                    found[topic.name].id,
+                ),
             )
             continue
         id_ = connection.execute(
-            "INSERT INTO topic(name, partitions, cleanup, retention_ms, max_record_bytes) VALUES (?, ?, ?, ?, ?)",
-            (topic.name, topic.partitions, topic.cleanup, topic.retention_ms, topic.max_record_bytes),
+            "INSERT INTO topic(name, partitions, cleanup, retention_ms, max_record_bytes, compaction_lag_ms) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                topic.name,
+                topic.partitions,
+                topic.cleanup,
+                topic.retention_ms,
+                topic.max_record_bytes,
+                topic.compaction_lag_ms,
+            ),
         ).lastrowid
         connection.executemany(
             "INSERT INTO partition(topic, number) VALUES (?, ?)", [(id_, number) for number in range(topic.partitions)]

@@ -29,6 +29,8 @@ WHERE partition = :partition AND kind = 1 AND dirty.offset < min(:before, listed
 async def compact(storage: Storage, topic: str) -> int:
     """Delete records with a later one of the same key, and nulls older than a day; return how many.
 
+    Records younger than the topic's compaction lag replace and delete nothing yet: they aren't listed.
+
     The list is on disk before anything is deleted. A record is deleted and taken off the list in one transaction, so a
     crash leaves nothing that the next compaction wouldn't find.
     """
@@ -39,7 +41,8 @@ async def compact(storage: Storage, topic: str) -> int:
         if await storage.submit(partial(_begin, partition=partition, age=age)):
             await _without_the_gone(storage, partition)
         began = time.monotonic()
-        while await storage.submit(partial(_list, storage, partition=partition)):
+        young = age - known.spec.compaction_lag_ms if known.spec.compaction_lag_ms else None
+        while await storage.submit(partial(_list, storage, partition=partition, young=young)):
             # A full pass takes at most half of the writer's time.
             await asyncio.sleep(time.monotonic() - began)
             began = time.monotonic()
@@ -49,7 +52,8 @@ async def compact(storage: Storage, topic: str) -> int:
         old = partial(_delete_tombstones, storage, partition=partition, old=age - TOMBSTONE_MS)
         while (deleted := await storage.submit(old)) is not None:
             gone += deleted
-        await storage.submit(partial(_forget_milestones, partition=partition, old=age - TOMBSTONE_MS))
+        kept = max(TOMBSTONE_MS, known.spec.compaction_lag_ms)
+        await storage.submit(partial(_forget_milestones, partition=partition, old=age - kept))
     return gone
 
 
@@ -66,7 +70,11 @@ def _begin(transaction: Transaction, partition: int, age: int) -> bool:
     row = connection.execute("SELECT begun FROM listing WHERE partition = ?", (partition,)).fetchone()
     if row is not None and age < row[0] + FULL_PASS_MS:
         return False
-    connection.execute("INSERT OR REPLACE INTO listing(partition, listed, begun) VALUES (?, 0, ?)", (partition, age))
+    connection.execute(
+        "INSERT INTO listing(partition, listed, begun) VALUES (?, 0, ?) "
+        "ON CONFLICT (partition) DO UPDATE SET listed = 0, begun = excluded.begun",
+        (partition, age),
+    )
     return True
 
 
@@ -90,24 +98,30 @@ def _delete_keys(transaction: Transaction, partition: int, after: bytes) -> byte
     return keys[-1][0] if len(keys) == _SLICE else None
 
 
-def _list(storage: Storage, transaction: Transaction, partition: int) -> bool:
-    """List some more records; return whether there may be others. Repeating it changes nothing."""
+def _list(storage: Storage, transaction: Transaction, partition: int, young: int | None) -> bool:
+    """List some more records; return whether there may be others. Repeating it changes nothing.
+
+    Records that were written when the log was older than `young` (ms) stay off the list; None: none does.
+    """
     connection = transaction.connection
+    transaction.write_tails()  # records of this transaction are listed, too
+    (end,) = connection.execute("SELECT next FROM partition WHERE id = ?", (partition,)).fetchone()
+    if young is not None:
+        end = min(end, end_at(connection, partition, young))
     (listed,) = connection.execute("SELECT listed FROM listing WHERE partition = ?", (partition,)).fetchone()
     # `value IS NULL` is in the row's header: the value itself isn't read.
     rows = connection.execute(
-        "SELECT offset, key, value IS NULL FROM record WHERE partition = ? AND offset >= ? ORDER BY offset LIMIT ?",
-        (partition, listed, _SLICE),
+        "SELECT offset, key, value IS NULL FROM record WHERE partition = ? AND offset >= ? AND offset < ? "
+        "ORDER BY offset LIMIT ?",
+        (partition, listed, end, _SLICE),
     ).fetchall()
     for offset, key, null in rows:
         if key is not None:
             _list_record(connection, partition, offset, key, null=bool(null))
-    if len(rows) == _SLICE:
-        listed = rows[-1][0] + 1
-    else:
-        transaction.write_tails()  # records of this transaction are listed, too
-        (listed,) = connection.execute("SELECT next FROM partition WHERE id = ?", (partition,)).fetchone()
-    connection.execute("UPDATE listing SET listed = ? WHERE partition = ?", (listed, partition))
+    listed = rows[-1][0] + 1 if len(rows) == _SLICE else max(listed, end)
+    connection.execute(
+        "UPDATE listing SET listed = ?1, replaced = max(replaced, ?1) WHERE partition = ?2", (listed, partition)
+    )
     storage.step("listed")
     return len(rows) == _SLICE
 

@@ -29,11 +29,14 @@ class _Change(NamedTuple):
 
 
 async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Record], Replacement | None]) -> int:
-    """Overwrite the records for which `instead` returns a replacement, except in compacted topics; return how many."""
+    """Overwrite the records for which `instead` returns a replacement; return how many.
+
+    Compacted topics without a compaction lag are left out: the next upkeep deletes what was replaced there.
+    """
     await storage.refresh()
     count = 0
     for known in tuple(storage.topics.values()):
-        if known.spec.cleanup == "compact":
+        if known.spec.cleanup == "compact" and not known.spec.compaction_lag_ms:
             continue
         for number, id_ in enumerate(known.ids):
             tp = TopicPartition(known.spec.name, number)

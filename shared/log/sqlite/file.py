@@ -14,13 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from shared.log.sqlite import age
 from shared.log.sqlite.errors import LogUnavailable
+from shared.log.sqlite.migrations import VERSION, migrate, version_of
 from shared.settings import ConfigurationError
 
 Connect = Callable[[Path], sqlite3.Connection]
 
-VERSION = 1
 _APPLICATION_ID = 0x536C7563  # "Sluc": tells our file from any other SQLite database
 _BUSY_S = 5.0  # how long a writer waits for another process before it raises Unavailable
 
@@ -49,18 +48,6 @@ CREATE TABLE committed(
     PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
 """
 
-# For the compaction. `listing.listed`: the records below this offset are in the list; `begun`: the log's age when the
-# list was begun. `newest`: the last listed record of each key. `dirty`: listed records that go, at once (kind 0), or,
-# tombstones (kind 1), after a day.
-_LIST_SCHEMA = """
-CREATE TABLE IF NOT EXISTS listing(partition INTEGER PRIMARY KEY, listed INTEGER NOT NULL, begun INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS newest(
-    partition INTEGER NOT NULL, key BLOB NOT NULL, offset INTEGER NOT NULL, PRIMARY KEY (partition, key)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS dirty(
-    partition INTEGER NOT NULL, kind INTEGER NOT NULL, offset INTEGER NOT NULL,
-    PRIMARY KEY (partition, kind, offset)) WITHOUT ROWID
-"""
-
 
 def connect(path: Path) -> sqlite3.Connection:
     """Return a connection in autocommit mode that any thread may use, one at a time."""
@@ -84,16 +71,14 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
         connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten with zeros, in free pages, too
         connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone stops at the drive's cache
         connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
-        if not _version(connection):
+        if not version_of(connection):
             connection.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("PRAGMA user_version = 1")
             connection.execute("COMMIT")
-        for table, schema in (("milestone", age.SCHEMA), ("dirty", _LIST_SCHEMA)):
-            if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchone():
-                connection.executescript(f"BEGIN IMMEDIATE; {schema}; COMMIT")  # an earlier release made the file
+        migrate(connection)
     except BaseException:
         connection.close()
         raise
@@ -109,14 +94,9 @@ def open_reader(path: Path, connect: Connect) -> sqlite3.Connection:
     return connection
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version
-
-
 def _check(path: Path, connection: sqlite3.Connection) -> None:
     try:
-        version = _version(connection)
+        version = version_of(connection)
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     except sqlite3.DatabaseError as error:

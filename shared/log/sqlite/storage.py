@@ -397,11 +397,12 @@ class Storage:
                     cleanup=cleanup,
                     retention_ms=retention_ms,
                     max_record_bytes=max_record_bytes,
+                    compaction_lag_ms=lag_ms,
                 ),
                 tuple(ids[topic]),
             )
-            for topic, name, partitions, cleanup, retention_ms, max_record_bytes in connection.execute(
-                "SELECT id, name, partitions, cleanup, retention_ms, max_record_bytes FROM topic"
+            for topic, name, partitions, cleanup, retention_ms, max_record_bytes, lag_ms in connection.execute(
+                "SELECT id, name, partitions, cleanup, retention_ms, max_record_bytes, compaction_lag_ms FROM topic"
             )
         }
         generations = dict(connection.execute("SELECT name, generation FROM consumer_group"))

@@ -5,7 +5,7 @@ import { comparison } from "./comparison.js";
 import { count, failure, fill, h, icon, plural, s, span, standingCount, sure } from "./dom.js";
 
 const AGAIN_MS = 3000;
-const WORDS = { building: "processing", ready: "searchable", serving: "searchable", retired: "" };
+const WORDS = { building: "processing", ready: "searchable", serving: "searchable", retired: "", past: "searchable" };
 
 export default function generations(main, app) {
   const box = h("div", { "aria-busy": "true" });
@@ -62,10 +62,10 @@ async function asReader() {
 }
 
 function shown({ items, switching }, { app, act, compare }) {
-  const retired = items.filter((each) => each.state === "retired");
+  const retired = items.filter((each) => each.state === "retired" || each.state === "past");
   const waits = switching ? h("div", { class: "note", role: "status" }, h("p", {}, `${switching[0].toUpperCase()}${switching.slice(1)}.`), h("button", { type: "button", onclick: () => act("cancel") }, icon("close"), "Give the switch up")) : null;
   const alone = app.may("operator") && items.length === 1 ? h("p", { class: "muted" }, "Build another one with ", h("code", {}, "sluice reindex start"), ": this one goes on answering meanwhile.") : null;
-  const drop = retired.length && !switching ? h("div", { class: "row" }, sure("trash", `Drop ${plural(retired.length, "retired generation")}`, "For good? There is no way back then", () => act("gc"), "danger")) : null;
+  const drop = retired.length && !switching ? h("div", { class: "row" }, sure("trash", `Drop ${plural(retired.length, retired.some((each) => each.state === "past") ? "generation" : "retired generation")}`, "For good? There is no way back then", () => act("gc"), "danger")) : null;
   return [waits, h("div", { class: "builds" }, items.map((each) => card(each, { switching, act, compare }))), alone, drop];
 }
 
@@ -79,6 +79,7 @@ function card(each, { switching, act, compare }) {
     ["Chunker", `version ${each.chunker}`],
     ["Holds", `${count(each.documents)} documents, ${count(each.chunks)} chunks`],
   ];
+  if (each.asOf) rows.push(["Shows", `the documents as of ${each.asOf}`]);
   if (each.unread) rows.push(["Waiting", plural(each.unread, "record")]);
   if (each.failed) rows.push(["Failed", h("a", { href: "/dead-letters" }, plural(each.failed, "record"))]);
   if (each.embedded || each.copied) rows.push(["Since the start", `${plural(each.embedded, "text")} embedded, ${plural(each.copied, "vector")} copied`]);
@@ -96,6 +97,7 @@ function buttons(each, { switching, act, compare }) {
   const look = h("button", { type: "button", onclick: () => compare(each.id) }, icon("search"), "Compare");
   if (switching) return [look];
   if (each.state === "building") return [look, cancel(act)];
+  if (each.state === "past") return [look];
   if (each.state === "retired") return [look, sure("back", "Roll back", "Let it answer again?", () => act("rollback"))];
   return [look, sure("check", "Switch", "Let it answer from now on?", () => act("switch", { id: each.id }), "primary"), cancel(act)];
 }

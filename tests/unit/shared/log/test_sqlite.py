@@ -14,7 +14,8 @@ from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import LogUnavailable, SqliteLog, file
 from shared.log.sqlite.compaction import TOMBSTONE_MS
-from shared.log.sqlite.file import VERSION, WriteTurn
+from shared.log.sqlite.file import WriteTurn
+from shared.log.sqlite.migrations import VERSION
 from shared.settings import ConfigurationError
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, member

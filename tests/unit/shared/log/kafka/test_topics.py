@@ -102,3 +102,15 @@ def test_partitions_are_what_the_cluster_has() -> None:
         "kafka-topics.sh --bootstrap-server one:9092,two:9092 --alter --topic documents.submitted --partitions 8",
         None,
     ]
+
+
+def test_the_truth_keeps_replaced_versions_and_a_shorter_lag_is_named() -> None:
+    truth = next(topic for topic in pipeline_topics("g1", compaction_lag_ms=30 * DAY) if topic.name == EXTRACTED)
+    assert configs(truth)["min.compaction.lag.ms"] == configs(truth)["max.compaction.lag.ms"] == str(30 * DAY)
+    assert looked_at(truth, min_compaction_lag_ms=str(60 * DAY)).differences == ()
+
+    [lag] = looked_at(truth, min_compaction_lag_ms="0").differences
+
+    assert (lag.weight, str(lag)) == ("note", f"min.compaction.lag.ms 0, not {30 * DAY} or more")
+    assert lag.mend is not None
+    assert lag.mend.endswith(f"min.compaction.lag.ms={30 * DAY},max.compaction.lag.ms={30 * DAY}")

@@ -159,7 +159,9 @@ async def test_a_file_of_an_earlier_release_keeps_its_records_for_one_more_reten
 ) -> None:
     await write(log)
     await log.keep_up()
-    await log._storage.maintain(lambda connection: connection.executescript("DROP TABLE clock; DROP TABLE milestone"))
+    await log._storage.maintain(
+        lambda connection: connection.executescript("DROP TABLE clock; DROP TABLE milestone; PRAGMA user_version = 1")
+    )
     await log.stop()
     again = SqliteLog(tmp_path / "log.db", now=machine.now, boot=machine.boot)
     await again.start()

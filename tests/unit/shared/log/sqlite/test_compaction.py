@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
+from aiokafka import TopicPartition
 
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog, file
@@ -120,7 +122,7 @@ async def test_given_the_file_of_an_earlier_release_when_it_is_opened_then_all_o
             await machine.send(("a", "1"), ("a", "2"), ("b", "1"))
             await machine.broker.stop()
         await machine.log.stop()
-        machine.by_hand(*(f"DROP TABLE {table}" for table in ("listing", "newest", "dirty")))
+        machine.by_hand(*(f"DROP TABLE {table}" for table in ("listing", "newest", "dirty")), "PRAGMA user_version = 1")
 
 
 async def test_a_tombstone_that_is_written_again_is_timed_anew_and_leaves_nothing_on_the_list(machine: Machine) -> None:
@@ -149,3 +151,37 @@ async def test_a_topic_that_is_dropped_leaves_no_list(machine: Machine) -> None:
     assert machine.found() == []
     for table in ("newest", "dirty", "listing"):
         assert machine.found(f"SELECT * FROM {table}") == []
+
+
+LAG_MS = 7 * 24 * 3600 * 1000
+
+
+async def _pass_days(machine: Machine, days: float) -> None:
+    """Pass the time as a machine that runs does: with an upkeep each hour."""
+    for _ in range(round(24 * days)):
+        machine.boot_s += 3600
+        await machine.log.age_ms()
+
+
+async def test_given_a_compaction_lag_when_a_record_is_younger_then_it_replaces_nothing(machine: Machine) -> None:
+    await machine.log.ensure_topics([msgspec.structs.replace(TRUTH, compaction_lag_ms=LAG_MS)])
+    await machine.send(("a", "1"), ("b", "1"))
+    await _pass_days(machine, 30)
+    await machine.send(("a", "2"), ("b", None))
+    await _pass_days(machine, 6.9)
+
+    assert await machine.log.compact("truth") == 0
+    assert await machine.log.replaced_below("truth") == {TopicPartition("truth", 0): 2}
+
+    await _pass_days(machine, 0.2)
+    assert await machine.log.compact("truth") == 2
+    assert machine.found("SELECT key, value FROM record ORDER BY offset") == [(b"a", b"2"), (b"b", None)]
+    assert await machine.log.replaced_below("truth") == {TopicPartition("truth", 0): 4}
+
+
+async def test_given_a_full_pass_when_it_begins_anew_then_what_was_replaced_stays_known(machine: Machine) -> None:
+    await machine.send(("a", "1"), ("a", "2"))
+    await machine.log.compact("truth")
+    machine.by_hand("UPDATE listing SET listed = 0")
+
+    assert await machine.log.replaced_below("truth") == {TopicPartition("truth", 0): 2}

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiokafka import TopicPartition
 
@@ -68,6 +69,14 @@ async def test_records_are_overwritten_where_they_stand_but_never_in_a_compacted
         else:
             assert (new.key, new.value, new.headers) == (old.key, old.value, old.headers)
     assert [each.value for each in await records(log, "truth")] == [WORD, b"newer"]
+
+
+async def test_a_compacted_topic_with_a_lag_is_overwritten_because_it_keeps_what_was_replaced(log: SqliteLog) -> None:
+    await log.ensure_topics([msgspec.structs.replace(TRUTH, compaction_lag_ms=1000)])
+
+    await log.overwrite(instead)
+
+    assert [each.value for each in await records(log, "truth")] == [None, b"newer"]
 
 
 async def test_no_file_holds_what_was_overwritten_or_compacted_away_once_it_is_made_anew(

@@ -1,0 +1,70 @@
+"""What documents.extracted held at a past moment, for a generation that shows it.
+
+What was erased since is left out: each erasure becomes a head of that generation before the first version is chunked,
+which keeps older versions from being written. docs/adr/0095-an-index-of-a-past-moment.md
+"""
+
+from shared.contracts import ERASED, DocumentExtracted, DocumentVersion, decode
+from shared.errors import Rejected
+from shared.log import Log, Record
+from shared.log.read import reading
+from shared.state.generations import AsOf, Registered
+from shared.state.index import Index, deletion_head
+from shared.topics import EXTRACTED
+
+_MARK = ERASED.encode()  # in the record of every erasure
+
+
+class PastTruth:
+    """Chooses the records of a moment. Raises Unavailable when the log or the store is away."""
+
+    def __init__(self, as_of: AsOf, index: Index) -> None:
+        self._as_of = as_of
+        self._index = index
+        self._replaced: set[bytes] = set()  # keys of versions that were replaced at that moment
+
+    async def read(self, log: Log) -> None:
+        """Read the whole topic: which versions had been replaced by then, and what was erased since."""
+        for tp, end in (await log.end_offsets(EXTRACTED)).items():
+            async with reading(log, tp) as reader:
+                async for record in reader.between(0, end):
+                    if not self._as_of.covers(record.partition, record.offset):
+                        await self._heed(record)
+                    elif record.value is None:
+                        self._replaced.add(record.key or b"")
+                    else:  # written again, by a repair or a redrive
+                        self._replaced.discard(record.key or b"")
+
+    async def shows(self, record: Record) -> bool:
+        """Return whether a document may have had this version at that moment; heeds later erasures."""
+        if not self._as_of.covers(record.partition, record.offset):
+            await self._heed(record)
+            return False
+        return record.key not in self._replaced
+
+    async def _heed(self, record: Record) -> None:
+        document = _erased(record)
+        if document is not None:
+            name, version = document.document_id, document.version
+            await self._index.switch(deletion_head(name, version, document.tenant))
+            await self._index.delete_below(name, version)
+
+
+async def past_truth_of(registered: Registered, index: Index, log: Log) -> PastTruth | None:
+    """Return what the generation shows; None: the present. Raises Unavailable."""
+    if registered.as_of is None:
+        return None
+    past = PastTruth(registered.as_of, index)
+    await past.read(log)
+    return past
+
+
+def _erased(record: Record) -> DocumentVersion | None:
+    """Return the version that erases a document; None if the record is another one, or can't be decoded."""
+    if record.value is None or _MARK not in record.value:
+        return None
+    try:
+        document = decode(record.value, DocumentExtracted).document
+    except Rejected:
+        return None
+    return document if document.raw_hash == ERASED else None

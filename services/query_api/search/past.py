@@ -1,0 +1,82 @@
+"""Searches in generations that show a past moment. docs/adr/0095-an-index-of-a-past-moment.md"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from services.query_api.http.problems import Problem, invalid
+from services.query_api.search.retrieval import Retriever
+from shared.errors import Rejected, Unavailable
+from shared.state.as_of import moment_of
+from shared.state.generations import AsOf, Registered, Registry
+
+NOT_BUILT = "NOT_BUILT"
+Cost = Callable[[str], Awaitable[str]]  # returns a phrase for a moment; raises Rejected if it can't be built
+
+
+class KnownRegistry(Protocol):
+    """The registry as it was last read."""
+
+    registry: Registry | None
+
+
+class PastIndexes:
+    """The retrievers of past moments that this process has loaded, by generation."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Retriever] = {}
+        self._known: KnownRegistry | None = None
+        self._cost: Cost | None = None
+
+    def follow(self, known: KnownRegistry, cost: Cost) -> None:
+        """Take what tells of generations, and what building one would cost."""
+        self._known, self._cost = known, cost
+
+    @property
+    def loaded(self) -> frozenset[str]:
+        """Return the ids of the generations that can be searched."""
+        return frozenset(self._loaded)
+
+    def load(self, id_: str, retriever: Retriever) -> None:
+        """Make a generation searchable."""
+        self._loaded[id_] = retriever
+
+    def drop(self, id_: str) -> None:
+        """Forget a generation that was dropped."""
+        self._loaded.pop(id_, None)
+
+    async def retriever(self, given: int | str, field: str, *, with_cost: bool) -> Retriever:
+        """Return the retriever of the moment; `with_cost` says whether a refusal names the figures of a build.
+
+        Raises:
+            Problem: 400, it is no moment; 409, code NOT_BUILT, no index of it was built.
+            Unavailable: it was built just now, and this process hasn't loaded it yet.
+        """
+        try:
+            moment = moment_of(given)
+        except Rejected as error:
+            raise invalid(field, error.sentence) from None
+        found = self._find(moment)
+        if found is None:
+            raise Problem(409, await self._how(moment, with_cost=with_cost), code=NOT_BUILT)
+        if not found.built:
+            sentence = f"the index as of {moment.label} is being built: see `sluice reindex status`"
+            raise Problem(409, sentence, code=NOT_BUILT)
+        if found.id not in self._loaded:
+            raise Unavailable(f"the index as of {moment.label} is being loaded", "past_loading")
+        return self._loaded[found.id]
+
+    def _find(self, moment: AsOf) -> Registered | None:
+        registry = self._known.registry if self._known is not None else None
+        wanted = (moment.time, moment.offset)
+        there = registry.generations if registry is not None else ()
+        return next((each for each in there if each.as_of and (each.as_of.time, each.as_of.offset) == wanted), None)
+
+    async def _how(self, moment: AsOf, *, with_cost: bool) -> str:
+        command = f"sluice reindex start --as-of {moment.label}"
+        missing = f"no index as of {moment.label} was built"
+        if self._cost is None or not with_cost:
+            return f"{missing}: an operator builds it with `{command}`; with --dry-run, that says what it costs"
+        try:
+            return f"{missing}: `{command}` builds it, and costs {await self._cost(moment.label)}"
+        except Rejected as error:
+            return f"{missing}, and none can be: {error.sentence}"

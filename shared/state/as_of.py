@@ -1,0 +1,75 @@
+"""Past moments of documents.extracted, and whether an index of one can still be built."""
+
+import re
+import time
+
+from shared.errors import Rejected
+from shared.log import Compacting, Log
+from shared.state.generations import CODE, AsOf
+from shared.times import iso, parse_iso
+from shared.topics import EXTRACTED
+
+
+def moment_of(given: int | str) -> AsOf:
+    """Return the moment, with no offsets yet: of an offset, or of a time, which is UTC if it has no zone.
+
+    Raises:
+        Rejected: it is neither; the sentence has no subject.
+    """
+    text = str(given)
+    if re.fullmatch(r"[0-9]{1,15}", text):
+        return AsOf(until={}, offset=int(text))
+    try:
+        return AsOf(until={}, time=parse_iso(text))
+    except (ValueError, OverflowError):
+        sentence = f"{text[:100]!r} is neither an offset nor a time such as 2026-11-20T18:00:00Z"
+        raise Rejected(sentence, CODE) from None
+
+
+async def reachable(moment: AsOf, log: Log) -> AsOf:
+    """Return the moment with its offsets.
+
+    Raises:
+        Rejected: it hasn't come yet, or compaction may have deleted what was there. Unavailable: the log is away.
+    """
+    ends = await log.end_offsets(EXTRACTED)
+    if moment.time is None:
+        offset = moment.offset or 0
+        if offset > max(ends.values(), default=0):
+            raise Rejected(f"{EXTRACTED} has no offset {offset} yet: it ends at {max(ends.values(), default=0)}", CODE)
+        until = {str(tp.partition): min(offset, end) for tp, end in ends.items()}
+    else:
+        if moment.time > time.time() * 1000:
+            raise Rejected(f"{moment.label} hasn't come yet", CODE)
+        since = await log.offsets_since(EXTRACTED, moment.time)
+        until = {str(tp.partition): offset for tp, offset in since.items()}
+    found = AsOf(until=until, time=moment.time, offset=moment.offset)
+    if await overtaken(found, log):
+        raise Rejected(
+            f"{moment.label} is too far back: compaction may have deleted versions of that moment from {EXTRACTED}. "
+            f"{await _earliest(log)}; SLUICE_COMPACTION_LAG says for how many days replaced versions stay",
+            CODE,
+        )
+    return found
+
+
+async def overtaken(as_of: AsOf, log: Log) -> bool:
+    """Return whether compaction may have deleted versions that the moment has. Raises Unavailable."""
+    assert isinstance(log, Compacting)  # both logs are
+    replaced = await log.replaced_below(EXTRACTED)
+    return not as_of.until or any(as_of.until.get(str(tp.partition), 0) < offset for tp, offset in replaced.items())
+
+
+async def _earliest(log: Log) -> str:
+    """Return a sentence with the earliest moment that can be shown."""
+    assert isinstance(log, Compacting)
+    replaced = await log.replaced_below(EXTRACTED)
+    early, late = 0, int(time.time() * 1000) + 1
+    while early < late:  # the first time whose offsets are all high enough
+        middle = (early + late) // 2
+        since = await log.offsets_since(EXTRACTED, middle)
+        if all(since[tp] >= offset for tp, offset in replaced.items()):
+            late = middle
+        else:
+            early = middle + 1
+    return f"The earliest moment is {iso(late)}, or offset {max(replaced.values(), default=0)}"
