@@ -6,18 +6,23 @@ Prints; judges nothing: two shared cores are no laboratory.
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, console, search, standalone
+from tests.bench import chunking, cluster, console, growth, search, standalone
+
+PARTS = ("chunks", "search", "standalone", "distributed", "console")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--only", choices=("chunks", "search", "standalone", "distributed", "console"), help="one part")
+    parser.add_argument("--only", choices=(*PARTS, "growth"), help="one part; growth is only measured on request")
+    parser.add_argument("--documents", type=int, nargs="+", default=[1_000, 10_000], help="of growth")
+    parser.add_argument("--keep", type=Path, help="growth: fill the folders here once, and keep them")
     chosen = parser.parse_args()
     rows: list[tuple[str, str, str]] = []
     terminal = Console(stderr=True)
@@ -37,6 +42,9 @@ def main() -> int:
 
     if chosen.only in (None, "console"):
         console.measure(row, quick=chosen.quick)
+
+    if chosen.only == "growth":
+        growth.measure(row, chosen.documents, chosen.keep)
 
     if chosen.json:
         print(json.dumps([{"what": what, "seen": seen, "bar": bar} for what, seen, bar in rows], ensure_ascii=False))
