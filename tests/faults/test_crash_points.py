@@ -65,8 +65,8 @@ READS = {
 HARMLESS = {
     "Aging", "Announce", "Answers", "Asked", "Copyable", "Driver", "Embedder", "EmbeddingServer", "ErasureRun",
     "Fetch", "Framing", "Gate", "HasLogPosition", "Lookups", "Measured", "ProgressStep", "Publish", "ReadFile",
-    "Removals", "Scored", "Scorer", "Stamping", "Tell", "Tended", "TokenCounter", "Uploads", "VerifyProgress",
-    "Weighed",
+    "Removals", "Reranker", "Scored", "Scorer", "Stamping", "Tell", "Tended", "TokenCounter", "Uploads",
+    "VerifyProgress", "Weighed",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {
