@@ -1,13 +1,15 @@
 """Requests that schemathesis makes up from `/openapi.json`, and its judgement of each reply."""
 
+import itertools
 import math
 import random
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import count
 from typing import Any
 
 import httpx
@@ -29,7 +31,10 @@ from tests.fuzz.target import Target
 _NOT_JUDGED = ("not_a_server_error", "negative_data_rejection", "positive_data_acceptance", "ignored_auth")
 AnyOperation = APIOperation[Any, Any, Any, Any]
 _BASE = "http://127.0.0.1"
-_OF_A_TURN = 25  # cases of an operation and mode before the next operation has its turn
+_OF_A_TURN = 50  # cases of an operation before the next operation has its turn
+_MADE_UP = 20  # cases of an operation, valid ones and as many invalid ones; the others are combined of these
+_AT_ONCE = 8  # requests on their way
+_DEAR = 3.0  # times its share of the seconds: an operation that takes longer makes room for the others
 _SHOWN = 3  # failures of one kind
 
 
@@ -60,7 +65,7 @@ class Fuzzed:
 
 
 def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: int) -> Fuzzed:
-    """Return the outcome of so many made-up requests, spread over all operations; it ends after so many seconds.
+    """Return the outcome of so many different requests, spread over all operations; it ends after so many seconds.
 
     At most `at_limits` of each operation are sent first, whose values are at limits of what is allowed.
     """
@@ -69,28 +74,96 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
     operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
     found.operations = len(operations)
     began = time.monotonic()
-
-    def over() -> bool:
-        found.seconds = time.monotonic() - began
-        return found.seconds > seconds
-
-    for operation in operations if at_limits else ():
-        for case in _at_limits(operation, at_limits, seed):
-            if over():
-                return found
-            _judge(found, target, case)
-    for turn in count(seed):
-        missing, before = cases - found.cases, found.cases
-        each = min(_OF_A_TURN, math.ceil(missing / (2 * len(operations))))
-        for operation in operations if missing > 0 else ():
-            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                if over():
+    sources = [_CaseSource(operation, seed, at_limits) for operation in operations]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while sources:
+            for source in [*sources]:
+                found.seconds = time.monotonic() - began
+                missing = cases - found.cases
+                if missing <= 0 or found.seconds > seconds:
                     return found
-                _made_up(found, target, operation, mode, examples=each, seed=turn)
-        if found.cases == before:
-            break
-    over()
+                before = time.monotonic()
+                made = source.next(min(_OF_A_TURN, max(1, math.ceil(missing / len(sources)))))
+                sent = [(case, request) for case in made if (request := _request(case)) is not None]
+                fresh = [(case, request) for case, request in sent if source.is_new(request)]
+                for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, _requests(fresh)), strict=True):
+                    _judge(found, case, request, reply)
+                source.seconds += time.monotonic() - before
+                if not fresh or source.seconds > _DEAR * seconds / len(operations):
+                    sources.remove(source)  # it has no other requests, or has had its time
+    found.seconds = time.monotonic() - began
     return found
+
+
+class _CaseSource:
+    """The cases of one operation: at limits, made up, and then combinations of the parts of all of these.
+
+    Making up a case takes ten times as long as sending it, so most cases combine parts: a path, a query, headers and a
+    body of different cases, and single fields of them.
+    """
+
+    def __init__(self, operation: AnyOperation, seed: int, at_limits: int) -> None:
+        self._operation = operation
+        self._random = random.Random(seed)
+        self._cases = self._made(seed, at_limits)
+        self._pool: list[Case[Any]] = []
+        self._seen: set[int] = set()
+        self.seconds = 0.0
+
+    def next(self, count: int) -> list[Case[Any]]:
+        """Return so many more cases; the same may come twice."""
+        made = list(itertools.islice(self._cases, count))
+        self._pool += made
+        return made or [self._combined() for _ in range(count if self._pool else 0)]
+
+    def is_new(self, request: httpx.Request) -> bool:
+        """Return whether the request was not sent before, and note it."""
+        headers = sorted((name, value) for name, value in request.headers.items() if name != "content-length")
+        # A boundary differs each time.
+        known = hash((request.method, str(request.url), str(headers), _unbounded(request)))
+        new = known not in self._seen
+        self._seen.add(known)
+        return new
+
+    def _made(self, seed: int, at_limits: int) -> Iterator[Case[Any]]:
+        if at_limits:
+            yield from _at_limits(self._operation, at_limits, seed)
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+            yield from _made_up(self._operation, mode, examples=_MADE_UP, seed=seed)
+
+    def _combined(self) -> Case[Any]:
+        one, two = (self._random.choice(self._pool) for _ in range(2))
+        body = self._random.choice((one, two))
+        same_type = one.media_type == two.media_type
+        return self._operation.Case(
+            method=one.method,
+            path_parameters=self._mixed(one.path_parameters, two.path_parameters),
+            headers=self._mixed(one.headers, two.headers),
+            cookies=self._mixed(one.cookies, two.cookies),
+            query=self._mixed(one.query, two.query),
+            body=self._mixed(one.body, two.body) if same_type else body.body,
+            media_type=body.media_type,
+        )
+
+    def _mixed(self, one: Any, two: Any) -> Any:
+        """Return one of both; if they have names, each name's value is of one or the other."""
+        if not (isinstance(one, Mapping) and isinstance(two, Mapping)):
+            return self._random.choice((one, two))
+        mixed = {}
+        for name in dict.fromkeys((*one, *two)):
+            source = self._random.choice((one, two))
+            if name in source:
+                mixed[name] = source[name]
+        return mixed
+
+
+def _unbounded(request: httpx.Request) -> bytes:
+    _, _, boundary = request.headers.get("content-type", "").partition("boundary=")
+    return request.content.replace(boundary.encode("latin-1", "replace"), b"") if boundary else request.content
+
+
+def _requests(sent: Iterable[tuple[Case[Any], httpx.Request]]) -> Iterator[httpx.Request]:
+    return (request for _, request in sent)
 
 
 def _at_limits(operation: AnyOperation, most: int, seed: int) -> list[Case[Any]]:
@@ -104,15 +177,9 @@ def _at_limits(operation: AnyOperation, most: int, seed: int) -> list[Case[Any]]
     return found if len(found) <= most else random.Random(seed).sample(found, most)
 
 
-def _made_up(
-    found: Fuzzed,
-    target: Target,
-    operation: AnyOperation,
-    mode: GenerationMode,
-    *,
-    examples: int,
-    seed: int,
-) -> None:
+def _made_up(operation: AnyOperation, mode: GenerationMode, *, examples: int, seed: int) -> list[Case[Any]]:
+    made: list[Case[Any]] = []
+
     @seeded(seed)
     @settings(
         max_examples=examples,
@@ -123,10 +190,11 @@ def _made_up(
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case: Case[Any]) -> None:
-        _judge(found, target, case)
+        made.append(case)
 
     with suppress(Unsatisfiable):  # nothing can be wrong with a request without parameters
         run()
+    return made
 
 
 @cache
@@ -135,16 +203,10 @@ def _not_judged() -> list[Any]:
     return [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ in _NOT_JUDGED]
 
 
-def _judge(found: Fuzzed, target: Target, case: Case[Any]) -> None:
-    try:
-        request = _request(case)
-    except (ValueError, httpx.InvalidURL, requests.RequestException):  # what no client can send
-        return
+def _judge(found: Fuzzed, case: Case[Any], request: httpx.Request, reply: httpx.Response | Exception) -> None:
     found.cases += 1
-    try:
-        reply = target.send(request)
-    except (httpx.HTTPError, TimeoutError) as error:
-        found.fault(f"{case.operation.label}: no reply", request, repr(error))
+    if isinstance(reply, Exception):
+        found.fault(f"{case.operation.label}: no reply", request, repr(reply))
         return
     found.statuses[reply.status_code] += 1
     try:
@@ -156,15 +218,14 @@ def _judge(found: Fuzzed, target: Target, case: Case[Any]) -> None:
             found.fault(f"{case.operation.label}: {kind}", request, told)
 
 
-def _request(case: Case[Any]) -> httpx.Request:
-    """Return the request as it goes over the wire.
-
-    Raises:
-        ValueError: it is none that can be sent.
-    """
-    sent = case.as_transport_kwargs(base_url=_BASE, headers={"Prefer": "wait=0"})
-    fields = ("method", "url", "headers", "files", "data", "params", "cookies", "json")
-    prepared = requests.Request(**{name: sent[name] for name in fields if name in sent}).prepare()
-    body: Any = prepared.body or b""
-    headers: Any = [*prepared.headers.items()]
-    return httpx.Request(prepared.method or "", prepared.url or "", headers=headers, content=body)
+def _request(case: Case[Any]) -> httpx.Request | None:
+    """Return the request as it goes over the wire; None if no client can send it."""
+    try:
+        sent = case.as_transport_kwargs(base_url=_BASE, headers={"Prefer": "wait=0"})
+        fields = ("method", "url", "headers", "files", "data", "params", "cookies", "json")
+        prepared = requests.Request(**{name: sent[name] for name in fields if name in sent}).prepare()
+        body: Any = prepared.body or b""
+        headers: Any = [*prepared.headers.items()]
+        return httpx.Request(prepared.method or "", prepared.url or "", headers=headers, content=body)
+    except (ValueError, httpx.InvalidURL, requests.RequestException):
+        return None

@@ -24,12 +24,27 @@ class Target(Protocol):
 
     spec: dict[str, Any]
 
-    def send(self, request: httpx.Request) -> httpx.Response:
-        """Return the whole reply."""
+    def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
+        """Return the whole reply, or why there is none. Called from several threads."""
         ...
 
 
-class _InProcess:
+class _Sender:
+    """Sends requests; what a reply lacks is returned, not raised."""
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        """Return the whole reply."""
+        raise NotImplementedError
+
+    def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
+        """Return the whole reply, or why there is none."""
+        try:
+            return self.send(request)
+        except (httpx.HTTPError, TimeoutError) as error:
+            return error
+
+
+class _InProcess(_Sender):
     """An API whose parts run in a thread of their own. There is no HTTP, so a case costs a tenth."""
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +75,7 @@ class _InProcess:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_PATIENCE_S)
 
 
-class _OverHttp:
+class _OverHttp(_Sender):
     """A server's process."""
 
     def __init__(self, server: Server) -> None:

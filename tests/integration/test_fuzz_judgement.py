@@ -29,7 +29,7 @@ class OneReply:
         }
         self._reply = status, headers, body
 
-    def send(self, request: httpx.Request) -> httpx.Response:
+    def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
         status, headers, body = self._reply
         reply = httpx.Response(status, headers=headers, json=body, request=request)
         reply.elapsed = timedelta()
@@ -60,8 +60,8 @@ def test_what_is_not_as_declared_is_noticed(status: int, headers: dict[str, str]
 
 def test_a_request_without_a_reply_is_a_fault_and_the_next_one_is_sent() -> None:
     class Silent(OneReply):
-        def send(self, request: httpx.Request) -> httpx.Response:
-            raise httpx.ReadTimeout("timed out", request=request)
+        def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
+            return httpx.ReadTimeout("timed out", request=request)
 
     fuzzed = fuzz(Silent(200, {}, {}), cases=4, seconds=30, seed=1, at_limits=0)
 

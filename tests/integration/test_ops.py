@@ -49,6 +49,7 @@ async def test_a_tenant_s_admin_replays_its_own_documents(app: Litestar, tenants
         wrong = [
             await client.post("/ops/replay", json={"topic": "dead.letters", "from": 0}),
             await client.post("/ops/replay", json={"topic": SUBMITTED, "from": "soon"}),
+            await client.post("/ops/replay", json={"topic": "chunks.../x", "from": 0}),
         ]
 
     assert (dry["dryRun"], dry["sent"], dry["nextCursor"]) == (True, 1, None)
@@ -57,6 +58,7 @@ async def test_a_tenant_s_admin_replays_its_own_documents(app: Litestar, tenants
     assert [problem(reply, 400)[:40] for reply in wrong] == [
         "dead.letters can't be replayed; choose d",
         "from: 'soon' is neither an offset nor a ",
+        "no stage reads 'chunks.../x'; topics of ",
     ]
 
 

@@ -17,6 +17,7 @@ from aiokafka import TopicPartition
 from shared.contracts import DocumentChunked, DocumentExtracted, DocumentVersion, decode
 from shared.errors import Rejected
 from shared.log import Log, Publish, Record
+from shared.log.groups import our_groups
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, position_header, position_of, text_headers
 from shared.log.read import reading
 from shared.submission import submission_of
@@ -147,6 +148,9 @@ async def spans_of(log: Log, order: ReplayOrder) -> dict[int, Span]:
         Unavailable: the log is away.
     """
     check_topic(order.topic)
+    if order.topic.startswith(CHUNKS) and order.topic not in (there := {*(await our_groups(log)).values()}):
+        known = ", ".join(sorted(topic for topic in there if topic.startswith(CHUNKS))) or "none yet"
+        raise Rejected(f"no stage reads {order.topic[:100]!r}; topics of chunks: {known}", "no_replay")
     ends = await log.end_offsets(order.topic)
     if order.partition is not None and order.partition >= len(ends):
         raise Rejected(f"{order.topic} has {len(ends)} partitions, no {order.partition}", "no_partition")
