@@ -237,7 +237,12 @@ class Settings(BaseSettings):
     @property
     def keeps_data(self) -> bool:
         """Return whether this process keeps its log, index or blobs in the data folder."""
-        return self.log == "sqlite:" or self.store == "edge:" or self.blobs == "file:"
+        return self.log == "sqlite:" or self.embeds_store or self.blobs == "file:"
+
+    @property
+    def embeds_store(self) -> bool:
+        """Return whether the store is the embedded one, in the data folder."""
+        return self.store == "edge:"
 
     def checked(self) -> "Settings":
         """Return self if the settings fit together.

@@ -60,7 +60,7 @@ def one_process(folder: Path) -> Iterator[DemoServer]:
 def separate_processes(folder: Path) -> Iterator[DemoServer]:
     """Run workers and an API as separate processes for the block, on the environment's servers. Raises NotReady."""
     named = {name: value for name, value in os.environ.items() if name.startswith(_PARTS)}
-    roles = ["store"] if load_settings().store == "edge:" else []
+    roles = ["store"] if load_settings().embeds_store else []
     roles += ["ingest-worker", "embed-worker", "query-api"]
     with ExitStack() as stack:
         ended = [stack.enter_context(_process(role, folder, {"SLUICE_CHAT": "extractive:"} | named)) for role in roles]

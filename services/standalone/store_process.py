@@ -19,7 +19,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
         ConfigurationError: SLUICE_STORE names a server, or the folder is in use.
         Unavailable: a collection can't be opened.
     """
-    if settings.store != "edge:":
+    if not settings.embeds_store:
         raise ConfigurationError(f"SLUICE_STORE={settings.store} has a process already; only edge: needs this one")
     settings.data.mkdir(parents=True, exist_ok=True)
     stack.enter_context(lock_data_folder(settings.data))

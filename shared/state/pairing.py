@@ -186,7 +186,7 @@ def _misfit(sentence: str) -> ConfigurationError:
 
 def store_address(settings: Settings) -> str:
     """Return where the store is: without credentials and options, with the prefix of its collections."""
-    if settings.store != "edge:":
+    if not settings.embeds_store:
         place = settings.store.partition("?")[0]
         scheme, _, rest = place.partition("://")
         return f"{scheme}://{rest.rpartition('@')[2]} {settings.qdrant_prefix}".rstrip()
@@ -196,7 +196,7 @@ def store_address(settings: Settings) -> str:
 
 def beside(settings: Settings) -> bool:
     """Return whether log and store are kept in one folder."""
-    return settings.store == "edge:" and settings.log == "sqlite:"
+    return settings.embeds_store and settings.log == "sqlite:"
 
 
 # On the log

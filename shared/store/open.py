@@ -14,10 +14,9 @@ def open_store(settings: Settings, *, attach: bool = False) -> Store:
     Raises:
         ConfigurationError: SLUICE_STORE is neither, or an option of it is wrong.
     """
-    setting = settings.store
-    if setting == "edge:":
+    if settings.embeds_store:
         return EdgeStore(settings.data / "store", attach=attach)
-    address = qdrant_address(setting)
+    address = qdrant_address(settings.store)
     from shared.store.qdrant.store import (
         QdrantStore,
     )  # imported here: it takes half a second, which a standalone server saves

@@ -1,6 +1,6 @@
 """The examples of `/openapi.json`: requests that work in this order on a new installation, and the replies they get.
 
-`make docs` sends them, and writes the replies whose shape has changed. By hand: python -m tests.docs.examples
+python -m tests.docs.examples sends them, and writes the replies whose shape has changed.
 """
 
 import asyncio

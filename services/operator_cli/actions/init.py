@@ -132,7 +132,7 @@ def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
 
 def _served(settings: Settings, stack: AsyncExitStack) -> bool:
     """Return whether another process runs the embedded store; if not, lock its folder until `stack` is closed."""
-    if settings.store != "edge:":
+    if not settings.embeds_store:
         return False
     try:
         stack.enter_context(lock_data_folder(settings.data))

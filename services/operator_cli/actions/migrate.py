@@ -51,7 +51,7 @@ async def migrate(settings: Settings, to: str, watch: VerifyProgress, *, dry_run
         raise ConfigurationError(f"--to {to} is the store of SLUICE_STORE")
     check_log_exists(settings)
     async with AsyncExitStack() as stack:
-        if settings.keeps_data or to == "edge:":
+        if settings.keeps_data or target_settings.embeds_store:
             settings.data.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_data_folder(settings.data))
         log = await stack.enter_async_context(existing_log(settings))

@@ -104,12 +104,12 @@ def check_standalone(settings: Settings) -> None:
     Raises:
         ConfigurationError: one of them is on a server.
     """
-    for name, value, scheme in (
-        ("SLUICE_LOG", settings.log, "sqlite:"),
-        ("SLUICE_STORE", settings.store, "edge:"),
-        ("SLUICE_BLOBS", settings.blobs, "file:"),
+    for name, in_folder in (
+        ("SLUICE_LOG", settings.log.startswith("sqlite:")),
+        ("SLUICE_STORE", settings.embeds_store),
+        ("SLUICE_BLOBS", settings.blobs.startswith("file:")),
     ):
-        if not value.startswith(scheme):
+        if not in_folder:
             raise ConfigurationError(
                 f"a backup copies folders, and {name} names a server: use the server's own backups, or copy everything "
                 "into a folder with sluice migrate"

@@ -205,7 +205,7 @@ async def opened_store(settings: Settings, stack: AsyncExitStack) -> Store:
         await store.start()
     except Unavailable:
         await store.close()
-        if settings.store != "edge:":
+        if not settings.embeds_store:
             raise
         stack.enter_context(lock_data_folder(settings.data))
         store = open_store(settings)
