@@ -38,7 +38,7 @@ class OllamaAddress(msgspec.Struct, frozen=True):
 
 
 class OllamaClient(ollama.AsyncClient):
-    """The package's client, with two fields of /api/chat that it doesn't support."""
+    """The client of the package `ollama`, extended by two fields of /api/chat."""
 
     async def chat_uncut(
         self,

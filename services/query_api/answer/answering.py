@@ -39,7 +39,7 @@ GENERAL: Final = "This answer comes from general knowledge, not from the documen
 MOST_COMPARED_DOCUMENTS: Final = 8  # further documents of the list are not compared
 LEAST_OF_EACH: Final = 3  # passages of each compared document
 DEEPER: Final = 12  # passages that extractive answers read
-TRIES: Final = 2  # per model, if it fails before its first word
+TRIES: Final = 2  # of each model, if it fails before its first word
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     citations: tuple[Citation, ...]  # in the order of their first mention
     finish_reason: FinishReason = "stop"
     tool_calls: tuple[ToolCall, ...] = ()
-    usage: Usage = Usage()  # `total_ns` is always known
+    usage: Usage = Usage()  # `total_ns` is always set
     general: bool = False  # from general knowledge, because no document had anything relevant
     warnings: tuple[str, ...] = ()
 

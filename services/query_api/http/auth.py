@@ -118,7 +118,7 @@ class Keyring:
         return caller
 
     def session(self, key: str) -> str:
-        """Return the cookie value of a session with the key: `<seconds since 1970>.<64 hex digits>`.
+        """Return the cookie value of a session opened with the key: `<seconds since 1970>.<64 hex digits>`.
 
         It contains no key and needs no memory in the server. It ends after `SESSION_S`, or when its key is removed.
 

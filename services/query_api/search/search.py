@@ -27,7 +27,7 @@ from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
 from shared.store import Filter
 
-MOST = 1000  # hits within reach of paging
+MOST = 1000  # offset and topK together are at most this
 MOST_QUERIES = 32  # per batch
 AT_ONCE = 4  # concurrent searches of one batch
 MOST_EXPANDED = 100  # hits that can be joined with their neighbours
