@@ -113,7 +113,7 @@ class Apply:
         """Withdraw the version and write that it failed, unless it answers completely already."""
         answering = await self.withdraw(document, attempt)
         await self._statuses.failed(document, answering, error=error, code=code)
-        await self._statuses.strike_surplus(document, self._index)
+        await self._statuses.forget_surplus(document, self._index)
 
     async def withdraw(self, document: DocumentVersion, attempt: int = 0) -> Head | None:
         """Delete the points of a version that failed, unless it answers completely already; then return its head.

@@ -13,7 +13,7 @@ import structlog
 from shared.log import Publish
 from shared.state.index import ATTEMPT, Head, Index
 from shared.state.ledger import REMEMBERED_MS, Entry, Ledger, shortened
-from shared.state.truth import forget, strike_surplus, tombstone
+from shared.state.truth import forget, forget_surplus, tombstone
 from shared.store import EVERYTHING, Filter, Match, Point, Range
 
 log = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ Rest = Callable[[], Awaitable[None]]  # called after each page
 
 
 class HalfTime:
-    """Rests for as long as the work since the last rest took, so that others get half of the store's time."""
+    """Rests for as long as the work since the last rest took, which leaves others half of the store's time."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -71,7 +71,7 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest
                 removed += len(old)
         for entry in entries:
             if entry.surplus:
-                removed += await strike_surplus(index, ledger, publish, entry.document_id)
+                removed += await forget_surplus(index, ledger, publish, entry.document_id)
         if after is None:
             return removed
         await rest()

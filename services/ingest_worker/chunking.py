@@ -84,7 +84,7 @@ class Chunking:
             await self._chunk(event, redriven(record), extracted_at=record.timestamp)
 
     async def _overtaken(self, document: DocumentVersion) -> bool:
-        """Return whether the version can never answer: a newer one answers, it was struck, or its document was erased.
+        """Return whether the version can never answer: a newer one does, it left the truth, or the document was erased.
 
         An accepted newer version is not enough: if it fails, this one answers. An erasure can't fail.
         """
@@ -95,7 +95,7 @@ class Chunking:
             return True
         if entry is not None and entry.erased and entry.accepted.version > document.version:
             return True
-        if entry is not None and entry.was_struck(document.version):
+        if entry is not None and entry.was_forgotten(document.version):
             return True
         return await self._statuses.overtaken(document)
 
@@ -134,7 +134,7 @@ class Chunking:
         document = event.document
         answering = await self._index.answering(document.document_id, document.version)
         await self._statuses.failed(document, answering, error=sentence, code=code)
-        await self._statuses.strike_surplus(document, self._index)
+        await self._statuses.forget_surplus(document, self._index)
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         document = msgspec.structs.replace(document, given=None, reading=None, body=None)  # not needed here

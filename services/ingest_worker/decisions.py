@@ -16,7 +16,7 @@ from shared.log.headers import sent_position
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger, MovedTo, with_forwarded
 from shared.state.statuses import Statuses
-from shared.state.truth import strike_surplus
+from shared.state.truth import forget_surplus
 from shared.submission import description_hash
 from shared.topics import SUBMITTED
 
@@ -165,7 +165,7 @@ class Decisions:
         entry = await self._ledger.update(submitted.document_id, fails)
         if entry is not None:
             await self._statuses.notify(entry)
-            await strike_surplus(self._index, self._ledger, self._publish, entry.document_id)
+            await forget_surplus(self._index, self._ledger, self._publish, entry.document_id)
 
 
 def submission_at(

@@ -14,8 +14,8 @@ from shared.log import Record
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
 FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
-MOVED_HEADER = "sluice-moved"  # moves/partition/offset: of which record of the log before this one is a copy
-PARTITIONS_PER_LOG = 1_000_000  # numbers of partitions that log positions on one log may have
+MOVED_HEADER = "sluice-moved"  # moves/partition/offset: the record of the previous log of which this one is a copy
+PARTITIONS_PER_LOG = 1_000_000  # how many partition numbers the log positions of one log may use
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
@@ -48,7 +48,7 @@ def _first_position(record: Record) -> LogPosition | None:
 
 
 def with_position(record: Record, moves: int) -> Record:
-    """Return the record as a log gives it to readers: on one that was moved to, its header has its log position."""
+    """Return the record as readers get it: on a log that was moved, with its log position as a header."""
     if moves == 0 or _first_position(record) is not None:
         return record
     place = LogPosition(

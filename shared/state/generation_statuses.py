@@ -102,10 +102,10 @@ class GenerationStatuses(Statuses):
             reason=error,
         )
 
-    async def strike_surplus(self, document: DocumentVersion, index: Index) -> None:
+    async def forget_surplus(self, document: DocumentVersion, index: Index) -> None:
         """Remove the document's surplus of failed versions from the truth, if this generation serves."""
         if await self.serves():
-            await super().strike_surplus(document, index)
+            await super().forget_surplus(document, index)
 
     async def _other_has(self, document: DocumentVersion) -> None:
         """Wait while a switch is under way until the other generation has the version, or can't have it."""

@@ -147,7 +147,7 @@ class Entry(Message, frozen=True):
         """Return the failed versions that the truth needn't hold: all but the newest MOST_FAILED."""
         return self.failed[: max(0, len(self.failed) - MOST_FAILED)]
 
-    def was_struck(self, version: int) -> bool:
+    def was_forgotten(self, version: int) -> bool:
         """Return whether the version left the truth because too many had failed: it may never answer."""
         return version <= self.struck and version not in self.published
 

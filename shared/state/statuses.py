@@ -12,7 +12,7 @@ from shared.log.dead_letters import DeadLetters
 from shared.log.failure import Failure
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Last, Ledger, finished
-from shared.state.truth import strike_surplus
+from shared.state.truth import forget_surplus
 from shared.topics import STATUS
 
 log = structlog.get_logger(__name__)
@@ -105,9 +105,9 @@ class Statuses:
         else:
             await self.end(document, document.outcome, chunk_count=answering.chunk_count)
 
-    async def strike_surplus(self, document: DocumentVersion, index: Index) -> None:
+    async def forget_surplus(self, document: DocumentVersion, index: Index) -> None:
         """Remove the document's surplus of failed versions from the truth, if these are the serving generation's."""
-        await strike_surplus(index, self._ledger, self._publish, document.document_id)
+        await forget_surplus(index, self._ledger, self._publish, document.document_id)
 
     async def has_failed(self, document: DocumentVersion) -> bool:
         """Return whether the version's failure is written, so that only a redrive can change it, or nothing can."""
@@ -115,7 +115,7 @@ class Statuses:
         if entry is None:
             return False
         stands = entry.standing(document.version)
-        return entry.was_struck(document.version) or (stands is not None and stands.status == "failed")
+        return entry.was_forgotten(document.version) or (stands is not None and stands.status == "failed")
 
     async def notify(self, entry: Entry) -> None:
         """Notify callers that wait for the document of its newest submission."""

@@ -26,7 +26,7 @@ async def forget(ledger: Ledger, publish: Publish, document_id: str, versions: C
     await ledger.update(document_id, forgotten)
 
 
-async def strike_surplus(index: Index, ledger: Ledger, publish: Publish, document_id: str) -> int:
+async def forget_surplus(index: Index, ledger: Ledger, publish: Publish, document_id: str) -> int:
     """Remove the document's surplus of failed versions from the truth; return how many. Idempotent.
 
     Each is withdrawn for good first: a redrive that is under way can't make a version answer that isn't in the truth.

@@ -55,11 +55,16 @@ from shared.topics import (
     readers,
 )
 
-COPIED: Final = (EXTRACTED, DEAD_LETTERS, SUBMITTED, AUDIT)  # in this order: letters name records of the first
-CODE: Final = "move"  # of what is refused
+COPIED: Final = (
+    EXTRACTED,
+    DEAD_LETTERS,
+    SUBMITTED,
+    AUDIT,
+)  # in this order, because letters name records of the first one
+CODE: Final = "move"  # of refusals
 _COMPACTED: Final = (EXTRACTED, DEAD_LETTERS)
-_PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose records have a log position that is remembered elsewhere
-_WINDOW: Final = 256  # records on their way at once
+_PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose records' log positions are stored elsewhere, too
+_WINDOW: Final = 256  # records being written at once
 _BATCH: Final = 200  # ledger entries per read
 _SPARE: Final = 1024  # bytes that the headers of a copy may add to a record
 _MARK_KEY: Final = b"move"
@@ -73,13 +78,15 @@ class MovedLog(Message, frozen=True, kw_only=True):
     to: str
     dry_run: bool
     topics: dict[str, int]  # records by topic
-    written: int  # records; fewer than there are after an interrupted run
-    left_out: int = 0  # submissions that the new log can't take; their documents have no original, and no replay
+    written: int  # records written; fewer than all after an interrupted run
+    left_out: int = (
+        0  # submissions too large for the new log; their documents have no original there and can't be replayed
+    )
     log_id: str = ""  # of the new log
 
 
 class MoveMark(Message, frozen=True, kw_only=True):
-    """What a target that isn't complete belongs to. It is on the topic that tells how often the log was moved."""
+    """Says to which move an incomplete target belongs. It is on the topic whose name has the number of moves."""
 
     source: str  # id of the log that is copied
     log_id: str  # of the new log
@@ -139,9 +146,9 @@ async def _groups_forwarded(move: LogMove) -> set[str]:
 
 
 async def _check_read(log: Log, registry: Registry, foreign: Iterable[str]) -> None:
-    """Check that every stage has read its topic to the end, and that nobody reads.
+    """Check that every stage has read its topic to the end, and that no reader is running.
 
-    The new log has no chunk topics and no unread records, so whatever isn't read would be lost.
+    The new log gets no chunk topics and no unread records, so unread records would be lost.
     """
     pairs = {(group, topic) for each in registry.generations for topic, group in readers(each.id).items()}
     pairs |= {(forwarding_group(topic), topic) for topic in foreign}
@@ -194,9 +201,9 @@ async def _mark(target: Log, moves: int) -> MoveMark | None:
 
 
 class _Copied:
-    """Which records of one partition of the source the target has: all below a floor, and some above it.
+    """The records of one source partition that the target has: all below a floor, and some above it.
 
-    Records are sent in windows, each after all of the one before are stored.
+    Records are sent in windows; a window is sent once all records of the one before are stored.
     """
 
     def __init__(self) -> None:
@@ -217,7 +224,7 @@ class _Copied:
 
 
 class _Digest:
-    """What a topic has: as many records, with the same places, keys and values, whatever their order."""
+    """A digest of a topic: equal if the records' number, positions, keys and values are equal, in any order."""
 
     def __init__(self) -> None:
         self.count = self.sum = 0
@@ -248,9 +255,11 @@ class _Move:
         self._move = move
         self._moves = moves
         self._ledger = Ledger(move.store)
-        self._letters: dict[tuple[int, int], tuple[int, int]] = {}  # records that letters name: old place, new place
+        self._letters: dict[
+            tuple[int, int], tuple[int, int]
+        ] = {}  # records that letters name: old position -> new position
         self._limits = {topic.name: topic.max_record_bytes for topic in move.topics}
-        self._newest = 0  # ms since 1970: of the source's records
+        self._newest = 0  # ms since 1970: time of the source's newest record
         self._left_out = set[tuple[int, int]]()
 
     # The steps
@@ -320,7 +329,7 @@ class _Move:
         return found
 
     async def _ends(self) -> dict[str, dict[str, int]]:
-        """Return where the source's topics end, but for the audit trail, which this command writes itself."""
+        """Return the ends of the source's topics, without the audit trail, to which this command itself writes."""
         source = self._move.source
         return {
             topic: {str(tp.partition): end for tp, end in (await source.end_offsets(topic)).items()}
@@ -337,7 +346,7 @@ class _Move:
             )
 
     async def _check_clock(self) -> None:
-        """Check that what is written to the target is newer than all that was written to the source."""
+        """Check that the target's clock isn't behind the newest record of the source."""
         written = await self._move.publish(moved_topic(self._moves).name, b"{}", key=b"clock")
         if written.timestamp <= self._newest:
             raise Rejected(
@@ -353,7 +362,7 @@ class _Move:
                 await target.reset_offsets(group, await target.end_offsets(topic))
 
     async def finish(self) -> None:
-        """Let the ledger find the copies of the submitted bodies. Needed for originals alone (ADR 0092)."""
+        """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0092)."""
         self._move.step("originals")
         batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
         for tp in await _partitions(self._move.target, SUBMITTED):
@@ -380,7 +389,7 @@ class _Move:
     # A topic
 
     async def _copy(self, topic: str) -> int:
-        """Return how many records the target lacked; it has them now."""
+        """Copy the records that the target lacks; return how many."""
         if topic == DEAD_LETTERS:
             await self._locate_letters()
         there = await self._there(topic)
@@ -423,7 +432,7 @@ class _Move:
         return origin.offset, origin.time
 
     async def _send(self, topic: str, window: Sequence[_Copy], partitions: int) -> None:
-        """Return when all are stored. Those of one partition are stored one after the other."""
+        """Publish the records, those of one partition one after the other; return when all are stored."""
         lanes: dict[int, list[_Copy]] = {}
         for copy in window:
             lanes.setdefault(partition_of(copy.route, partitions), []).append(copy)
@@ -437,11 +446,11 @@ class _Move:
                 tasks.create_task(send(lane))
 
     async def _compare(self, topic: str) -> int:
-        """Return how many records there are, each once on the target, with its place, key and value."""
+        """Check that the target has every record once, with its position, key and value; return how many."""
         wanted, found = _Digest(), _Digest()
         partitions = await _partitions(self._move.source, topic)
         self._move.watch.begin(f"compare {topic}", 0)
-        # What the retention of the source deletes meanwhile isn't missed.
+        # Records that the source's retention has deleted meanwhile needn't be on the target.
         starts = await self._move.source.offsets_since(topic, 0)
         for tp in partitions:
             async with aclosing(self._copies(tp)) as copies:
@@ -486,8 +495,8 @@ class _Move:
     async def _chosen(self, tp: TopicPartition) -> AsyncGenerator[Record]:
         """Yield the records to copy.
 
-        Of a compacted topic the newest of each key, without tombstones. Of submissions not those of erased documents,
-        which the new log would keep longer than the old one.
+        Of a compacted topic, that is the newest record of each key, without tombstones. Submissions of erased documents
+        are left out, because the new log would keep them longer than the old one.
         """
         chosen = await self._newest_of_keys(tp) if tp.topic in _COMPACTED else None
         batch: list[Record] = []
@@ -534,7 +543,7 @@ class _Move:
     # Letters
 
     async def _locate_letters(self) -> None:
-        """Find where the records of documents.extracted are now that open letters name."""
+        """Find the copies of those records of documents.extracted that open letters name."""
         named = set[tuple[int, int]]()
         for tp in await _partitions(self._move.source, DEAD_LETTERS):
             async for record in self._chosen(tp):
@@ -558,7 +567,7 @@ class _Move:
 
 
 def _with_body(seen: Entry | None, copies: Mapping[tuple[int, int], LogPosition]) -> Entry | None:
-    """Return the entry whose body is at its copy, None if it is not among these."""
+    """Return the entry with its body's new position; None if the body's record isn't among these."""
     body = None if seen is None else seen.accepted.body
     here = None if body is None else copies.get((body.place.partition, body.place.offset))
     if seen is None or body is None or here is None:

@@ -1,6 +1,6 @@
 """The rewrites of the data files, and whether one has begun and ended since an erasure.
 
-An operator's rewrite runs at once. An admin of a tenant can't order one, because all tenants would feel it: the next
+An operator's rewrite runs at once. An admin of one tenant can't start one, because it slows down all tenants: the next
 hourly upkeep rewrites the files if somebody waits for it. docs/adr/0090-a-tenant-waits-for-the-rewrite.md
 """
 
@@ -21,7 +21,7 @@ EVERY_S: Final = 3600.0
 
 
 class ErasureReceipt(msgspec.Struct, frozen=True):
-    """When an erasure was done, in terms of the rewrites of one process."""
+    """The time of an erasure, as the number of rewrites that one process had begun."""
 
     process: str
     begun: int  # rewrites that had begun by then

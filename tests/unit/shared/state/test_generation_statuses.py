@@ -122,7 +122,7 @@ async def test_only_the_serving_generation_strikes_a_surplus_of_failed_versions(
     await two.ledger.update(name, lambda seen: msgspec.structs.replace(surplus, rev=seen.rev if seen else 0))
 
     for index in (two.second, two.first):
-        await two.statuses(index).strike_surplus(two.document, index)
+        await two.statuses(index).forget_surplus(two.document, index)
 
     assert [key for topic, key in two.published if topic == EXTRACTED] == [truth_key(name, 1)]
     assert (await two.second.fences([name])) == {}

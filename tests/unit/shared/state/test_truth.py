@@ -88,8 +88,8 @@ async def test_a_surplus_of_failed_versions_leaves_the_truth_and_can_not_answer_
         assert (await index.switch(head_of(version), 1)).version == answers, "a redrive that was under way"
         struck.append(version)
 
-    removed = await truth.strike_surplus(index, ledger, publish, DOCUMENT)
-    again = await truth.strike_surplus(index, ledger, publish, DOCUMENT)
+    removed = await truth.forget_surplus(index, ledger, publish, DOCUMENT)
+    again = await truth.forget_surplus(index, ledger, publish, DOCUMENT)
 
     wanted = [version for version in FIRST_FAILURES if version != answers]
     entry = await ledger.get(DOCUMENT)
@@ -97,7 +97,7 @@ async def test_a_surplus_of_failed_versions_leaves_the_truth_and_can_not_answer_
     assert entry is not None
     assert entry.published == tuple(each for each in listed.published if each not in wanted)
     assert entry.failed == tuple(each for each in FAILED if each not in wanted)
-    assert [each for each in (1, *FAILED, newest) if entry.was_struck(each)] == wanted
+    assert [each for each in (1, *FAILED, newest) if entry.was_forgotten(each)] == wanted
 
 
 async def test_where_the_tombstone_of_a_surplus_version_is_not_published_it_stays_listed() -> None:
@@ -109,7 +109,7 @@ async def test_where_the_tombstone_of_a_surplus_version_is_not_published_it_stay
         raise ConnectionError("the log is away")
 
     with pytest.raises(ConnectionError):
-        await truth.strike_surplus(index, ledger, publish, DOCUMENT)
+        await truth.forget_surplus(index, ledger, publish, DOCUMENT)
 
     entry = await ledger.get(DOCUMENT)
     assert entry is not None
