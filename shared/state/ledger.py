@@ -360,10 +360,7 @@ class Ledger:
 
     async def get(self, document_id: str) -> Entry | None:
         """Return the document's entry, or None; concurrent calls share one read."""
-        entry = await self._lookup.get(document_id)
-        if entry is None:
-            await self._gate.ledger()
-        return entry
+        return await self._certain(await self._lookup.get(document_id))
 
     async def of_tenant(self, tenant: str, document_id: str) -> Entry | None:
         """Return the tenant's entry of the document, or None.
@@ -372,7 +369,10 @@ class Ledger:
         no time, and no Unavailable while the ledger is incomplete. The store compares the tenants, because reading
         and decoding a foreign entry would take measurably longer than finding none.
         """
-        entry = await self._own.get((tenant, document_id))
+        return await self._certain(await self._own.get((tenant, document_id)))
+
+    async def _certain(self, entry: Entry | None) -> Entry | None:
+        """Return the entry; if there is none, check that the ledger was complete."""
         if entry is None:
             await self._gate.ledger()
         return entry
