@@ -88,8 +88,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no head check: a search shows every version",
         "shared/store/engine.py",
-        "            if self._is_current(payload):\n",
-        "            if payload:\n",
+        "            if version is not None and version == value_at(payload, self._version):\n",
+        "            if True:\n",
         "tests/contract/test_store.py::test_stale_points_in_front_do_not_take_places[edge]",
     ),
     _mutant(
