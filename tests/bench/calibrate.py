@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from services.ingest_worker.chunk import chunks
 from services.query_api.search.calibration import FILE, WORDS, Calibration
-from services.query_api.search.fusion import fuse, with_neighbours
+from services.query_api.search.fusion import fuse
 from services.query_api.search.relevance import Features, features, question
 from services.query_api.search.retrieval import DEPTH
 from shared.embedder.minilm import MiniLm
@@ -106,9 +106,8 @@ class Collection:
         sparse = [(str(number), score) for number, score in sorted(words.items(), key=lambda hit: -hit[1])[:DEPTH]]
         asked = question(query)
         found_pairs = []
-        fused = fuse({"dense": dense, "sparse": sparse})
-        places = {each.id: (self.passages[int(each.id)].document, int(each.id)) for each in fused}
-        for each in with_neighbours(fused, places):
+        places = {id_: (self.passages[int(id_)].document, int(id_)) for id_, _ in (*dense, *sparse)}
+        for each in fuse({"dense": dense, "sparse": sparse}, places=places):
             number = int(each.id)
             passage = self.passages[number]
             compared = features(asked, float(cosines[number]), passage.text, passage.headings)

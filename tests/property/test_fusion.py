@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.search.fusion import FusedHit, fuse, with_neighbours
+from services.query_api.search.fusion import fuse
 
 Leg = list[tuple[str, float]]
 
@@ -99,16 +99,17 @@ def test_nothing_gives_nothing() -> None:
 
 @given(dense=legs(), sparse=legs(), data=st.data())
 def test_neighbours_change_the_order_only(dense: Leg, sparse: Leg, data: st.DataObject) -> None:
-    fused = fuse({"dense": dense, "sparse": sparse})
-    order = data.draw(st.permutations(range(len(fused))))
-    places = {hit.id: ("document", number) for hit, number in zip(fused, order, strict=True)}
+    both = {"dense": dense, "sparse": sparse}
+    fused = fuse(both)
+    numbers = data.draw(st.permutations(range(len(fused))))
+    places = {hit.id: ("document", number) for hit, number in zip(fused, numbers, strict=True)}
 
-    assert sorted(with_neighbours(fused, places), key=fused.index) == fused
-    assert with_neighbours(fused, {hit.id: (hit.id, 0) for hit in fused}) == fused  # each in a document of its own
+    assert sorted(fuse(both, places=places), key=fused.index) == fused
+    assert fuse(both, places={hit.id: (hit.id, 0) for hit in fused}) == fused  # each in a document of its own
 
 
 def test_a_passage_goes_before_a_slightly_better_one_if_the_passages_beside_it_are_good_too() -> None:
-    hits = [FusedHit("lone", 0.60, {}), FusedHit("one", 0.55, {}), FusedHit("two", 0.50, {}), FusedHit("far", 0.40, {})]
+    leg = [("lone", 0.60), ("one", 0.58), ("two", 0.50), ("far", 0.30)]
     places = {"lone": ("a", 7), "one": ("b", 3), "two": ("b", 5), "far": ("b", 8)}
 
-    assert [hit.id for hit in with_neighbours(hits, places)] == ["one", "two", "lone", "far"]
+    assert [hit.id for hit in fuse({"dense": leg}, places=places)] == ["one", "two", "lone", "far"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 NO_WEIGHTS: Mapping[str, float] = {}
+Place = tuple[str, int]  # a document, and the number of a chunk in it
 NEIGHBOURS = 2  # chunks before and after a hit that speak for it
 NEIGHBOUR_WEIGHT = 0.3  # of the best one's score; chosen on SciFact's train queries
 
@@ -25,7 +26,11 @@ class FusedHit(msgspec.Struct, frozen=True):
     legs: Mapping[str, LegRank]
 
 
-def fuse(legs: Mapping[str, Sequence[tuple[str, float]]], weights: Mapping[str, float] = NO_WEIGHTS) -> list[FusedHit]:
+def fuse(
+    legs: Mapping[str, Sequence[tuple[str, float]]],
+    weights: Mapping[str, float] = NO_WEIGHTS,
+    places: Mapping[str, Place] | None = None,
+) -> list[FusedHit]:
     """Return every id once, best first, with a score in [0, 1].
 
     Distribution-based score fusion: in each leg a score s becomes (s - (m - 3d)) / 6d, with m the mean and d the
@@ -35,6 +40,8 @@ def fuse(legs: Mapping[str, Sequence[tuple[str, float]]], weights: Mapping[str, 
     Score Fusion" (2023), as in Qdrant's DBSF, but clipped only at the end, which keeps the lead of an outstanding hit
     (nDCG@10 on three collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593;
     docs/adr/0006-fusion-by-distribution.md). Ties: the smaller id first.
+
+    With each hit's place in `places`, good hits beside it in its document move it up; its score stays.
 
     `legs` contains, by name, (id, score) pairs with the best first. Scores are finite, and ids are unique in a leg.
     """
@@ -47,24 +54,24 @@ def fuse(legs: Mapping[str, Sequence[tuple[str, float]]], weights: Mapping[str, 
             sums[id_] = sums.get(id_, 0.0) + weights.get(name, 1.0) * value
             standings.setdefault(id_, {})[name] = LegRank(rank, score)
     total = sum(weights.get(name, 1.0) for name in found)
-    order = sorted(sums, key=lambda id_: (-sums[id_], id_))
-    return [FusedHit(id_, min(1.0, max(0.0, sums[id_] / total)), standings[id_]) for id_ in order]
+    totals = {id_: value / total for id_, value in sums.items()}
+    ranked = totals if places is None else _with_neighbours(totals, places)
+    order = sorted(ranked, key=lambda id_: (-ranked[id_], id_))
+    return [FusedHit(id_, min(1.0, max(0.0, totals[id_])), standings[id_]) for id_ in order]
 
 
-def with_neighbours(hits: Sequence[FusedHit], places: Mapping[str, tuple[str, int]]) -> list[FusedHit]:
-    """Return the hits in a new order: by score, plus a share of the best score among the chunks around each.
+def _with_neighbours(totals: Mapping[str, float], places: Mapping[str, Place]) -> dict[str, float]:
+    """Return each hit's total plus a share of the best total among the chunks around it.
 
-    What an answer is about often stands in the chunks beside it, too. `places` has each hit's document and the number
-    of its chunk. Only the order changes; ties keep theirs (docs/adr/0099-neighbours-speak-for-a-passage.md).
+    What an answer is about often stands in the chunks beside it, too (docs/adr/0099-neighbours-speak-for-a-passage.md).
     """
-    scores = {places[hit.id]: hit.score for hit in hits}
-
-    def support(hit: FusedHit) -> float:
-        document, order = places[hit.id]
-        around = (*range(order - NEIGHBOURS, order), *range(order + 1, order + NEIGHBOURS + 1))
-        return max(scores.get((document, each), 0.0) for each in around)
-
-    return sorted(hits, key=lambda hit: -(hit.score + NEIGHBOUR_WEIGHT * support(hit)))
+    there = {places[id_]: total for id_, total in totals.items()}
+    found = {}
+    for id_, total in totals.items():
+        document, number = places[id_]
+        around = (*range(number - NEIGHBOURS, number), *range(number + 1, number + NEIGHBOURS + 1))
+        found[id_] = total + NEIGHBOUR_WEIGHT * max(there.get((document, each), 0.0) for each in around)
+    return found
 
 
 def _normalised(scores: Sequence[float]) -> list[float]:

@@ -17,7 +17,7 @@ from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.facets import Facets, FacetValues
-from services.query_api.search.fusion import FusedHit, fuse, with_neighbours
+from services.query_api.search.fusion import FusedHit, fuse
 from services.query_api.search.relevance import Features, features, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
@@ -259,7 +259,7 @@ class Retriever:
         payloads = {hit.id: hit.payload for hits in candidates.rankings.values() for hit in hits}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
         places = {id_: _place(payload["metadata"]) for id_, payload in payloads.items()}
-        first = with_neighbours(fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights), places)
+        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, places)
         chosen = {each.id for each in first}
         further = [each for each in fuse(legs, weights) if each.id not in chosen][: max(0, top_k - len(first))]
         found: list[tuple[float, FusedHit, Features]] = []
