@@ -74,7 +74,7 @@ class EmbedStages:
 
     async def join(self, parts: GenerationParts, stack: AsyncExitStack) -> list[Consumption]:
         """Return the stage of a generation, which is also swept until `stack` closes."""
-        vectors = Vectors(parts.index, parts.embedder, self._base.registry, siblings=parts.siblings)
+        vectors = Vectors(parts.index, parts.embedder, self._base.registry, siblings=parts.siblings, fills=parts.fills)
         self._vectors[parts.registered.id] = vectors
         keep_swept(parts.index, self._base.ledger, parts.publish, stack, serves=parts.statuses.serves)
         return [

@@ -24,8 +24,14 @@ class Vectors:
         registry: CollectorRegistry,
         *,
         siblings: Callable[[], Sequence[Index]] = tuple,
+        fills: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Take the index and its model; `siblings` returns other indexes with vectors of the same model."""
+        """Take the index and its model.
+
+        `siblings` returns other indexes with vectors of the same model. They are asked first where `fills` returns that
+        the index doesn't serve, because they have nearly all the texts of a build.
+        """
+        self._fills = fills
         self._index = index
         self._embedder = embedder
         self._siblings = siblings
@@ -75,7 +81,8 @@ class Vectors:
         if not hashes:
             return {}
         found: dict[str, Vector] = {}
-        for index in (self._index, *self._siblings()):
+        siblings = self._siblings()
+        for index in (*siblings, self._index) if self._fills() else (self._index, *siblings):
             if missing := {text: hash_ for text, hash_ in hashes.items() if text not in found}:
                 found |= await _copied(index, tenant, missing)
         self._count(copied=len(found))

@@ -49,6 +49,7 @@ class GenerationParts:
     statuses: Statuses
     publish: Publish  # leaves the truth alone while the generation doesn't serve
     broker: KafkaBroker
+    fills: Callable[[], bool]  # whether the generation doesn't serve, as last seen
     siblings: Callable[[], list[Index]]  # generations of the same model, whose vectors can be copied
 
 
@@ -189,6 +190,7 @@ class GenerationStages:
             ),
             publish=truth_guarded(send, self._watch, registered.id),
             broker=broker,
+            fills=lambda: self._watch.registry is not None and self._watch.registry.serving != registered.id,
             siblings=partial(self._siblings, registered),
         )
 

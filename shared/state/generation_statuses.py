@@ -15,6 +15,7 @@ from aiokafka.structs import RecordMetadata
 from shared.contracts import DocumentVersion
 from shared.log import Publish
 from shared.state.generation_watch import GenerationWatch
+from shared.state.generations import Registry
 from shared.state.index import Head, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses
@@ -46,6 +47,7 @@ class GenerationStatuses(Statuses):
         self._store = store
         self._watch = watch
         self._generation = generation
+        self._others: dict[str, Index] = {}  # the generation that was asked last
 
     async def serves(self) -> bool:
         """Return whether the generation serves."""
@@ -68,7 +70,7 @@ class GenerationStatuses(Statuses):
             return
         if await self.ended(document):
             return
-        head = await self._head(registry.serving, document)
+        head = await self._head(registry, registry.serving, document)
         if head is not None and head.version == document.version:
             await super().applied(document, head.chunk_count)
 
@@ -79,10 +81,10 @@ class GenerationStatuses(Statuses):
         """
         if self._past:
             return False
-        serving = (await self._watch.certain()).serving
-        if serving == self._generation:
+        registry = await self._watch.certain()
+        if registry.serving == self._generation:
             return False
-        head = await self._head(serving, document)
+        head = await self._head(registry, registry.serving, document)
         return head is not None and head.version > document.version
 
     async def has_failed(self, document: DocumentVersion) -> bool:
@@ -111,20 +113,22 @@ class GenerationStatuses(Statuses):
         """Wait while a switch is under way until the other generation has the version, or can't have it."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while asyncio.get_running_loop().time() < deadline:
-            switching = (await self._watch.look()).switching
-            other = None if switching is None else switching.other(self._generation)
+            registry = await self._watch.look()
+            other = None if registry.switching is None else registry.switching.other(self._generation)
             if other is None:
                 return
-            head = await self._head(other, document)
+            head = await self._head(registry, other, document)
             if head is not None and (head.version >= document.version or head.withdrawn(document.version) is not None):
                 return
             await asyncio.sleep(_ASK_S)
 
-    async def _head(self, generation: str, document: DocumentVersion) -> Head | None:
-        found = (await self._watch.certain()).find(generation)
+    async def _head(self, registry: Registry, generation: str, document: DocumentVersion) -> Head | None:
+        found = registry.find(generation)
         if found is None:
             return None
-        return (await Index(self._store, found.generation).fences([document.document_id])).get(document.document_id)
+        if generation not in self._others:
+            self._others = {generation: Index(self._store, found.generation)}
+        return await self._others[generation].fence(document.document_id)
 
 
 def truth_guarded(publish: Publish, watch: GenerationWatch, generation: str) -> Publish:

@@ -10,7 +10,7 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -20,6 +20,7 @@ import structlog
 
 from shared.contracts import Message
 from shared.errors import Unavailable
+from shared.state.batching import Batcher
 from shared.state.generations import Registry, no_generation, registry_of
 from shared.state.index import GENERATIONS
 from shared.store import Filter, Ids, Match, Point, Store
@@ -71,6 +72,7 @@ class GenerationWatch:
         self._known_since: dict[str, float] = {}
         self._listeners: list[Callable[[Registry], Awaitable[None]]] = []
         self._nudged = asyncio.Event()
+        self._looks: Batcher[str, Registry] = Batcher(self._shared_look)
 
     def listen(self, listener: Callable[[Registry], Awaitable[None]]) -> None:
         """Call `listener` after each look."""
@@ -96,7 +98,13 @@ class GenerationWatch:
         known = self.registry
         if known is not None and len(known.generations) == 1 and self._clock() - self._looked < LEASE_S:
             return known
-        return await self.look()
+        # Concurrent calls share one look, which starts after them.
+        registry = await self._looks.get("")
+        assert registry is not None  # `_shared_look` returns one, or raises
+        return registry
+
+    async def _shared_look(self, keys: Sequence[str]) -> Mapping[str, Registry]:
+        return dict.fromkeys(keys, await self.look())
 
     def everybody_knows(self, generation: str) -> bool:
         """Return whether every process has read the registry since the generation was added."""

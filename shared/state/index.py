@@ -193,6 +193,7 @@ class Index:
         self._heads = generation.heads
         self.code_noted: IngestCode | None = None  # by this process
         self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
+        self._fence_lookup: Batcher[str, Head] = Batcher(self._stored_heads)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
 
     async def whole(self) -> None:
@@ -239,6 +240,10 @@ class Index:
     async def fences(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
         """Return the stored heads; one of version 0 only says which versions were withdrawn before any answered."""
         return await self._stored_heads(document_ids)
+
+    async def fence(self, document_id: str) -> Head | None:
+        """Return the document's stored head, also one of version 0; concurrent calls share one read."""
+        return await self._fence_lookup.get(document_id)
 
     async def switch(self, head: Head, attempt: int = 0) -> Head:
         """Write `head` unless a newer one exists or its version was withdrawn; return the stored head.

@@ -117,6 +117,26 @@ async def test_the_same_model_and_chunker_embed_nothing_and_other_chunks_only_ne
     assert (await rig.post("/ops/generations/rollback", {}, 409))["code"] == "GENERATION"
 
 
+async def test_another_chunk_size_embeds_each_text_that_no_vector_was_made_of_once(rig: Rig) -> None:
+    await rig.pipeline.send(DocumentSubmitted(source="s", path="short.md", text="A short one stays as it is."))
+    first = await _texts(rig, (await rig.status())["serving"])
+    before = rig.pipeline.embedded()
+
+    await rig.post("/ops/generations/start", {"chunkSize": 350})
+    second = await _texts(rig, (await rig.until_ready())["id"])
+
+    assert "A short one stays as it is." in first & second
+    assert rig.pipeline.embedded() - before == len(second - first) > 0
+    await rig.post("/ops/generations/cancel", {})
+
+
+async def _texts(rig: Rig, generation: str) -> set[str]:
+    """Return the texts of the generation's chunks."""
+    async with opened(rig.pipeline.settings, generation) as parts:
+        page = await parts.store.scroll(parts.generation.chunks, limit=2000, fields=("text",))
+    return {point.payload["text"] for point in page.points}
+
+
 async def test_an_erasure_reaches_every_generation(rig: Rig) -> None:
     words = "The smuggler hid the chest under the third plank."
     await rig.pipeline.send(DocumentSubmitted(source="s", path="secret.md", text=words))

@@ -1,9 +1,11 @@
 """Equal text of documents under way at one moment, on the real index, with a model that can be held and broken."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
@@ -11,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from services.embed_worker.vectors import Vectors
 from shared.embedder import Vector
 from shared.errors import Unavailable
-from shared.state.index import Generation, Index
+from shared.state.index import Generation, Index, KnownVector
 from shared.store.edge import EdgeStore
 from tests.builders import chunks_of
 from tests.fakes.embedder import MemoryEmbedder, vector_of
@@ -93,3 +95,28 @@ async def test_two_documents_that_wait_for_each_others_text_both_end(index: Inde
 
     assert await asyncio.gather(*(embed(*texts) for texts in (("a", "b"), ("b", "c"), ("c", "a")))) == [2, 2, 2]
     assert sorted(model.asked) == ["a", "b", "c"]
+
+
+async def test_a_generation_that_is_filled_asks_the_one_that_has_the_vectors_first(index: Index) -> None:
+    asked: list[str] = []
+
+    class Watched(Index):
+        async def known(self, tenant: str, hashes: Sequence[str]) -> dict[str, KnownVector]:
+            asked.append(self.generation.chunker)
+            return (
+                {}
+                if self.generation.chunker == "new"
+                else {hash_: KnownVector("a", vector_of("a")) for hash_ in hashes}
+            )
+
+    new, old = (
+        Watched(index._store, msgspec.structs.replace(index.generation, chunker=name)) for name in ("new", "old")
+    )
+    model = MemoryEmbedder()
+
+    for fills in (True, False):
+        vectors = Vectors(new, model, CollectorRegistry(), siblings=lambda: [old], fills=partial(bool, fills))
+        async with vectors.of("t", chunks_of("a")):
+            pass
+
+    assert (asked, model.asked) == (["old", "new", "old"], [])
