@@ -85,9 +85,11 @@ class Apply:
             found = found or bool(present)
             if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:
                 continue
-            sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
+            described = self._bm25.describes
+            sparse = await self._bm25.documents([sparse_text(document, chunk, described=described) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
-                await self._index.put(chunk_points(document, chunks, slice_, dense, sparse), attempt)
+                points = chunk_points(document, chunks, slice_, dense, sparse, described=described)
+                await self._index.put(points, attempt)
         if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
             await self._index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)

@@ -7,15 +7,24 @@ from typing import Any
 from shared.contracts import Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.ids import chunk_id, point_id
+from shared.inputs.language_variants import variant_texts
 from shared.state.index import EMBEDDED, Head, deletion_head, vector_hash
 from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED
 
+LONGEST_SHOWN = 1_000  # characters of a description that each chunk shows
 
-def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
-    """Return the text of the sparse vector. It includes title and section, so that changing them needs no embedding."""
-    return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding)))
+
+def sparse_text(document: DocumentVersion, chunk: Chunk, *, described: bool = True) -> str:
+    """Return the text of the sparse vector. It includes title and section, so that changing them needs no embedding.
+
+    With `described` (ADR 0112), it includes the chunk's language variants, and the first chunk's the description.
+    """
+    more: list[str | None] = []
+    if described:
+        more = [document.description if chunk.order == 0 else None, *variant_texts(chunk.metadata)]
+    return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding, *more)))
 
 
 def chunk_points(
@@ -24,13 +33,20 @@ def chunk_points(
     slice_: slice,
     vectors: Sequence[Vector],
     sparse: Sequence[Sparse],
+    *,
+    described: bool = True,
 ) -> list[Point]:
-    """Return the points of `chunks[slice_]`; `vectors` and `sparse` belong to the slice."""
+    """Return the points of `chunks[slice_]`; `vectors` and `sparse` belong to the slice.
+
+    With `described`, they have the document's description.
+    """
+    description = {"description": document.description[:LONGEST_SHOWN]} if described and document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
     points = []
     for chunk, dense, bm25 in zip(chunks[slice_], vectors, sparse, strict=True):
         metadata = {
             **document.metadata,  # first, so that a caller's keys never override ours
+            **description,
             **chunk.metadata,
             **_metadata(document, chunk, len(chunks)),
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),

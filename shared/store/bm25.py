@@ -17,18 +17,19 @@ K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 1
 _SLICE = 16  # texts per turn of the event loop, about 1 ms
 _UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words, so a tokenizer would need a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
-Version = Literal[1, 2]
+Version = Literal[1, 2, 3]
 
 
 class Bm25:
     """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
 
-    Version 1 takes a run of a script without blanks for one word; version 2 takes its pairs of characters.
+    Version 1 takes a run of a script without blanks for one word; version 2 takes its pairs of characters. Version 3
+    makes the same vectors, of longer texts: `describes`.
     """
 
-    def __init__(self, language: str = "english", version: Version = 2) -> None:
+    def __init__(self, language: str = "english", version: Version = 3) -> None:
         """Raise ValueError if the engine has no stop words and stemmer for `language`."""
-        self._prepared = paired if version == 2 and language not in _UNSPACED else str
+        self._prepared = paired if version >= 2 and language not in _UNSPACED else str
         tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
         config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
         try:
@@ -36,13 +37,15 @@ class Bm25:
         except ValueError as error:
             raise ValueError(f"no BM25 for the language {language!r}: {error}") from error
         self.language = language
+        self.describes = version >= 3  # texts include a document's description and a chunk's language variants
 
     @property
     def fingerprint(self) -> str:
         """Return an identifier of the settings: equal ones give equal vectors with any version of the engine."""
         specimen = self.document(_SPECIMEN)
         digest = xxhash.xxh3_64_hexdigest(msgspec.msgpack.encode(specimen))
-        return f"bm25:{self.language}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}"
+        more = ":described" if self.describes else ""
+        return f"bm25:{self.language}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}{more}"
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
@@ -70,7 +73,7 @@ class Bm25:
 @functools.cache
 def known_bm25() -> dict[str, Bm25]:
     """Return every tokenizer that an index may have been built with, by fingerprint, newest first."""
-    return {each.fingerprint: each for each in (Bm25(version=2), Bm25(version=1))}
+    return {each.fingerprint: each for each in (Bm25(version=3), Bm25(version=2), Bm25(version=1))}
 
 
 def bm25_of(fingerprint: str) -> Bm25:

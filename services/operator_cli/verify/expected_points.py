@@ -22,16 +22,21 @@ class Expected(msgspec.Struct, frozen=True):
     points: dict[str, Point]  # by id; their metadata lack `vectorHash`
 
 
-def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
-    """Return the texts from which the chunks' sparse vectors are made."""
+def texts(document: DocumentVersion, chunks: Sequence[Chunk], *, described: bool) -> list[str]:
+    """Return the texts from which the chunks' sparse vectors are made; `described` as in the generation's `Bm25`."""
     made = []
     for chunk in chunks:
         lines = [document.title, chunk.section, chunk.text, chunk.embedding]
+        if described:
+            lines += [document.description] if chunk.order == 0 else []
+            lines += _variants(chunk.metadata.get("languageVariants"))
         made.append("\n".join(line for line in lines if line))
     return made
 
 
-def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse]) -> Expected:
+def expected(
+    document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse], *, described: bool
+) -> Expected:
     """Return what the index contains when `document` answers; `sparse` has one vector per chunk."""
     name, version = document.document_id, document.version
     occurrences: Counter[str] = Counter()
@@ -40,6 +45,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
         hash_ = text_hash(chunk.embedded)
         metadata: dict[str, Any] = {
             **document.metadata,
+            **({"description": document.description[:1000]} if described and document.description else {}),
             **chunk.metadata,
             "tenant": document.tenant,
             "source": document.source,
@@ -96,6 +102,14 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequenc
         updated_at=document.updated_at,
     )
     return Expected(document, deletion if document.deleted else head, points)
+
+
+def _variants(variants: Any) -> list[str]:
+    """Return the texts of a chunk's language variants."""
+    if not isinstance(variants, dict):
+        return []
+    texts = [variant.get("text") if isinstance(variant, dict) else variant for variant in variants.values()]
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:

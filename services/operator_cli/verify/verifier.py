@@ -470,7 +470,9 @@ class Verifier:
             made = await asyncio.to_thread(from_prepared, ready, self._parts.embedder.tokens)
         elif not document.deleted:
             made = await asyncio.to_thread(self._chunks, await text_of(event, self._parts.blobs), event)
-        return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
+        bm25 = self._parts.bm25
+        sparse = await bm25.documents(texts(document, made, described=bm25.describes))
+        return expected(document, made, sparse, described=bm25.describes)
 
     async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
         """Return the fault of a text's blob if the truth has the text itself; else the blob has been read already."""
@@ -497,9 +499,14 @@ class Verifier:
         made = await asyncio.to_thread(older_chunks.read_back, points, text, event.pages, tokens)
         if made is None:
             return False
-        bare = texts(document, [msgspec.structs.replace(chunk, section=None) for chunk in made])
-        sparse, older = [await self._parts.bm25.documents(lines) for lines in (texts(document, made), bare)]
-        wanted = older_chunks.as_it_was_written(expected(document, made, sparse), points, older)
+        bm25 = self._parts.bm25
+        without = [msgspec.structs.replace(chunk, section=None) for chunk in made]
+        sparse, older = [
+            await bm25.documents(texts(document, each, described=bm25.describes)) for each in (made, without)
+        ]
+        wanted = older_chunks.as_it_was_written(
+            expected(document, made, sparse, described=bm25.describes), points, older
+        )
         if compare.index_judged(document.document_id, wanted, head, points).differences:
             return False
         return not (await self._embedded_alike(wanted, points)).differences

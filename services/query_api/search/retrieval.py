@@ -24,6 +24,7 @@ from services.query_api.search.results import Expanded, Explanation, Found, Rank
 from services.query_api.search.scripts import reads
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
+from shared.inputs.language_variants import variant_texts
 from shared.reranker import Reranker
 from shared.state.index import Index
 from shared.store import Filter, Ids, Leg, StoreHit
@@ -288,7 +289,10 @@ def _place(metadata: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _headings(metadata: Mapping[str, Any]) -> list[str]:
-    return [value for value in (metadata.get("title"), metadata.get("sectionTitle")) if value]
+    """Return what is searched beside the chunk's text: title, section, language variants, the first's description."""
+    described = metadata.get("description") if metadata.get("chunkOrder") == 0 else None
+    named = [value for value in (metadata.get("title"), metadata.get("sectionTitle"), described) if value]
+    return [*(value for value in named if isinstance(value, str)), *variant_texts(metadata)]
 
 
 def _explanation(fused: FusedHit, place: int, compared: Features, *, by_words: bool) -> Explanation:

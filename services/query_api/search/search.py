@@ -25,6 +25,7 @@ from services.query_api.search.results import Expanded, Explanation, Found, Resu
 from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
+from shared.inputs.language_variants import variant_text
 from shared.store import Filter
 
 MOST = 1000  # offset and topK together are at most this
@@ -252,10 +253,7 @@ def _timings(found: Results) -> Timings:
 
 def _in_language(hit: Found, language: str | None) -> str:
     """Return the text of a ready-made chunk in the language, or the text that it shows otherwise."""
-    variants = hit.metadata.get("languageVariants") if language else None
-    variant = variants.get(language) if isinstance(variants, dict) else None
-    text = variant.get("text") if isinstance(variant, dict) else variant
-    return text if isinstance(text, str) and text.strip() else hit.text
+    return (variant_text(hit.metadata, language) if language else None) or hit.text
 
 
 def _groups(groups: Sequence[Sequence[Found]], shown: Sequence[SearchHit]) -> list[SearchGroup]:

@@ -57,5 +57,6 @@ def test_an_index_is_read_with_the_tokenizer_it_was_built_with() -> None:
         assert bm25_of(fingerprint) is tokenizer
     assert next(iter(known_bm25())) == Bm25().fingerprint
     assert "bm25:english:1.2:0.75:256:a057f9edd44da119" in known_bm25()  # folders of the first release
+    assert [each.describes for each in known_bm25().values()] == [True, False, False]
     with pytest.raises(ConfigurationError, match="'another'"):
         bm25_of("another")

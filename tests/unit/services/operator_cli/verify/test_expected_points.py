@@ -14,13 +14,17 @@ from shared.store import Sparse
 from tests.unit.services.operator_cli.verify.builders import NAME, a_version, chunks_of
 
 words = st.text(max_size=6)
+variants = st.dictionaries(words, words | st.fixed_dictionaries({"text": words | st.none()}), max_size=2)
 versions = st.builds(
     a_version,
     title=st.none() | words,
+    description=st.none() | words | st.just("long " * 300),
     url=st.none() | words,
     filename=st.none() | words,
     tags=st.lists(words, max_size=2).map(tuple),
-    metadata=st.dictionaries(st.sampled_from(["colour", "tenant", "version", "text"]), st.integers() | words),
+    metadata=st.dictionaries(
+        st.sampled_from(["colour", "tenant", "version", "text", "description"]), st.integers() | words
+    ),
     language=st.none() | words,
     created_at=st.integers(0, 4_000_000_000_000),
     updated_at=st.integers(0, 4_000_000_000_000),
@@ -47,19 +51,21 @@ chunks = st.lists(
         st.none() | st.integers(1, 9),
         st.none() | words,
         st.none() | st.just("meant"),
-        st.dictionaries(st.sampled_from(["colour", "tenant", "tags", "phase"]), words),
+        st.dictionaries(st.sampled_from(["colour", "tenant", "tags", "phase", "languageVariants"]), words | variants),
     ),
     max_size=4,
 ).map(lambda made: tuple(msgspec.structs.replace(chunk, order=order) for order, chunk in enumerate(made)))
 
 
-@given(document=versions, made=chunks)
-def test_what_the_worker_writes_is_what_the_oracle_expects(document: DocumentVersion, made: tuple[Chunk, ...]) -> None:
+@given(document=versions, made=chunks, described=st.booleans())
+def test_what_the_worker_writes_is_what_the_oracle_expects(
+    document: DocumentVersion, made: tuple[Chunk, ...], described: bool
+) -> None:
     dense = [np.array([n, 1], np.float32) for n in range(len(made))]
     sparse = [Sparse([n], [1.0]) for n in range(len(made))]
 
-    written = chunk_points(document, made, slice(0, len(made)), dense, sparse)
-    wanted = expected(document, made, sparse)
+    written = chunk_points(document, made, slice(0, len(made)), dense, sparse, described=described)
+    wanted = expected(document, made, sparse, described=described)
 
     for point in written:
         del point.payload["metadata"]["vectorHash"]
@@ -67,7 +73,9 @@ def test_what_the_worker_writes_is_what_the_oracle_expects(document: DocumentVer
         point.id: (point.payload, point.sparse) for point in wanted.points.values()
     }
     assert wanted.head == head_of(document, len(made))
-    assert texts(document, made) == [sparse_text(document, chunk) for chunk in made]
+    assert texts(document, made, described=described) == [
+        sparse_text(document, chunk, described=described) for chunk in made
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +100,6 @@ def test_an_erased_version_names_nothing_but_its_id() -> None:
 
 
 def test_equal_chunks_are_told_apart_by_how_often_they_came() -> None:
-    wanted = expected(a_version(), chunks_of("a", "b", "a"), [Sparse([1], [1.0])] * 3)
+    wanted = expected(a_version(), chunks_of("a", "b", "a"), [Sparse([1], [1.0])] * 3, described=True)
 
     assert len({point.payload["metadata"]["chunkId"] for point in wanted.points.values()}) == 3

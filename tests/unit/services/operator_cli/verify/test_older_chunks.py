@@ -27,7 +27,7 @@ def _chunks(*spans: tuple[int, int], **fields: Any) -> tuple[Chunk, ...]:
 
 
 def _points(made: Sequence[Chunk]) -> list[Point]:
-    return right_points(expected(a_version(), made, [Sparse([n], [1.0]) for n in range(len(made))]))
+    return right_points(expected(a_version(), made, [Sparse([n], [1.0]) for n in range(len(made))], described=True))
 
 
 def _changed(points: list[Point], number: int, **fields: Any) -> list[Point]:
@@ -69,7 +69,7 @@ def test_chunks_that_are_not_are_no_cut(points: list[Point]) -> None:
 
 def test_points_may_lack_the_score_and_the_section_among_their_terms() -> None:
     made = _chunks(*SPANS, semantic_score=None)
-    wanted = expected(a_version(), made, [Sparse([7], [1.0])] * 2)
+    wanted = expected(a_version(), made, [Sparse([7], [1.0])] * 2, described=True)
     first, second = _points(made)
     del first.payload["metadata"]["semanticScore"]
 
