@@ -66,6 +66,7 @@ from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search import search
+from services.query_api.search.expansion import QueryExpander
 from services.query_api.search.gate import RelevanceGate
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.result_cache import ResultCache
@@ -167,6 +168,7 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     provided: dict[str, object] = {
         "retriever": retriever,
+        "expander": QueryExpander(parts.models),
         "metrics": metrics,
         "past": parts.past,
         "submissions": submissions,

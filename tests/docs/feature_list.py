@@ -176,7 +176,7 @@ FEATURES: Final[dict[int, str]] = {
     152: "Exact query words raise a hit, if asked for.",
     153: "Semantic chunks are preferred, if asked for.",
     154: "Very short and very long chunks are lowered, if asked for.",
-    155: "A query is expanded by related questions.",
+    155: "A query is expanded by related questions, if asked for.",
     156: "Summaries of chunks are searched first.",
     157: "Several documents are compared under their titles.",
     158: "A follow-up is understood from the conversation.",
@@ -275,6 +275,5 @@ UNTESTED: Final[dict[int, str]] = {
     122: "An index type of another store; Qdrant has HNSW ([ADR 0004](adr/0004-qdrant-engine-in-a-child.md)).",
     147: "Not built: a caller names the phase as a filter (146).",
     150: "Not built: word search (149) weighs words by rarity and leaves stop words out.",
-    155: "Not built.",
     156: "Not built: a summary that a caller sends is kept as metadata (30).",
 }

@@ -20,6 +20,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ranks: Ranks
     fused: int  # rank in the fused ranking, from 1
     coverage: float  # share of the query's weight whose words occur in the passage, 0..1
+    query: str | None = None  # the related question that found the hit, where a search is expanded
     reranked: float | None = None  # the cross-encoder's score, on its own scale; None: it didn't read the passage
 
 

@@ -17,6 +17,7 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, body_of, parse_json
 from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
+from services.query_api.search.expansion import QueryExpander, merged
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.gate import GateMode, RelevanceGate, usable
@@ -56,6 +57,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     gate: GateMode = "each"
     per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # most results per document
     group_by: Literal["document"] | None = None  # then topK and offset count documents
+    expansion: Literal["model"] | None = None  # the configured model writes related questions, which are searched, too
     rerank: Literal["weights", "model", "off"] | None = None  # how the first hits are ordered; their scores stay
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # weight of the similarity to better results
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
@@ -102,6 +104,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     facets: FacetValues | None = None  # by field, most frequent values first
     warnings: list[str] = []
     query: str | None = None  # what was searched for, with `explain`
+    related: list[str] | None = None  # the related questions that were searched, too, with `explain`
     timings: Timings | None = None
 
 
@@ -145,12 +148,13 @@ async def rag_search(
     request: ApiRequest,
     retriever: NamedDependency[Retriever],
     past: NamedDependency[PastIndexes],
+    expander: NamedDependency[QueryExpander],
 ) -> SearchReply:
     """Find passages of the indexed documents by meaning and by words."""
     where = filters_of(data.filters)
     if data.as_of is not None:
         retriever = await past.retriever(data.as_of, "asOf", with_cost=request.user.may("operator"))
-    return await _replied(retriever, request.user.tenant, data, where)
+    return await _replied(retriever, expander, request.user.tenant, data, where)
 
 
 @post(
@@ -165,6 +169,7 @@ async def rag_search_batch(
     request: ApiRequest,
     retriever: NamedDependency[Retriever],
     past: NamedDependency[PastIndexes],
+    expander: NamedDependency[QueryExpander],
 ) -> SearchBatchReply:
     """Run several searches in one request. If any query is invalid, none is run."""
     searches = []
@@ -179,12 +184,44 @@ async def rag_search_batch(
 
     async def search(in_: Retriever, body: SearchBody, where: Filter) -> SearchReply:
         async with turns:
-            return await _replied(in_, request.user.tenant, body, where)
+            return await _replied(in_, expander, request.user.tenant, body, where)
 
     return SearchBatchReply(replies=await asyncio.gather(*(search(*each) for each in searches)))
 
 
-async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: Filter) -> SearchReply:
+async def _found(
+    retriever: Retriever,
+    expander: QueryExpander,
+    tenant: str,
+    query: str,
+    body: SearchBody,
+    *,
+    where: Filter,
+    top_k: int,
+) -> tuple[Results, list[str], list[Found]]:
+    """Return the results of the query, the related questions, and the hits of all of them."""
+    if body.expansion is None:
+        rerank = body.rerank in (None, "model")
+        found = await retriever.search(tenant, query, top_k=top_k, where=where, mode=body.mode, rerank=rerank)
+        return found, [], found.hits
+    if body.rerank == "model":
+        raise invalid("expansion", 'is not possible with rerank "model"')
+    expander.check()
+    related, warnings = await expander.related(query)
+    found, *others = await asyncio.gather(
+        *(
+            retriever.search(tenant, each, top_k=top_k, where=where, mode=body.mode, rerank=False)
+            for each in (query, *related)
+        )
+    )
+    hits = merged(found.hits, [(each, more.hits) for each, more in zip(related, others, strict=True)])
+    found = msgspec.structs.replace(found, warnings=[*found.warnings, *warnings])
+    return found, related, hits if related else found.hits
+
+
+async def _replied(
+    retriever: Retriever, expander: QueryExpander, tenant: str, body: SearchBody, where: Filter
+) -> SearchReply:
     end = body.offset + body.top_k
     if end > MOST:
         raise invalid("offset", f"{body.offset} and topK {body.top_k} reach beyond the first {MOST} results")
@@ -195,18 +232,12 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
     if body.rerank == "model" and not retriever.reranks:
         raise invalid("rerank", "model needs a cross-encoder, but SLUICE_RERANK names none")
     fields_of(body.facets)  # before anything is searched
-    found, (facets, doubts) = await asyncio.gather(
-        retriever.search(
-            tenant,
-            searched,
-            top_k=min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end,
-            where=where,
-            mode=body.mode,
-            rerank=body.rerank in (None, "model"),
-        ),
+    reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end
+    (found, related, hits), (facets, doubts) = await asyncio.gather(
+        _found(retriever, expander, tenant, searched, body, where=where, top_k=reach),
         retriever.facets(tenant, body.facets, where),
     )
-    hits = usable(found.hits, RelevanceGate(body.min_score, body.gate))
+    hits = usable(hits, RelevanceGate(body.min_score, body.gate))
     if body.rerank == "weights":
         hits = [*weighted(searched, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
     if body.group_by is not None:
@@ -238,6 +269,7 @@ async def _replied(retriever: Retriever, tenant: str, body: SearchBody, where: F
         facets=facets if body.facets else None,
         warnings=[*found.warnings, *doubts],
         query=searched if body.explain else None,
+        related=related if body.explain and body.expansion is not None else None,
         timings=_timings(found) if body.explain else None,
     )
 

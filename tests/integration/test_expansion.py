@@ -1,0 +1,64 @@
+"""Searches that a language model expands, because the request asks for it."""
+
+from collections.abc import AsyncGenerator, Iterator
+
+import pytest
+
+from services.query_api.app import ApiParts
+from shared.answers import Conversation, Event, Finished, Prompted
+from shared.answers.models import ChatModel, ChatModels
+from shared.errors import Unavailable
+from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Author:
+    """A model that writes these questions, or fails."""
+
+    name, needs_passages = "author", False
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+        self.asked: list[Conversation] = []
+
+    async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
+        self.asked.append(conversation)
+        if self.text is None:
+            raise Unavailable("the author is away")
+        yield Prompted(())
+        yield self.text
+        yield Finished()
+
+
+@pytest.mark.feature(155)
+async def test_related_questions_of_the_model_are_searched_when_asked_for(
+    parts: ApiParts, tenants: Iterator[str]
+) -> None:
+    author = Author("1. Where do herons nest?\n2. Who lights the lantern?")
+    body = {"query": "birds by the boathouse", "mode": "sparse", "explain": True}
+    models = ChatModels([ChatModel(name="author", server="openai", answers=author)])
+    async with a_client(an_app(parts, models=models), next(tenants)) as client:
+        await ingested(client, LANTERN, path="lantern")
+        await ingested(client, HERONS, path="herons")
+
+        plain = (await client.post("/rag/search", json=body)).json()
+        assert author.asked == []
+        found = (await client.post("/rag/search", json={**body, "expansion": "model"})).json()
+        author.text = None
+        failed = (await client.post("/rag/search", json={**body, "expansion": "model"})).json()
+
+    assert [hit["metadata"]["path"] for hit in plain["results"]] == ["herons"]
+    assert {hit["metadata"]["path"] for hit in found["results"]} == {"lantern", "herons"}
+    assert found["related"] == ["Where do herons nest?", "Who lights the lantern?"]
+    assert {hit["explain"].get("query") for hit in found["results"]} <= {None, *found["related"]}
+    assert author.asked[0].question == "birds by the boathouse"
+    assert [hit["score"] for hit in failed["results"]] == [hit["score"] for hit in plain["results"]]
+    assert failed["warnings"] == ["expansion: the author is away; only the query itself was searched"]
+
+
+async def test_without_a_language_model_a_search_is_not_expanded(parts: ApiParts, tenants: Iterator[str]) -> None:
+    async with a_client(an_app(parts), next(tenants)) as client:
+        reply = await client.post("/rag/search", json={"query": "x", "expansion": "model"})
+
+    assert "SLUICE_CHAT" in problem(reply, 400)
