@@ -1,5 +1,6 @@
 """Sentences and content words of plain text, in any script, and plain text of Markdown."""
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ _ENDINGS: Final = tuple(
         (r"(?<=\w\w\w)e$", ""),
     )
 )
+_MOST_KNOWN: Final = 20_000  # words whose compared form is cached: 5 MB; most words of a text are frequent ones
+_LONGEST_KNOWN: Final = 32  # characters
 # English only: in other languages, the words' weights by rarity have nearly the same effect.
 _STOP: Final = """
 a about above after again all also am an and any are as at be because been before being below between both but by
@@ -57,9 +60,15 @@ which while who whom whose why will with would you your
 
 def words(text: str) -> list[str]:
     """Return the words of `text` in their compared form: folded, without accents and endings, in reading order."""
-    folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
-    composed = unicodedata.normalize("NFC", folded)  # composes Korean again
-    return [word for match in _WORD.finditer(composed) for word in _parts(match[0])]
+    if text.isascii():
+        composed = text.lower()
+    else:
+        folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
+        composed = unicodedata.normalize("NFC", folded)  # composes Korean again
+    found: list[str] = []
+    for match in _WORD.finditer(composed):
+        found += _known_parts(match[0]) if match.end() - match.start() <= _LONGEST_KNOWN else _parts(match[0])
+    return found
 
 
 def content_words(text: str) -> list[str]:
@@ -120,6 +129,11 @@ def split(text: str) -> Iterator[str]:
             begun = ""
     if begun:
         yield begun
+
+
+@functools.lru_cache(_MOST_KNOWN)
+def _known_parts(word: str) -> tuple[str, ...]:
+    return tuple(_parts(word))
 
 
 def _parts(word: str) -> Iterator[str]:
