@@ -24,7 +24,10 @@ log = structlog.get_logger(__name__)
 HEADER_BYTES: Final = 64 * 1024
 HEADER_FIELDS: Final = 100
 HEADERS_S: Final = 10.0
-BACKLOG: Final = 256  # connections that the system accepts for us
+BACKLOG: Final = 256  # of the process's open files, for connections that are being accepted or refused
+# Connections that the system completes for us, as far as it allows. If they are more, it drops the next client's first
+# packet, and that client tries again only after a second.
+WAITING: Final = 4096
 AT_ONCE: Final = 16  # connections that the event loop accepts in a row before it serves the others again
 OTHER_FILES: Final = 256  # descriptors that the process needs besides: log, store, parsers, servers
 AGAIN_S: Final = 2

@@ -11,7 +11,7 @@ from typing import cast
 import uvicorn
 from litestar.types import ASGIApp
 
-from shared.runtime.connections import AT_ONCE, BACKLOG, Connections, LimitedProtocol, connections_within_file_limit
+from shared.runtime.connections import AT_ONCE, WAITING, Connections, LimitedProtocol, connections_within_file_limit
 from shared.settings import ConfigurationError, Settings
 
 _STOP_S = 3  # requests still running get this long
@@ -85,7 +85,7 @@ async def answered(
     while not server.started and not answering.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     if server.started:
-        listener.listen(BACKLOG)  # the system's own queue stays longer
+        listener.listen(WAITING)  # the system's own queue stays longer
     try:
         yield answering
     finally:

@@ -229,6 +229,14 @@ async def test_many_new_connections_are_taken_a_few_in_each_turn_of_the_loop() -
     assert max(turns) <= AT_ONCE
 
 
+async def test_the_system_takes_many_connections_while_the_loop_is_busy() -> None:
+    """Beyond its queue it drops the first packet of a client, which then tries again only after a second."""
+    async with serving(CountedConnections(1000)) as server:
+        with ExitStack() as stack:
+            for _ in range(300):  # without a turn of the loop
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S))
+
+
 async def test_running_requests_keep_their_connections_and_one_more_is_told_so() -> None:
     async with serving(Connections(2)) as server:
         watchers = [await server.connect(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
