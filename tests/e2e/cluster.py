@@ -209,10 +209,10 @@ class Cluster:
         self.wait()
         return self
 
-    def launch(self, role: str) -> Process:
-        """Return one more process of the role, started, not yet ready."""
+    def launch(self, role: str, **settings: str) -> Process:
+        """Return one more process of the role, started, not yet ready; `settings` are its own."""
         number = sum(process.role == role for process in self.processes.values()) + 1
-        process = Process(role, f"{role}-{number}", self._folder, self._settings, self._module)
+        process = Process(role, f"{role}-{number}", self._folder, {**self._settings, **settings}, self._module)
         self.processes[process.name] = process
         process.launch()
         return process

@@ -1,6 +1,7 @@
 """Another generation on separate processes and a real Kafka: built, switched to, given back, dropped."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from tests.e2e.cluster import Cluster, cluster
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
+from tests.servers.ollama import EMBEDDING_MODEL
+from tests.servers.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -44,27 +47,53 @@ def until_ready(client: httpx.Client, running: Cluster) -> dict[str, Any]:
     return each
 
 
+def told(running: Cluster, clients: Sequence[httpx.Client], embedder: str) -> None:
+    """Build a generation with another model, switch, go back, and drop it; ask each API on the way."""
+    client = clients[0]
+    for number in range(DOCUMENTS):
+        send(client, number)
+    first = states(client)["serving"]["id"]
+
+    assert client.post("/ops/generations/start", json={"embedder": embedder}).status_code == 200
+    built = until_ready(client, running)
+    send(client, DOCUMENTS)
+    served, found = [do(client, "switch")], list[list[str]]()
+    send(client, DOCUMENTS + 1)
+    found.append([best(each, DOCUMENTS + 1) for each in clients])
+    answered_by = {states(each)["serving"]["id"] for each in clients}
+    served.append(do(client, "rollback"))
+    send(client, DOCUMENTS + 2)
+    found.append([best(each, DOCUMENTS + 2) for each in clients])
+    counted = [each["documents"] for each in states(client).values()]
+    do(client, "gc")
+    left = states(client)
+
+    assert (built["documents"], built["failed"]) == (DOCUMENTS, 0)
+    assert (served, answered_by) == ([built["id"], first], {built["id"]})
+    assert found == [[f"{DOCUMENTS + number}.md"] * len(clients) for number in (1, 2)]
+    assert counted[0] == DOCUMENTS + 3
+    assert list(left) == ["serving"]
+
+
+def best(client: httpx.Client, number: int) -> str:
+    hits = client.post("/rag/search", json={"query": f"Parcel {number}", "topK": 1}).json()["results"]
+    path: str = hits[0]["metadata"]["path"]
+    return path
+
+
 @CI_ONLY
 def test_processes_on_kafka_build_a_generation_switch_to_it_and_go_back(tmp_path: Path, kafka: KafkaServer) -> None:
     with cluster(tmp_path, LOG=f"kafka://{kafka.address}") as running, running.client() as client:
-        for number in range(DOCUMENTS):
-            send(client, number)
-        first = states(client)["serving"]["id"]
+        told(running, [client], "minilm:")
 
-        assert client.post("/ops/generations/start", json={"embedder": "minilm:"}).status_code == 200
-        built = until_ready(client, running)
-        send(client, DOCUMENTS)
-        served = [do(client, "switch")]
-        send(client, DOCUMENTS + 1)
-        found = client.post("/rag/search", json={"query": f"Parcel {DOCUMENTS + 1}", "topK": 1}).json()["results"]
-        served.append(do(client, "rollback"))
-        send(client, DOCUMENTS + 2)
-        counted = [each["documents"] for each in states(client).values()]
-        do(client, "gc")
-        left = states(client)
 
-    assert (built["documents"], built["failed"]) == (DOCUMENTS, 0)
-    assert served == [built["id"], first]
-    assert found[0]["metadata"]["path"] == f"{DOCUMENTS + 1}.md"
-    assert counted[0] == DOCUMENTS + 3
-    assert list(left) == ["serving"]
+@CI_ONLY
+@pytest.mark.server
+def test_two_apis_on_kafka_switch_to_a_model_of_ollama_and_go_back(
+    tmp_path: Path, kafka: KafkaServer, ollama_url: str
+) -> None:
+    with cluster(tmp_path, LOG=f"kafka://{kafka.address}") as running, running.client() as client:
+        port = str(free_port())
+        running.wait(running.launch("query-api", PORT=port).name)
+        with running.client(base_url=f"http://127.0.0.1:{port}") as other:
+            told(running, [client, other], f"{ollama_url.replace('http://', 'ollama://')}/{EMBEDDING_MODEL}")
