@@ -273,7 +273,7 @@ FEATURES: Final[dict[int, str]] = {
 UNTESTED: Final[dict[int, str]] = {
     111: "A figure of one library, no rule: `GET /rag/documents/{id}` says how many chunks each document has.",
     122: "An index type of another store; Qdrant has HNSW ([ADR 0004](adr/0004-qdrant-engine-in-a-child.md)).",
-    147: "Not built: a caller names the phase as a filter (146).",
-    150: "Not built: word search (149) weighs words by rarity and leaves stop words out.",
-    156: "Not built: a summary that a caller sends is kept as metadata (30).",
+    147: "Not built: callers filter by it (146; [ADR 0115](adr/0115-three-features-that-are-not-built.md)).",
+    150: "Not built: words are weighed (149; [ADR 0115](adr/0115-three-features-that-are-not-built.md)).",
+    156: "Not built: callers' are kept (30; [ADR 0115](adr/0115-three-features-that-are-not-built.md)).",
 }
