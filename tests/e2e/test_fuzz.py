@@ -12,6 +12,8 @@ from tests.servers.cache import CI_ONLY
 @pytest.mark.slow
 @CI_ONLY
 @pytest.mark.timeout(300)
+# Hypothesis takes a draw of the server's own threads from `random` for one of its strategies.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 def test_every_reply_to_a_made_up_request_is_a_declared_one(tmp_path: Path) -> None:
     with in_process(tmp_path) as target:
         fuzzed = fuzz(target, cases=1000, seconds=50, seed=1, at_limits=12)

@@ -113,7 +113,8 @@ class _CaseSource:
     def next(self, count: int) -> list[Case[Any]]:
         """Return so many more cases; the same may come twice."""
         made = list(itertools.islice(self._cases, count))
-        self._pool += made
+        # A case of a method that the operation doesn't declare is judged as such; combined, it would lose that.
+        self._pool += [case for case in made if case.method.upper() == self._operation.method.upper()]
         return made or [self._combined() for _ in range(count if self._pool else 0)]
 
     def is_new(self, request: httpx.Request) -> bool:
