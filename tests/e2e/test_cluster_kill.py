@@ -65,7 +65,7 @@ async def compacted_at_once(address: str) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=address)
     await admin.start()
     try:
-        for topic in pipeline_topics("unused"):
+        for topic in pipeline_topics("unused", compaction_lag_ms=0):
             if topic.cleanup == "compact":
                 wanted = configs(topic) | hasty | {"delete.retention.ms": GRACE_MS}
                 resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted)
