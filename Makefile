@@ -17,7 +17,7 @@ quietly = @echo "$(1)" >&2; written=$$({ $(2); } 2>&1) || { printf '%s\n' "$$wri
 
 # More for pytest: make test PYTEST="-k kill -x". A test waits for processes and disks most of its time. A file stays with
 # one worker: what is started for all of it is started once.
-PYTEST ?= -n $(if $(CI),2,3) --dist loadfile --no-loadscope-reorder
+PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 
 # Each worker reads all tests, and hundreds of processes are started: what they compile is kept.
 unexport PYTHONDONTWRITEBYTECODE

@@ -12,7 +12,7 @@ from shared.errors import Unavailable
 from shared.ids import point_id
 from shared.state.index import Generation, Head, Index
 from shared.state.ledger import Ledger
-from shared.store import Point
+from shared.store import Point, PointPage
 from tests.builders import an_entry
 from tests.fakes.blobs import MemoryBlobs
 from tests.fakes.embedder import MemoryEmbedder, vector_of
@@ -90,6 +90,10 @@ class NotedStore(MemoryStore):
         self.steps.append("retrieve")
         return await super().retrieve(*what, **how)
 
+    async def scroll(self, *what: Any, **how: Any) -> PointPage:
+        self.steps.append("scroll")
+        return await super().scroll(*what, **how)
+
 
 class NotedGate:
     """A gate that notes in the store's steps that it was asked."""
@@ -128,7 +132,7 @@ async def test_a_document_of_another_tenant_takes_the_same_steps_as_an_unknown_o
     foreign = await refused("another", NAME)
     unknown = await refused("another", NAME.replace("1", "2"))
     assert foreign == unknown
-    assert foreign[0] == ["retrieve", "gate"]
+    assert foreign[0] == ["scroll", "gate"]
     assert (await library.entry(DEFAULT_TENANT, NAME)).document_id == NAME
 
 
