@@ -1,7 +1,6 @@
 """A backup of a folder and what is restored from it are the same, and nothing else is taken for one."""
 
 import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.settings import ConfigurationError, Settings
 from tests.e2e.text import paragraphs
+from tests.folders import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
 
 A, GONE = (document_id("default", "s", name) for name in ("a.md", "gone.md"))
@@ -107,7 +107,7 @@ async def test_nothing_is_written_over_what_is_there(pipeline: Pipeline, tmp_pat
 async def test_a_log_of_a_backup_beside_a_newer_store_is_refused(pipeline: Pipeline, tmp_path: Path) -> None:
     await copied(pipeline, tmp_path / "copy")
     await pipeline.send(DocumentSubmitted(tenant="default", source="s", path="new.md", text=WORDS[0]))
-    shutil.copytree(tmp_path / "copy", tmp_path / "kept")
+    copied_folder(tmp_path / "copy", tmp_path / "kept")
     await restored(tmp_path / "copy", tmp_path / "new")
     newer = await copied(pipeline, tmp_path / "newer")
     assert newer.documents == 3

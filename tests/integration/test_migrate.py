@@ -28,6 +28,7 @@ from shared.store import Point, Sparse, Store
 from shared.store.edge import EdgeStore
 from tests.e2e.text import paragraphs
 from tests.fakes.store import MemoryStore
+from tests.folders import copied_folder
 from tests.integration.pipeline import Quiet, running
 from tests.servers.qdrant import QdrantServer
 
@@ -68,7 +69,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(filled: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(filled, tmp_path / "data")
+    return copied_folder(filled, tmp_path / "data")
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import os
-import shutil
 import signal
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -33,6 +32,7 @@ from shared.settings import ConfigurationError, Settings
 from shared.topics import AUDIT, EXTRACTED, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds
 from tests.e2e.text import paragraphs
+from tests.folders import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.servers import loopback
 from tests.servers.cache import CI_ONLY, IN_CI
@@ -74,7 +74,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(filled: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(filled, tmp_path / "data")
+    return copied_folder(filled, tmp_path / "data")
 
 
 async def moved(settings: Settings, to: str, **how: Any) -> MovedLog:

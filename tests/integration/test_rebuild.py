@@ -22,6 +22,7 @@ from shared.state.index import Generation, vector_hash
 from shared.store import Store
 from shared.store.edge import EdgeStore
 from tests.e2e.text import paragraph, paragraphs
+from tests.folders import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
@@ -144,7 +145,7 @@ async def test_given_other_folders_and_older_backups_when_started_then_each_is_r
         await pipeline.send(a_document("a.md", paragraph(6, 0, 0, of=1)))
     async with running(ours) as pipeline:
         await pipeline.send(a_document("a.md", paragraph(7, 0, 0, of=1)))
-    shutil.copytree(ours, backup)
+    copied_folder(ours, backup)
     async with running(ours) as pipeline:
         await pipeline.send(a_document("b.md", paragraph(8, 0, 0, of=1)))
 
@@ -153,7 +154,7 @@ async def test_given_other_folders_and_older_backups_when_started_then_each_is_r
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         if store is not None:
-            shutil.copytree(store / "store", folder / "store")
+            copied_folder(store / "store", folder / "store")
         if log is not None:
             for part in ("log.sqlite", "log.sqlite-wal"):
                 with suppress(FileNotFoundError):
@@ -178,23 +179,23 @@ async def test_given_kafka_and_other_stores_or_older_backups_when_started_then_e
     async with running(data, log=log) as pipeline:
         await pipeline.send(a_document("a.md", paragraph(7, 0, 0, of=1)))
     await asyncio.to_thread(kafka.stop)
-    shutil.copytree(data / "store", tmp_path / "older store")
-    shutil.copytree(node, tmp_path / "older log")
+    copied_folder(data / "store", tmp_path / "older store")
+    copied_folder(node, tmp_path / "older log")
     await asyncio.to_thread(kafka.start)
     async with running(data, log=log) as pipeline:
         await pipeline.send(a_document("b.md", paragraph(8, 0, 0, of=1)))
-    shutil.copytree(data / "store", tmp_path / "store")
+    copied_folder(data / "store", tmp_path / "store")
 
     def other_log(backup: Path | None) -> None:
         kafka.stop()
         shutil.rmtree(node)
         if backup is not None:
-            shutil.copytree(backup, node)
+            copied_folder(backup, node)
         kafka.start()
 
     async def refused(store: Path) -> str:
         shutil.rmtree(data / "store")
-        shutil.copytree(store, data / "store")
+        copied_folder(store, data / "store")
         with pytest.raises(ConfigurationError) as told:
             await started(Settings(data=data, log=log))
         return str(told.value)
@@ -213,11 +214,11 @@ async def test_given_an_older_backup_that_was_paired_by_hand_when_started_then_i
     data, backup = tmp_path / "data", tmp_path / "backup"
     async with running(data) as pipeline:
         await pipeline.send(a_document("a.md", paragraph(7, 0, 0, of=1)))
-    shutil.copytree(data / "store", backup)
+    copied_folder(data / "store", backup)
     async with running(data) as pipeline:
         await pipeline.send(a_document("b.md", paragraph(8, 0, 0, of=1)))
     shutil.rmtree(data / "store")
-    shutil.copytree(backup, data / "store")
+    copied_folder(backup, data / "store")
 
     await initialise(Settings(data=data), dry_run=False, pair=True)
     async with running(data) as pipeline:
