@@ -37,7 +37,9 @@ extras: $(EXTRAS) ## add support for legacy Word, PowerPoint and Outlook files a
 demo: $(BASE) ## load, search, ask, change, delete: the whole system on a temporary folder
 	@exec $(PY) -m services.operator_cli demo
 
+# In CI the servers are built first: a test that built one would run into its time limit.
 test: lint types ## run every check: lint, types, import contracts, all tests
+	$(if $(CI),-@$(PY) -m tests.servers >&2)
 	@exec $(PY) -m pytest $(PYTEST)
 
 unit: $(DEV) ## run the fast tests
