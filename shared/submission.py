@@ -26,6 +26,14 @@ def submission_of(record: Record) -> DocumentSubmitted:
     return msgspec.structs.replace(submitted, chunks=None, content=prepared_chunks.body_of(submitted.chunks))
 
 
+def document_id_of(record: Record) -> str | None:
+    """Return the id of the document that the record is about; None if it is no valid submission."""
+    try:
+        return submission_of(record).document_id
+    except Rejected:
+        return None
+
+
 def submission_for(record: Record, tenant: str) -> DocumentSubmitted:
     """Return the message of a record whose topic belongs to the tenant.
 

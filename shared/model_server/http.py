@@ -1,14 +1,18 @@
-"""Classifies the failures of model servers, whatever their protocol: too long, bad answer, or unavailable."""
+"""What adapters of model servers share, whatever the protocol: the client, and the classes of failures."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from ssl import SSLContext
 from typing import Final
 
 import httpx
 import msgspec
+from pydantic import SecretStr
 
 from shared.errors import Unavailable
+from shared.settings import ConfigurationError
 
 CONNECT_S: Final = 5.0
 
@@ -49,6 +53,30 @@ class BadAnswer(Unavailable):
         super().__init__(sentence)
         self.status = status
         self.perhaps_the_text = perhaps_the_text and status in _PERHAPS_THE_TEXT
+
+
+def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.AsyncClient:
+    """Return a client that sends the key, if there is one, and fails when nothing arrives for `timeout_s`.
+
+    Raises:
+        ConfigurationError: the key is not a valid header value; the sentence names `variable`.
+    """
+    secret = key.get_secret_value().strip()
+    if not (secret.isascii() and secret.isprintable()):
+        raise ConfigurationError(
+            f"{variable} has a character that is not printable ASCII, so it can't be sent as a header"
+        )
+    return httpx.AsyncClient(
+        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+        headers={"authorization": f"Bearer {secret}"} if secret else {},
+        verify=_trusted(),
+    )
+
+
+@cache
+def _trusted() -> SSLContext:
+    # Cached, because loading the certificates takes 20 ms, and every client needs them.
+    return httpx.create_ssl_context()
 
 
 def refusal(server: str, status: int, reason: str) -> Exception:

@@ -5,8 +5,6 @@ import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from functools import cache
-from ssl import SSLContext
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,7 +13,7 @@ import msgspec
 from pydantic import SecretStr
 
 from shared.errors import Unavailable
-from shared.model_server.http import CONNECT_S, refusal, short, transport_named
+from shared.model_server.http import client_with_key, refusal, short, transport_named
 from shared.settings import ConfigurationError
 
 KEY_VARIABLE: Final = "SLUICE_OPENAI_API_KEY"
@@ -89,19 +87,10 @@ class OpenAiServer:
         Raises:
             ConfigurationError: the key is not a valid header value.
         """
-        secret = key.get_secret_value().strip()
-        if not (secret.isascii() and secret.isprintable()):
-            raise ConfigurationError(
-                f"{KEY_VARIABLE} has a character that is not printable ASCII, so it can't be sent as a header"
-            )
         self.address = address
         self._timeout_s = timeout_s
         self._rests_until = 0.0  # monotonic; the end of the pause that the server asked for
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
-            headers={"authorization": f"Bearer {secret}"} if secret else {},
-            verify=_trusted(),
-        )
+        self._client = client_with_key(KEY_VARIABLE, key, timeout_s)
 
     async def listed(self) -> ModelCard | None:
         """Return the server's list entry for the model; None if it has none, or the list can't be decoded.
@@ -190,12 +179,6 @@ class OpenAiServer:
 def _reason(error: Any) -> str:
     """Return the sentence of an error, which is an object (OpenAI) or a string (some other servers)."""
     return str(error.get("message") or error) if isinstance(error, dict) else str(error or "")
-
-
-@cache
-def _trusted() -> SSLContext:
-    # Cached, because loading the certificates takes 20 ms, and every server object needs them.
-    return httpx.create_ssl_context()
 
 
 async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 from pydantic import SecretStr
 
-from shared.model_server.http import CONNECT_S, BadAnswer, TooLong, refusal, transport_named
+from shared.model_server.http import BadAnswer, TooLong, client_with_key, refusal, transport_named
 from shared.settings import ConfigurationError
 
 KEY_VARIABLE: Final = "SLUICE_RERANK_API_KEY"
@@ -59,18 +59,10 @@ class ServedReranker:
         Raises:
             ConfigurationError: the key is not a valid header value.
         """
-        secret = key.get_secret_value().strip()
-        if not (secret.isascii() and secret.isprintable()):
-            raise ConfigurationError(
-                f"{KEY_VARIABLE} has a character that is not printable ASCII, so it can't be sent as a header"
-            )
         self._address = address
         self._timeout_s = timeout_s
         self._shape: Shape | None = None  # None: not known yet
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
-            headers={"authorization": f"Bearer {secret}"} if secret else {},
-        )
+        self._client = client_with_key(KEY_VARIABLE, key, timeout_s)
 
     async def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the score of each text. Raises Unavailable."""

@@ -173,6 +173,7 @@ class GenerationWatch:
             except Unavailable as error:  # readiness says so
                 log.debug("generations_unknown", reason=error.sentence)
             except Exception:
+                # A bug in one turn must not end the watch: this process would miss every later switch.
                 log.exception("generation_watch_failed")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._nudged.wait(), LOOK_S)

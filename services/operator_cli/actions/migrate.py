@@ -1,8 +1,8 @@
 """Runs `sluice migrate` and prints its result."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,13 +49,9 @@ async def migrate(settings: Settings, to: str, watch: VerifyProgress, *, dry_run
     target_settings = settings.model_copy(update={"store": to})
     if store_address(target_settings) == store_address(settings):
         raise ConfigurationError(f"--to {to} is the store of SLUICE_STORE")
-    check_log_exists(settings)
     async with AsyncExitStack() as stack:
-        if settings.keeps_data or target_settings.embeds_store:
-            settings.data.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(lock_data_folder(settings.data))
-        log = await stack.enter_async_context(existing_log(settings))
-        await _check_stopped(log)
+        locks = settings.keeps_data or target_settings.embeds_store
+        log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
         source, target = open_store(settings), open_store(target_settings)
         for store in (source, target):
             stack.push_async_callback(store.close)
@@ -98,13 +94,9 @@ async def migrate_log(
     target_settings = settings.model_copy(update={"log": to})
     if to == settings.log:
         raise ConfigurationError(f"--to {to} is the log of SLUICE_LOG")
-    check_log_exists(settings)
     async with AsyncExitStack() as stack:
-        if settings.keeps_data or target_settings.keeps_data:
-            settings.data.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(lock_data_folder(settings.data))
-        log = await stack.enter_async_context(existing_log(settings))
-        await _check_stopped(log)
+        locks = settings.keeps_data or target_settings.keeps_data
+        log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
         store = open_store(settings)
         stack.push_async_callback(store.close)
         await store.start()
@@ -147,6 +139,24 @@ def _is_new(to: str, settings: Settings) -> bool:
     """Return whether the file of the log would have to be made."""
     path = to.removeprefix("sqlite:")
     return to.startswith("sqlite:") and not (Path(path) if path else settings.data / "log.sqlite").exists()
+
+
+@asynccontextmanager
+async def _stopped_log(settings: Settings, *, locks: bool) -> AsyncIterator[Log]:
+    """Yield the log of the settings, which nothing else reads; `locks` keeps the data folder to this process.
+
+    Raises:
+        CommandError: something runs.
+        ConfigurationError: there is no log yet.
+    """
+    check_log_exists(settings)
+    with ExitStack() as stack:
+        if locks:
+            settings.data.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_data_folder(settings.data))
+        async with existing_log(settings) as log:
+            await _check_stopped(log)
+            yield log
 
 
 async def _check_stopped(log: Log) -> None:

@@ -195,7 +195,7 @@ def _rewritten(client: "Client", receipt: str) -> dict[str, Any]:
         sentence = "erased; waiting until the hourly upkeep has rewritten the data files (Ctrl-C ends the waiting only)"
         console(stderr=True).print(sentence, markup=False)
     while not found["done"]:
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(LOOK_EVERY_S)  # polling, because the server has no event for it
         found = client.erasure_forgotten(receipt)
     return found
 

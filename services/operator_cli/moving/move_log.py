@@ -40,7 +40,7 @@ from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
 from shared.state.registry_copy import RegistryCopy
 from shared.store import Store
-from shared.submission import submission_of
+from shared.submission import document_id_of
 from shared.topics import (
     AUDIT,
     DEAD_LETTERS,
@@ -367,7 +367,7 @@ class _Move:
         batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
         for tp in await _partitions(self._move.target, SUBMITTED):
             async for record in _records(self._move.target, tp):
-                name = None if header(record, MOVED_HEADER) is None else _document(record)
+                name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
                 if name is None:
                     continue
                 partition, offset = self._origin(record)
@@ -525,7 +525,7 @@ class _Move:
     async def _standing(self, batch: Sequence[Record]) -> Sequence[Record]:
         if not batch or batch[0].topic != SUBMITTED:
             return batch
-        names = [_document(record) for record in batch]
+        names = [document_id_of(record) for record in batch]
         entries = await self._ledger.entries([*{name for name in names if name is not None}])
         kept = []
         limit = self._limits[SUBMITTED] - _SPARE
@@ -579,13 +579,6 @@ def _with_body(seen: Entry | None, copies: Mapping[tuple[int, int], LogPosition]
 def _letter_of(value: bytes | None) -> DeadLetter | None:
     try:
         return decode(value, DeadLetter)
-    except Rejected:
-        return None
-
-
-def _document(record: Record) -> str | None:
-    try:
-        return submission_of(record).document_id
     except Rejected:
         return None
 

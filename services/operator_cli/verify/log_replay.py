@@ -16,7 +16,7 @@ from shared.log import Record
 from shared.log.headers import position_of
 from shared.state.generations import AsOf
 from shared.state.ledger import older
-from shared.submission import submission_of
+from shared.submission import document_id_of
 from shared.topics import DAY, EXTRACTED, SUBMITTED, chunks_topic
 
 # The codes of outages. A record with a dead letter of such a code was given up too early.
@@ -87,7 +87,7 @@ class LogReplay:
 
     def _submitted(self, record: Record) -> str | None:
         place = position_of(record)
-        name = _document_of(record)
+        name = document_id_of(record)
         if name is None:
             self.unread[record.partition, record.offset] = place
             return None
@@ -175,10 +175,3 @@ def is_erasure(record: Record) -> bool:
         return decode(record.value, DocumentExtracted).document.raw_hash == ERASED
     except Rejected:
         return False
-
-
-def _document_of(record: Record) -> str | None:
-    try:
-        return submission_of(record).document_id
-    except Rejected:
-        return None

@@ -3,7 +3,7 @@ import pytest
 
 from shared.contracts import DocumentSubmitted, encode
 from shared.errors import Rejected
-from shared.submission import deletion, description_hash, needs_headers, submission_of
+from shared.submission import deletion, description_hash, document_id_of, needs_headers, submission_of
 from tests.builders import a_record, an_entry
 
 NAMED = [("source", b"wiki"), ("path", b"a.md")]
@@ -43,6 +43,14 @@ def test_a_record_without_a_value_deletes_the_document_that_its_headers_name() -
     with pytest.raises(Rejected, match="must name the document to delete") as refused:
         submission_of(a_record(None))
     assert refused.value.code == "tombstone"
+
+
+def test_a_record_is_about_the_document_that_it_names_and_about_none_if_it_is_no_submission() -> None:
+    document = DocumentSubmitted(source="s", path="p", text="Herons.")
+
+    assert document_id_of(a_record(encode(document))) == document.document_id
+    assert document_id_of(a_record(b"{")) is None
+    assert document_id_of(a_record(None)) is None
 
 
 def test_a_body_that_headers_do_not_name_is_rejected() -> None:

@@ -1,7 +1,9 @@
 import pytest
+from pydantic import SecretStr
 
 from shared.errors import Unavailable
-from shared.model_server.http import BadAnswer, TooLong, refusal
+from shared.model_server.http import BadAnswer, TooLong, client_with_key, refusal
+from shared.settings import ConfigurationError
 
 OLLAMA = "the input length exceeds the context length"
 OLDER_OLLAMA = "input length exceeds maximum context length"
@@ -60,3 +62,20 @@ def test_a_busy_server_is_no_text_s_fault(status: int) -> None:
 def test_a_page_for_a_reason_is_shortened_and_none_is_named() -> None:
     assert str(refusal("it", 500, "\n ")) == "it answered 500: no reason given"
     assert len(str(refusal("it", 500, "word\n" * 1000))) < 250
+
+
+async def test_the_key_is_sent_without_the_white_space_around_it() -> None:
+    async with client_with_key("SLUICE_OPENAI_API_KEY", SecretStr(" sk-1\n"), 9.0) as client:
+        assert client.headers["authorization"] == "Bearer sk-1"
+        assert (client.timeout.read, client.timeout.connect) == (9.0, 5.0)
+
+
+async def test_without_a_key_none_is_sent() -> None:
+    async with client_with_key("SLUICE_OPENAI_API_KEY", SecretStr(""), 1.0) as client:
+        assert "authorization" not in client.headers
+        assert client.timeout.connect == 1.0
+
+
+def test_a_key_that_is_no_header_value_is_refused_by_the_setting_s_name() -> None:
+    with pytest.raises(ConfigurationError, match=r"SLUICE_RERANK_API_KEY has a character"):
+        client_with_key("SLUICE_RERANK_API_KEY", SecretStr("kéy"), 1.0)
