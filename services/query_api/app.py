@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 from uuid import uuid4
 
 import structlog
@@ -18,9 +18,10 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from services.query_api.answer import chat, context, query, rate_limit
+from services.query_api import answer, clients, documents, ingest, ops, search
+from services.query_api.answer import chat, rate_limit
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import dify, ollama, open_webui, openai, responses, vector_stores
+from services.query_api.clients import ollama, open_webui, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
@@ -28,17 +29,7 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
-from services.query_api.documents import (
-    bulk_delete,
-    callback_key,
-    changes,
-    detail,
-    events,
-    knowledge_base,
-    original,
-    stats,
-    views,
-)
+from services.query_api.documents import callback_key, changes, detail, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.usage import usage_of
 from services.query_api.http import index_page, monitoring
@@ -55,17 +46,17 @@ from services.query_api.http.problems import HANDLERS, Problem
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.route_finder import routes_in
 from services.query_api.http.signing import Signer
-from services.query_api.ingest import batch, document, unchanged_check, upload, url_door
+from services.query_api.ingest import batch, unchanged_check
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import audit, config, dead_letters, erase, generations, log_state, tenants
+from services.query_api.ops import erase, generations, log_state, tenants
 from services.query_api.ops.eraser import Eraser, no_siblings
 from services.query_api.ops.file_rewrites import FileRewrites
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
-from services.query_api.search import search
 from services.query_api.search.expansion import QueryExpander
 from services.query_api.search.gate import RelevanceGate
 from services.query_api.search.past import PastIndexes
@@ -86,6 +77,13 @@ from shared.state.callbacks import Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.store.bm25 import Bm25
+
+# MCP's library is an extra and slow to import; its one route is made below.
+ROUTES: Final = routes_in(
+    (ingest, documents, search, answer, ops, clients), but=("services.query_api.clients.mcp_server",)
+)
+_OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
+_GENERATIONS: Final = [route for route in ROUTES if route.fn.__module__ == generations.__name__]
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -211,80 +209,16 @@ def make_api(parts: ApiParts) -> Litestar:
     rate = rate_limit.AnswerRate(settings.chat_rate)
     tools = AgentTools(retriever, answering, library, rate, settings.public_url)
     routes = [
-        document.rag_ingest,
-        document.rag_ingest_text,
-        batch.rag_ingest_batch,
-        upload.rag_ingest_upload,
-        upload.knowledge_base,
-        knowledge_base.knowledge_base_list,
-        knowledge_base.knowledge_base_document,
-        unchanged_check.rag_ingest_check,
-        url_door.rag_ingest_url,
-        views.rag_documents,
-        stats.rag_stats,
-        detail.rag_document,
-        callback_key.rag_callback_key,
-        views.rag_document_patch,
-        views.rag_document_delete,
-        bulk_delete.rag_documents_delete,
-        views.rag_document_chunks,
-        views.rag_document_text,
-        original.rag_document_original,
-        events.rag_document_events,
-        changes.rag_changes,
-        search.rag_search,
-        search.rag_search_batch,
-        context.rag_context,
-        query.rag_query,
-        chat.chat,
-        dead_letters.ops_dead_letters,
-        dead_letters.ops_dead_letter,
-        dead_letters.ops_dead_letter_record,
-        dead_letters.ops_dead_letters_redrive,
-        dead_letters.ops_dead_letters_drop,
-        config.ops_config,
-        log_state.ops_lag,
-        log_state.ops_groups,
-        log_state.ops_replay,
-        erase.ops_erase,
-        erase.ops_erase_forgotten,
-        erase.ops_forget,
-        audit.ops_audit,
-        tenants.ops_tenants,
-        tenants.ops_tenant,
-        tenants.ops_tenants_erase,
-        *(generations.ROUTES if parts.generations is not None else ()),
+        *(route for route in ROUTES if route not in _OLLAMA and (parts.generations or route not in _GENERATIONS)),
         livez,
         monitoring.readyz,
         monitoring.metrics,
-        openai.models,
-        openai.model,
-        openai.chat_completions,
-        openai.embeddings,
-        responses.responses,
-        vector_stores.listed,
-        vector_stores.shown,
-        vector_stores.search,
-        dify.retrieval,
-        open_webui.web_search,
-        open_webui.process_file,
-        open_webui.tools,
         mcp_route(McpEndpoint(tools, parts.version)),
         console.index_page,
     ]
     provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **index_page.MORE_LINES})
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
-    under_api = [
-        *(route for route in routes if route is not chat.chat),
-        ollama.api_chat,
-        ollama.version,
-        ollama.tags,
-        ollama.ps,
-        ollama.show,
-        ollama.generate,
-        ollama.embed,
-        ollama.embeddings,
-    ]
+    under_api = [*(route for route in routes if route is not chat.chat), *_OLLAMA]
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=[*routes, *console.VIEW_HANDLERS]),

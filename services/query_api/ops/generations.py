@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from litestar import get, post
@@ -146,14 +146,3 @@ async def ops_generations_gc(generations: NamedDependency[GenerationService]) ->
     """Drop the retired generations: their points, heads and chunk topics."""
     with _refusals_as_conflicts():
         return await generations.collect()
-
-
-ROUTES: Final[tuple[Any, ...]] = (
-    ops_generations,
-    ops_generations_start,
-    ops_generations_compare,
-    ops_generations_switch,
-    ops_generations_rollback,
-    ops_generations_cancel,
-    ops_generations_gc,
-)

@@ -1,0 +1,48 @@
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from services.query_api.app import ROUTES
+from services.query_api.http.route_finder import routes_in
+
+HEADER = "from litestar import delete, get\n"
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ModuleType]:
+    """Return two rooms; importing one module of the first fails."""
+    files = {
+        "upper/__init__.py": "",
+        "upper/one.py": HEADER + "@get('/b')\nasync def b() -> None: ...\n@delete('/a')\nasync def a() -> None: ...\n",
+        "upper/two.py": HEADER + "from upper.one import b\n@get('/a')\nasync def a() -> None: ...\n",
+        "upper/slow.py": "raise ImportError('an extra')\n",
+        "lower/__init__.py": "",
+        "lower/three.py": HEADER + "@get('/')\nasync def c() -> None: ...\n",
+    }
+    for name, code in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return [importlib.import_module(name) for name in ("upper", "lower")]
+
+
+def test_routes_are_found_room_by_room_and_by_path(rooms: list[ModuleType]) -> None:
+    found = routes_in(rooms, but={"upper.slow"})
+
+    assert [f"{min(each.http_methods)} {min(each.paths)}" for each in found] == [
+        "GET /a",
+        "DELETE /a",
+        "GET /b",  # defined in one module and imported by another, found once
+        "GET /",
+    ]
+
+
+def test_a_module_that_is_not_left_out_is_imported(rooms: list[ModuleType]) -> None:
+    with pytest.raises(ImportError, match="an extra"):
+        routes_in(rooms)
+
+
+def test_the_api_has_each_route_once() -> None:
+    assert len({(min(each.http_methods), min(each.paths), each.fn.__module__) for each in ROUTES}) == len(ROUTES) > 60
