@@ -1,6 +1,8 @@
 """`/openapi.json` describes every route: what it takes, each status it has, and an example that works."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +13,7 @@ from litestar.routes import HTTPRoute
 
 from services.query_api.http.openapi import described, examples
 from tests.docs.examples import fits, sent
-from tests.docs.readme import block
+from tests.docs.readme import ROOT, block
 from tests.docs.routes import routes_table
 
 
@@ -81,6 +83,21 @@ def _check(spec: dict[str, Any], schema: dict[str, Any], value: Any, name: str) 
     found = jsonschema_rs.Draft202012Validator({**schema, "components": spec["components"]}).iter_errors(value)
     said = [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in found]
     assert not said, f"{name}: {said[:3]}"
+
+
+def test_every_route_is_asked_by_a_test(spec: dict[str, Any]) -> None:
+    # By methods of the vendors' clients, in test_openai.py and test_ollama.py.
+    by_clients = {"/v1/models/{name}", "/v1/vector_stores", "/v1/vector_stores/{id_}", "/api/show", "/api/embeddings"}
+    files = [file for file in Path(ROOT, "tests").rglob("test_*.py") if file.name != "test_openapi.py"]
+    tests = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    asked = {
+        path
+        for path in spec["paths"]
+        # The path as a literal, with anything for its parameters.
+        if re.search(re.sub(r"\\\{\w+\\\}", r"[^/\"\\s]+", re.escape(path)) + "[\"'?`]", tests)
+    }
+
+    assert spec["paths"].keys() - asked == by_clients
 
 
 def test_the_page_of_all_routes_is_what_the_description_says(spec: dict[str, Any]) -> None:
