@@ -31,7 +31,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     replication: int | None = None  # replicas of a new topic; None: the cluster's default
     cleanup: Literal["delete", "compact"] = "delete"
     retention_ms: int | None = 7 * DAY  # None: for ever
-    compaction_lag_ms: int = 0  # of a compacted topic: age that a record reaches before it replaces or deletes others
+    compaction_lag_ms: int = 0  # of a compacted topic: age from which a record replaces or deletes others
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
 
@@ -69,7 +69,7 @@ class TopicInspection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moved_topic(moves: int) -> Topic:
-    """Return the topic that marks a log to which the records were moved, for the `moves`th time. ADR 0098."""
+    """Return the topic that marks the log of the `moves`th move. ADR 0098."""
     return Topic(name=f"{_MOVED}{moves}", partitions=1, cleanup="compact", retention_ms=None)
 
 

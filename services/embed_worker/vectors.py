@@ -28,8 +28,8 @@ class Vectors:
     ) -> None:
         """Take the index and its model.
 
-        `siblings` returns other indexes with vectors of the same model. They are asked first where `fills` returns that
-        the index doesn't serve, because they have nearly all the texts of a build.
+        `siblings` returns other indexes with vectors of the same model. `fills` returns whether the index is
+        being filled and doesn't serve; then siblings are asked first, because they have nearly all texts.
         """
         self._fills = fills
         self._index = index

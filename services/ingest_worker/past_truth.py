@@ -1,7 +1,7 @@
 """What documents.extracted held at a past moment, for a generation that shows it.
 
-What was erased since is left out: each erasure becomes a head of that generation before the first version is chunked,
-which keeps older versions from being written. docs/adr/0095-an-index-of-a-past-moment.md
+Documents that were erased since are left out. Each erasure is written as a head of that generation before the first
+version is chunked, and that head keeps older versions from being written. docs/adr/0095-an-index-of-a-past-moment.md
 """
 
 from shared.contracts import ERASED, DocumentExtracted, DocumentVersion, decode
@@ -29,20 +29,20 @@ class PastTruth:
             async with reading(log, tp) as reader:
                 async for record in reader.between(0, end):
                     if not self._as_of.covers(record.partition, record.offset):
-                        await self._heed(record)
+                        await self._apply_erasure(record)
                     elif record.value is None:
                         self._replaced.add(record.key or b"")
                     else:  # written again, by a repair or a redrive
                         self._replaced.discard(record.key or b"")
 
     async def shows(self, record: Record) -> bool:
-        """Return whether a document may have had this version at that moment; heeds later erasures."""
+        """Return whether a document may have had this version at that moment; applies later erasures."""
         if not self._as_of.covers(record.partition, record.offset):
-            await self._heed(record)
+            await self._apply_erasure(record)
             return False
         return record.key not in self._replaced
 
-    async def _heed(self, record: Record) -> None:
+    async def _apply_erasure(self, record: Record) -> None:
         document = _erased(record)
         if document is not None:
             name, version = document.document_id, document.version

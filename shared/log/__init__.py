@@ -33,7 +33,7 @@ class Log(Protocol):
 
     @property
     def moves(self) -> int:
-        """Return how often the records were moved to another log, this one at last; known after `start`. ADR 0098."""
+        """Return how many moves from log to log have brought the records here; known after `start`. ADR 0098."""
         ...
 
     async def start(self) -> None:
@@ -171,9 +171,9 @@ class Compacting(Protocol):
     """A log that knows how far compaction may have come."""
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return an offset of each partition: only records below it may have replaced or deleted others.
+        """Return an offset for each partition: only records below it may have made compaction delete others.
 
-        From this offset on, a reader that stops at any offset sees what the topic held when that was its end.
+        A reader that stops at this offset, or at a later one, sees what the topic held when that was its end.
 
         Raises:
             Unavailable: the log is away.

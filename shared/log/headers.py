@@ -1,7 +1,7 @@
 """Headers of records: their first log position, their redrives, and others.
 
-The partitions of log positions are numbered anew on each log to which the records are moved (ADR 0098), so that
-positions of different logs are never in the same partition.
+After a move to another log, partitions have other numbers in log positions (ADR 0098). So positions of different logs
+are never in the same partition.
 """
 
 from dataclasses import replace
@@ -14,8 +14,8 @@ from shared.log import Record
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
 FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
-MOVED_HEADER = "sluice-moved"  # moves/partition/offset: the record of the previous log of which this one is a copy
-PARTITIONS_PER_LOG = 1_000_000  # how many partition numbers the log positions of one log may use
+MOVED_HEADER = "sluice-moved"  # moves/partition/offset: the record of the previous log that this one copies
+PARTITIONS_PER_LOG = 1_000_000  # partition numbers for the log positions of one log
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
@@ -48,7 +48,7 @@ def _first_position(record: Record) -> LogPosition | None:
 
 
 def with_position(record: Record, moves: int) -> Record:
-    """Return the record as readers get it: on a log that was moved, with its log position as a header."""
+    """Return the record as readers get it: after a move of the log, with its log position as a header."""
     if moves == 0 or _first_position(record) is not None:
         return record
     place = LogPosition(

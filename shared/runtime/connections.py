@@ -24,9 +24,9 @@ log = structlog.get_logger(__name__)
 HEADER_BYTES: Final = 64 * 1024
 HEADER_FIELDS: Final = 100
 HEADERS_S: Final = 10.0
-BACKLOG: Final = 256  # of the process's open files, for connections that are being accepted or refused
-# Connections that the system completes for us, as far as it allows. If they are more, it drops the next client's first
-# packet, and that client tries again only after a second.
+BACKLOG: Final = 256  # open files that are reserved for connections being accepted or refused
+# Length of the queue in which the system keeps connections until we accept them; it may allow fewer. If the queue is
+# full, the system drops a client's first packet, and the client tries again only after a second.
 WAITING: Final = 4096
 AT_ONCE: Final = 16  # connections that the event loop accepts in a row before it serves the others again
 OTHER_FILES: Final = 256  # descriptors that the process needs besides: log, store, parsers, servers

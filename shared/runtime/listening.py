@@ -85,7 +85,7 @@ async def answered(
     while not server.started and not answering.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     if server.started:
-        listener.listen(WAITING)  # the system's own queue stays longer
+        listener.listen(WAITING)  # uvicorn has just set the queue's length to `backlog`
     try:
         yield answering
     finally:

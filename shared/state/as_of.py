@@ -11,10 +11,10 @@ from shared.topics import EXTRACTED
 
 
 def moment_of(given: int | str) -> AsOf:
-    """Return the moment, with no offsets yet: of an offset, or of a time, which is UTC if it has no zone.
+    """Return the moment of an offset or a time, without offsets by partition. A time without a zone is UTC.
 
     Raises:
-        Rejected: it is neither; the sentence has no subject.
+        Rejected: it is neither; callers put the field's name before the sentence.
     """
     text = str(given)
     if re.fullmatch(r"[0-9]{1,15}", text):
@@ -30,7 +30,7 @@ async def reachable(moment: AsOf, log: Log) -> AsOf:
     """Return the moment with its offsets.
 
     Raises:
-        Rejected: it hasn't come yet, or compaction may have deleted what was there. Unavailable: the log is away.
+        Rejected: it is in the future, or compaction may have deleted what was there. Unavailable: the log is away.
     """
     ends = await log.end_offsets(EXTRACTED)
     if moment.time is None:
@@ -40,7 +40,7 @@ async def reachable(moment: AsOf, log: Log) -> AsOf:
         until = {str(tp.partition): min(offset, end) for tp, end in ends.items()}
     else:
         if moment.time > time.time() * 1000:
-            raise Rejected(f"{moment.label} hasn't come yet", CODE)
+            raise Rejected(f"{moment.label} is in the future", CODE)
         since = await log.offsets_since(EXTRACTED, moment.time)
         until = {str(tp.partition): offset for tp, offset in since.items()}
     found = AsOf(until=until, time=moment.time, offset=moment.offset)

@@ -41,13 +41,13 @@ class GenerationStatuses(Statuses):
         generation: str,
         past: bool = False,
     ) -> None:
-        """Take the parts; a generation that shows a `past` moment tells nothing of a document's status."""
+        """Take the parts; a generation that shows a `past` moment changes no status."""
         super().__init__(ledger, publish)
         self._past = past
         self._store = store
         self._watch = watch
         self._generation = generation
-        self._others: dict[str, Index] = {}  # the generation that was asked last
+        self._others: dict[str, Index] = {}  # of the generation that was asked last
 
     async def serves(self) -> bool:
         """Return whether the generation serves."""

@@ -18,9 +18,8 @@ from shared.store import Filter, IndexKind, Match, Point, Store
 from shared.times import iso
 
 FORMAT: Final = 2  # newest known format of the registry; a higher one was written by a newer release
-BEFORE_MOVES: Final = (
-    1  # of an index whose log was never moved and that has shown no past moment: earlier releases read it
-)
+# The format of an index whose log was never moved and that has shown no past moment: earlier releases read it.
+BEFORE_MOVES: Final = 1
 CODE: Final = "generation"  # of refused transitions
 REGISTRY_POINT: Final = str(uuid5(NAMESPACE_OID, "registry"))
 _INDEXES: Final[dict[str, IndexKind]] = {"state": "keyword", "rev": "integer"}
@@ -31,7 +30,7 @@ State = Literal["building", "serving", "retired", "past"]
 class AsOf(Message, frozen=True):
     """A moment of documents.extracted: a time, or an offset of every partition."""
 
-    until: dict[str, int]  # by partition: the first offset that is left out; empty: of a log that was moved since
+    until: dict[str, int]  # by partition, the first offset that is left out; empty if the log was moved since
     time: int | None = None  # ms since 1970
     offset: int | None = None
 
@@ -58,7 +57,7 @@ class Registered(Message, frozen=True):
         default_factory=dict
     )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
     limit: float | None = None  # documents a second until it is built; None: no limit
-    as_of: AsOf | None = None  # shows the documents of that moment, and never serves; None: it shows them as they are
+    as_of: AsOf | None = None  # past moment whose documents it shows; it never serves. None: the present
 
     @property
     def id(self) -> str:
@@ -133,7 +132,7 @@ def begun(
     if building := [each for each in registry.others if registry.state(each) == "building"]:
         raise Rejected(f"generation {building[0].id} is being built: switch to it, or cancel it first", CODE)
     if as_of is not None and (same := [each for each in registry.others if each.as_of == as_of]):
-        raise Rejected(f"generation {same[0].id} shows that moment already: drop it with `sluice reindex gc`", CODE)
+        raise Rejected(f"generation {same[0].id} already shows that moment; `sluice reindex gc` drops it", CODE)
     numbered = msgspec.structs.replace(generation, build=registry.builds + 1)
     new = Registered(generation=numbered, embedder=embedder, began=now, ends=dict(ends), limit=limit, as_of=as_of)
     if as_of is not None:  # an earlier release would feed it, and let it serve
@@ -215,8 +214,9 @@ def only_serving(registry: Registry) -> Registry:
 
 
 def on_another_log(registry: Registry) -> Registry:
-    """Return the registry after the log was moved: offsets of the log before mean nothing, nor can earlier releases
-    read its positions.
+    """Return the registry after a move of the log.
+
+    Offsets of the old log are removed. The format keeps out earlier releases, which can't read the new log's positions.
     """
     generations = tuple(
         msgspec.structs.replace(each, ends={}, as_of=each.as_of and msgspec.structs.replace(each.as_of, until={}))

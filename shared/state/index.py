@@ -242,7 +242,7 @@ class Index:
         return await self._stored_heads(document_ids)
 
     async def fence(self, document_id: str) -> Head | None:
-        """Return the document's stored head, also one of version 0; concurrent calls share one read."""
+        """Return the document's stored head, even one of version 0; concurrent calls share one read."""
         return await self._fence_lookup.get(document_id)
 
     async def switch(self, head: Head, attempt: int = 0) -> Head:

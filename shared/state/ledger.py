@@ -135,7 +135,8 @@ class Entry(Message, frozen=True):
     forwarded: tuple[Forwarded, ...] = ()  # by topic and partition, where the newest submissions came from
     published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0059), oldest first
     failed: tuple[int, ...] = ()  # those of them that failed and are below the accepted version, oldest first
-    struck: int = 0  # the newest version that left the truth because too many had failed (ADR 0063); 0: none
+    # The newest version that left the truth because too many had failed (ADR 0063); 0: none. Stored by an older name.
+    forgotten: int = msgspec.field(default=0, name="struck")
 
     @property
     def erased(self) -> bool:
@@ -149,7 +150,7 @@ class Entry(Message, frozen=True):
 
     def was_forgotten(self, version: int) -> bool:
         """Return whether the version left the truth because too many had failed: it may never answer."""
-        return version <= self.struck and version not in self.published
+        return version <= self.forgotten and version not in self.published
 
     def has_forwarded(self, source: Forwarded | None, place: LogPosition) -> bool:
         """Return whether the record of a tenant's own topic, or a later one, became another submission than this."""
@@ -304,9 +305,9 @@ def without(entry: Entry, forgotten: Collection[int]) -> Entry:
     return msgspec.structs.replace(entry, published=left, failed=failed)
 
 
-def without_surplus(entry: Entry, struck: Collection[int]) -> Entry:
+def without_surplus(entry: Entry, gone: Collection[int]) -> Entry:
     """Return the entry after these of its `surplus` versions have left the truth."""
-    return msgspec.structs.replace(without(entry, struck), struck=max(entry.struck, *struck))
+    return msgspec.structs.replace(without(entry, gone), forgotten=max(entry.forgotten, *gone))
 
 
 def shortened(entry: Entry, now: int) -> Entry:

@@ -68,12 +68,12 @@ def decide(seen: BothSides) -> PairingDecision:
 
     Raises:
         ConfigurationError: log and store don't belong together, or one of them is an older backup; or the topic that
-            says how often the log was moved isn't seen.
+            says how often the log was moved can't be seen.
     """
     if seen.on_log is not None and seen.on_log.moves != seen.moves:
         raise ConfigurationError(
-            f"the records were moved to this log, and its topic {moved_topic(seen.on_log.moves).name} "
-            "isn't seen: allow this process to describe it, or create it again, with one partition"
+            "the records were moved to this log, but this process can't see its topic "
+            f"{moved_topic(seen.on_log.moves).name}: let it describe the topic, or create it again with one partition"
         )
     match seen.on_log, seen.in_store:
         case None, None:

@@ -35,15 +35,15 @@ async def forget_surplus(index: Index, ledger: Ledger, publish: Publish, documen
     entry = await ledger.get(document_id)
     if entry is None or not entry.surplus:
         return 0
-    struck = [each for each in entry.surplus if await index.withdraw_for_good(document_id, each, entry.tenant)]
-    if not struck:
+    gone = [each for each in entry.surplus if await index.withdraw_for_good(document_id, each, entry.tenant)]
+    if not gone:
         return 0
     await index.flush()  # the tombstones survive a loss of power, and so must the withdrawals
-    for version in struck:
+    for version in gone:
         await tombstone(publish, document_id, version)
 
     def forgotten(seen: Entry | None) -> Entry | None:
-        return None if seen is None or not set(struck) & {*seen.published} else without_surplus(seen, struck)
+        return None if seen is None or not set(gone) & {*seen.published} else without_surplus(seen, gone)
 
     await ledger.update(document_id, forgotten)
-    return len(struck)
+    return len(gone)

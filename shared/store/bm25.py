@@ -24,7 +24,7 @@ class Bm25:
     """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
 
     Version 1 takes a run of a script without blanks for one word; version 2 takes its pairs of characters. Version 3
-    makes the same vectors, of longer texts: `describes`.
+    makes vectors in the same way, but of longer texts: see `describes`.
     """
 
     def __init__(self, language: str = "english", version: Version = 3) -> None:

@@ -47,7 +47,7 @@ from shared.store.checks import is_id, json_path, value_at
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # as a limit: all points
-_NEARBY = qdrant.SearchParams(  # of a dense leg; without an index every vector is compared anyway
+_NEARBY = qdrant.SearchParams(  # of the dense leg; without an index, every vector is compared
     hnsw_ef=128,
     quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0),
 )
@@ -58,7 +58,7 @@ _CHANGED = 10_000  # points that one operation names
 _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
-_GROWING = "mutable_id_tracker.versions"  # of a segment that takes new points, and so has no index of vectors
+_GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 20_000  # heads that a collection keeps in memory
@@ -101,7 +101,7 @@ class Copy(msgspec.Struct, eq=False):
     touched: set[str]  # ids written to the old one since they were copied
     after: str | None = None  # the id up to which it is copied
     at: float = 0.0  # time.monotonic() of the last slice
-    building: Callable[[], None] | None = None  # its index is being built, and the shard closed; the call ends that
+    building: Callable[[], None] | None = None  # ends the build of its index, for which the shard is closed
 
 
 class _Collection:
@@ -114,7 +114,7 @@ class _Collection:
         self.copy: Copy | None = None
         self.unflushed = False
         self.unsynced = False
-        self.heads: dict[str, int | None] = {}  # version by id, None where nothing answers; those that searches needed
+        self.heads: dict[str, int | None] = {}  # versions that searches needed, by document; None: none answers
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -306,7 +306,7 @@ class _Collection:
         return self.heads
 
     def forget_heads(self, ids: Iterable[str]) -> None:
-        """Read these heads again when a search needs them: they were written."""
+        """Forget heads that were written; the next search that needs them reads them again."""
         if self.heads:
             for identifier in ids:
                 self.heads.pop(identifier, None)

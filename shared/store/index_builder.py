@@ -1,6 +1,6 @@
-"""Builds the vector index of a copied shard: the engine's optimizer holds Python's lock for minutes, so it runs apart.
+"""Builds the vector index of a copied shard in another process: the engine's optimizer holds Python's lock for minutes.
 
-The store's process starts this file as a script before it confines itself, as later it may start no process. A
+The store's process starts this file as a script before it confines itself; afterwards it can't start processes. A
 request is a line on standard input, its reply a line on standard output. A build runs in a confined process of its
 own, which ends when the request is withdrawn, or when the store's process is gone.
 """
@@ -36,7 +36,7 @@ class IndexBuilder:
             stderr=subprocess.DEVNULL,
         )
         self._reading = threading.Lock()
-        self._asked = False  # no reply was read yet
+        self._asked = False  # a request whose reply was not read yet
         self._reply = ""
 
     @property
@@ -61,7 +61,7 @@ class IndexBuilder:
             raise Failed(self._reply or "the process that builds indexes has ended")
 
     def stop(self) -> None:
-        """Return when no build is under way any more; a `wait` then fails."""
+        """Stop the build, if there is one, and return when it has ended; its `wait` fails."""
         if self._asked:
             with suppress(Failed):
                 self._send(_STOP)
@@ -102,7 +102,7 @@ def serve(folder: Path) -> None:
                 return
             pending += read
         line, _, pending = pending.partition(b"\n")
-        if line + b"\n" == _STOP:  # what it was to end has ended by itself
+        if line + b"\n" == _STOP:  # the build has ended by itself
             continue
         size, sparse, shard = line.decode().split(" ", 2)
         path = Path(shard)
@@ -116,7 +116,7 @@ def serve(folder: Path) -> None:
 
 
 def _built(shard: Path, size: int, sparse: bool, pending: bytes) -> tuple[bytes, bytes]:
-    """Return the reply, empty if nobody waits for it any more, and what else was read."""
+    """Return the reply, and input that was read beyond it. The reply is empty if standard input has ended."""
     ended, end = os.pipe()
     worker = os.fork()
     if worker == 0:
@@ -147,7 +147,7 @@ def _work(shard: Path, size: int, sparse: bool) -> None:
     """Build the index and end the process."""
     code = 1
     try:
-        # Here, not above: the process that waits for requests stays small, and has a single thread, so it may fork.
+        # Imported here, so that the process that waits for requests stays small, and has one thread: it may fork.
         import qdrant_edge  # noqa: PLC0415, F401
 
         from shared import sandbox  # noqa: PLC0415

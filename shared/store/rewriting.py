@@ -25,7 +25,7 @@ _OUTGROWN: Final = 4  # the index is built again when a quarter of the points ar
 _SLICE: Final = 16  # points copied between two requests: about two milliseconds
 _CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
 _REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
-_ALIVE_S: Final = 5.0  # between signs of life of a copy whose index is built
+_ALIVE_S: Final = 5.0  # seconds between notes that a copy whose index is being built makes progress
 _LONGEST_CHASE: Final = 1000  # slices: if writers outrun the copy for so long, the last step copies the rest
 
 
@@ -43,12 +43,12 @@ def is_due(size: CollectionSize, small: int = SMALL) -> bool:
 
 
 def is_index_due(size: CollectionSize, unindexed: int, least: int = INDEXED_FROM) -> bool:
-    """Return whether so many vectors without an index are worth building it (again)."""
+    """Return whether enough vectors are outside the index to build it, or to build it again."""
     return unindexed >= least and unindexed * _OUTGROWN >= size.live
 
 
 class Build(Protocol):
-    """Builds the vector index of a closed shard, apart from this process."""
+    """Builds the vector index of a closed shard in another process."""
 
     def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
         """Begin to build it. An exception says why it can't."""

@@ -60,7 +60,7 @@ async def missing(pipeline: Pipeline) -> list[tuple[str, str]]:
 
 
 async def retention_passes(pipeline: Pipeline) -> None:
-    """Take from the log what has been read, and what was struck from the truth."""
+    """Take from the log what has been read, and what was removed from the truth."""
     log = pipeline.parts.log
     assert isinstance(log, SqliteLog)
     short = [SUBMITTED, chunks_topic(pipeline.parts.index.generation.id)]

@@ -482,7 +482,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a replay brings a version back that left the truth",
         "shared/state/ledger.py",
-        "        return version <= self.struck and version not in self.published\n",
+        "        return version <= self.forgotten and version not in self.published\n",
         "        return False\n",
         "tests/unit/services/ingest_worker/test_chunking.py",
     ),

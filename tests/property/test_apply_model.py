@@ -191,7 +191,7 @@ class Withdrawing(NamedTuple):
     withdrawn: frozenset[tuple[int, int]]  # versions, and the attempt that was withdrawn
     workers: tuple[Attempt | None, ...]  # None: done
     sweeper: Sweeper | None
-    struck: frozenset[int] = frozenset()  # versions that left the truth
+    forgotten: frozenset[int] = frozenset()  # versions that left the truth
 
 
 class Rules(NamedTuple):
@@ -252,7 +252,7 @@ def attempted(world: Withdrawing, worker: Attempt, rules: Rules) -> tuple[Withdr
             fenced = marked(world, worker, rules) if rules.strikes_withdrawn and world.head < version else world
             return fenced, worker._replace(step="tombstone")
         case "tombstone":
-            return world._replace(struck=world.struck | {version}), None
+            return world._replace(forgotten=world.forgotten | {version}), None
         case "delete" | SwitchStep.REFUSED:
             return without(world, version, worker.number, rules), None
         case SwitchStep.WITHDRAW:
@@ -287,7 +287,7 @@ def withdrawals(workers: tuple[Attempt, ...], rules: Rules) -> tuple[int, set[st
         world = stack.pop()
         if world.head > 1 and sum(p[0] == world.head for p in world.points) < POINTS:
             wrong.add("a reader saw a gap")
-        if world.head in world.struck:
+        if world.head in world.forgotten:
             wrong.add("a version answers that is out of the truth")
         after = [swept(world, rules)] if world.sweeper is not None else []
         for at, worker in enumerate(world.workers):

@@ -136,7 +136,7 @@ async def migrate_log(
 
 
 def _is_new(to: str, settings: Settings) -> bool:
-    """Return whether the file of the log would have to be made."""
+    """Return whether the log is a file that doesn't exist yet."""
     path = to.removeprefix("sqlite:")
     return to.startswith("sqlite:") and not (Path(path) if path else settings.data / "log.sqlite").exists()
 
@@ -191,4 +191,4 @@ def _log_lines(done: MovedLog) -> Iterator[str]:
         return
     yield f"{total} records are at {done.to}, and compared; {done.written} were copied now, and nothing was embedded"
     yield f"Start Sluice with SLUICE_LOG={done.to}; the old log is refused from now on, and may be deleted"
-    yield "Cursors of GET /rag/changes get 410: take a new one, list the documents, follow it"
+    yield "Cursors of GET /rag/changes are invalid now (410): take a new one, list the documents, then follow it"

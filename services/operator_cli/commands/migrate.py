@@ -19,7 +19,7 @@ def migrate(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Move the index to another store, or the log to another one, while nothing runs. After a crash, run it again.
+    """Move the index to another store, or the records to another log. Stop everything first; repeat it after a crash.
 
     Nothing is embedded. Exit code 1: workers run, records are unread, or the target isn't empty; 2: the folder is in
     use, a part is away, or a setting is wrong.

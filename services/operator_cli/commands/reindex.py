@@ -39,7 +39,7 @@ def start(
     chunk_unit: Annotated[str | None, typer.Option(help="characters or tokens.")] = None,
     as_of: Annotated[
         str | None,
-        typer.Option(help="Show the documents of this moment, an offset or a time, for searches with asOf."),
+        typer.Option(help="Show the documents as of this moment, an offset or a time, to searches with asOf."),
     ] = None,
     limit_rate: Annotated[float | None, typer.Option(help="At most this many documents per second.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report the plan.")] = False,

@@ -55,12 +55,7 @@ from shared.topics import (
     readers,
 )
 
-COPIED: Final = (
-    EXTRACTED,
-    DEAD_LETTERS,
-    SUBMITTED,
-    AUDIT,
-)  # in this order, because letters name records of the first one
+COPIED: Final = (EXTRACTED, DEAD_LETTERS, SUBMITTED, AUDIT)  # in this order: letters name records of the first topic
 CODE: Final = "move"  # of refusals
 _COMPACTED: Final = (EXTRACTED, DEAD_LETTERS)
 _PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose records' log positions are stored elsewhere, too
@@ -79,9 +74,8 @@ class MovedLog(Message, frozen=True, kw_only=True):
     dry_run: bool
     topics: dict[str, int]  # records by topic
     written: int  # records written; fewer than all after an interrupted run
-    left_out: int = (
-        0  # submissions too large for the new log; their documents have no original there and can't be replayed
-    )
+    # Submissions too large for the new log: their documents have no original there, and can't be replayed.
+    left_out: int = 0
     log_id: str = ""  # of the new log
 
 
@@ -125,7 +119,7 @@ async def move_log(move: LogMove, *, dry_run: bool) -> MovedLog:
             await _Move(move, moves).finish()
         return MovedLog(to=move.to, dry_run=dry_run, topics={}, written=0, log_id=in_store.log_id)
     if on_source is None or in_store is None or on_source.log_id != in_store.log_id:
-        raise Rejected("the log of the settings isn't the one that the store belongs to: start Sluice on it once", CODE)
+        raise Rejected("log and store of the settings don't belong together yet: start Sluice with them once", CODE)
     registry = await collections.settled(move.store)
     if registry is None:
         raise Rejected("the store has no generation yet, so there is nothing to move", CODE)
@@ -161,7 +155,7 @@ async def _check_read(log: Log, registry: Registry, foreign: Iterable[str]) -> N
         if unread := sum(max(0, end - (committed.get(tp) or 0)) for tp, end in ends.items()):
             raise Rejected(
                 f"group {group} has {unread} records of {topic} unread: start Sluice on this log until `sluice lag` "
-                "shows 0, then stop it. A generation that nothing feeds is dropped with `sluice reindex gc`",
+                "shows 0, then stop it. If the group's generation is retired, `sluice reindex gc` drops it",
                 CODE,
             )
 
@@ -255,9 +249,7 @@ class _Move:
         self._move = move
         self._moves = moves
         self._ledger = Ledger(move.store)
-        self._letters: dict[
-            tuple[int, int], tuple[int, int]
-        ] = {}  # records that letters name: old position -> new position
+        self._letters: dict[tuple[int, int], tuple[int, int]] = {}  # records that letters name: old and new position
         self._limits = {topic.name: topic.max_record_bytes for topic in move.topics}
         self._newest = 0  # ms since 1970: time of the source's newest record
         self._left_out = set[tuple[int, int]]()
@@ -341,7 +333,7 @@ class _Move:
         if await self._ends() != mark.ends:
             raise Rejected(
                 "the old log was written to since the move began: stop everything that uses it, empty the target, and "
-                "run it again",
+                "run the command again",
                 CODE,
             )
 
@@ -414,6 +406,7 @@ class _Move:
         return written
 
     async def _there(self, topic: str) -> dict[int, _Copied]:
+        """Return what the target has of the topic, by partition of the source."""
         there: dict[int, _Copied] = {}
         for tp in await _partitions(self._move.target, topic):
             async for record in _records(self._move.target, tp):
@@ -422,11 +415,12 @@ class _Move:
         return {number: copied.seal() for number, copied in there.items()}
 
     def _origin(self, record: Record) -> tuple[int, int]:
+        """Return partition and offset of the source's record that this one copies. Raises Rejected if it is no copy."""
         origin = position_from(header(record, MOVED_HEADER) or "")  # moves/partition/offset
         if origin is None or origin.partition != self._moves:
             raise Rejected(
                 f"the target has a record that isn't a copy, {record.topic}/{record.partition}@{record.offset}: stop "
-                "whoever writes there, empty it, and run it again",
+                "what writes there, empty the target, and run the command again",
                 CODE,
             )
         return origin.offset, origin.time
@@ -470,7 +464,7 @@ class _Move:
         if wanted != found:
             raise Rejected(
                 f"{topic} has {found.count} records on the target, and should have {wanted.count}, or they differ: "
-                "empty it, and run it again",
+                "empty the target, and run the command again",
                 CODE,
             )
         return found.count
@@ -507,13 +501,14 @@ class _Move:
                     continue
                 batch.append(record)
                 if len(batch) == _BATCH:
-                    for each in await self._standing(batch):
+                    for each in await self._kept(batch):
                         yield each
                     batch = []
-        for each in await self._standing(batch):
+        for each in await self._kept(batch):
             yield each
 
     async def _newest_of_keys(self, tp: TopicPartition) -> frozenset[int]:
+        """Return the offsets of the newest record of each key, without tombstones."""
         newest: dict[bytes, int] = {}
         async for record in _records(self._move.source, tp):
             if record.value is None:
@@ -522,7 +517,8 @@ class _Move:
                 newest[record.key or b""] = record.offset
         return frozenset(newest.values())
 
-    async def _standing(self, batch: Sequence[Record]) -> Sequence[Record]:
+    async def _kept(self, batch: Sequence[Record]) -> Sequence[Record]:
+        """Return the records without submissions of erased documents, and without those that are too large."""
         if not batch or batch[0].topic != SUBMITTED:
             return batch
         names = [document_id_of(record) for record in batch]

@@ -210,7 +210,7 @@ class _Doing:
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for place in self._places:
             partition = partition_here(place, log.moves)
-            if partition is None:  # of an earlier log: only its header tells where its copy is
+            if partition is None:  # of an earlier log: only the copy's header has this position
                 spans = {tp: (0, end) for tp, end in (await log.end_offsets(SUBMITTED)).items()}
                 break
             tp = TopicPartition(SUBMITTED, partition)

@@ -1,7 +1,7 @@
 """The feed of changes: every end of a submission of the caller's tenant, so that other systems can mirror the index.
 
-The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089). On a log that the
-records were moved to, the number of moves stands before it: the offsets of the log before are gone (ADR 0098).
+The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089). After a
+move of the log, a cursor begins with the number of moves, because offsets of the old log mean nothing (ADR 0098).
 """
 
 import re
@@ -81,7 +81,7 @@ class ChangeFeed:
             raise _gone()
 
     async def at(self, cursor: str) -> int:
-        """Return where the cursor is.
+        """Return the offset of the cursor.
 
         Raises:
             Problem: 400, it isn't a cursor; 410, the changes after it are no longer kept.
@@ -96,7 +96,7 @@ class ChangeFeed:
         return at
 
     def cursor(self, at: int) -> str:
-        """Return the cursor that `at` reads."""
+        """Return the cursor of an offset, from which `at` returns the offset."""
         return f"{self._log.moves}-{at}" if self._log.moves else str(at)
 
     async def page(self, tenant: str, cursor: int, limit: int) -> "_Page":

@@ -139,12 +139,12 @@ async def planned(
     ratio = chunks / had if had else 1.0
     widened = max(1.0, generation.model.dimension / old.model.dimension)
     disk = round(ratio * widened * await index_bytes(store, old) + ratio * await chunk_topic_bytes(log, old))
-    notes = ["until `sluice reindex gc`, both generations are kept up to date and take their disk"]
+    notes = ["until `sluice reindex gc`, both generations are kept up to date and take disk space"]
     if as_of is not None:
         embed = chunks  # most vectors can be copied, but nobody knows how many texts were replaced since
         notes = [
-            f"it shows the documents as of {as_of.label}, without what was erased since, and takes its disk until `gc`",
-            "it gets no newer documents, and never serves",
+            f"it shows the documents as of {as_of.label}, without what was erased since",
+            "it gets no newer documents, never serves, and takes disk space until `sluice reindex gc`",
         ]
     elif not known:
         notes.append("until then, each new text is embedded twice, and two models are in use")

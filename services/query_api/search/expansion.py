@@ -23,7 +23,7 @@ _TASK: Final = (
     f"Write {MOST} other questions that ask for the same or closely related information as the user's message, in its "
     "language, each on a line of its own. Write nothing else."
 )
-_MARK: Final = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.):])\s*")  # of a list's item
+_MARK: Final = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.):])\s*")  # at the beginning of a list item
 
 log = structlog.get_logger(__name__)
 

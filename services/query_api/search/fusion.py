@@ -7,7 +7,7 @@ import msgspec
 
 NO_WEIGHTS: Mapping[str, float] = {}
 Place = tuple[str, int]  # a document, and the number of a chunk in it
-NEIGHBOURS = 2  # chunks before and after a hit that speak for it
+NEIGHBOURS = 2  # chunks on each side of a hit that can move it up
 NEIGHBOUR_WEIGHT = 0.3  # of the best one's score; chosen on SciFact's train queries
 
 
@@ -41,7 +41,7 @@ def fuse(
     (nDCG@10 on three collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593;
     docs/adr/0006-fusion-by-distribution.md). Ties: the smaller id first.
 
-    With each hit's place in `places`, good hits beside it in its document move it up; its score stays.
+    If `places` has the place of each hit, good hits in neighbouring chunks move a hit up. Its score stays the same.
 
     `legs` contains, by name, (id, score) pairs with the best first. Scores are finite, and ids are unique in a leg.
     """
@@ -63,7 +63,7 @@ def fuse(
 def _with_neighbours(totals: Mapping[str, float], places: Mapping[str, Place]) -> dict[str, float]:
     """Return each hit's total plus a share of the best total among the chunks around it.
 
-    What an answer is about often stands in the chunks beside it, too (docs/adr/0099-neighbours-speak-for-a-passage.md).
+    The chunks beside an answer are often about the same thing (docs/adr/0099-neighbours-speak-for-a-passage.md).
     """
     there = {places[id_]: total for id_, total in totals.items()}
     found = {}

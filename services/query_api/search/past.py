@@ -28,7 +28,7 @@ class PastIndexes:
         self._cost: Cost | None = None
 
     def follow(self, known: KnownRegistry, cost: Cost) -> None:
-        """Take what tells of generations, and what building one would cost."""
+        """Take the known generations, and a function that estimates what building one costs."""
         self._known, self._cost = known, cost
 
     @property
@@ -75,8 +75,8 @@ class PastIndexes:
         command = f"sluice reindex start --as-of {moment.label}"
         missing = f"no index as of {moment.label} was built"
         if self._cost is None or not with_cost:
-            return f"{missing}: an operator builds it with `{command}`; with --dry-run, that says what it costs"
+            return f"{missing}: an operator builds it with `{command}`; `--dry-run` shows the cost"
         try:
             return f"{missing}: `{command}` builds it, and costs {await self._cost(moment.label)}"
         except Rejected as error:
-            return f"{missing}, and none can be: {error.sentence}"
+            return f"{missing}, and none can be built: {error.sentence}"

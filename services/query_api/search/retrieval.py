@@ -289,7 +289,7 @@ def _place(metadata: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _headings(metadata: Mapping[str, Any]) -> list[str]:
-    """Return what is searched beside the chunk's text: title, section, language variants, the first's description."""
+    """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
     described = metadata.get("description") if metadata.get("chunkOrder") == 0 else None
     named = [value for value in (metadata.get("title"), metadata.get("sectionTitle"), described) if value]
     return [*(value for value in named if isinstance(value, str)), *variant_texts(metadata)]

@@ -75,7 +75,7 @@ class KafkaLog:
 
     @property
     def moves(self) -> int:
-        """Return how often the records were moved to another log."""
+        """Return how many moves from log to log have brought the records here."""
         return self._moves
 
     async def start(self) -> None:
@@ -335,7 +335,7 @@ class KafkaLog:
         return {tp: end if found[tp] is None else found[tp].offset for tp, end in ends.items()}
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return below which offset of each partition records may be gone. See `shared.log.Compacting`.
+        """Return for each partition the offset below which records may be gone. See `shared.log.Compacting`.
 
         Raises:
             LogUnavailable: no broker answers, or there is no such topic.

@@ -57,7 +57,7 @@ class SqliteLog:
 
     @property
     def moves(self) -> int:
-        """Return how often the records were moved to another log."""
+        """Return how many moves from log to log have brought the records here."""
         return self._storage.moves
 
     async def start(self) -> None:
@@ -165,12 +165,12 @@ class SqliteLog:
     async def compact(self, topic: str) -> int:
         """Delete records with a later one of the same key, and nulls older than a day; return how many.
 
-        The topic's compaction lag protects what records younger than it would replace or delete.
+        A record that is younger than the topic's compaction lag doesn't replace or delete others yet.
         """
         return await compaction.compact(self._storage, topic)
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return below which offset of each partition records may be gone. See `shared.log.Compacting`."""
+        """Return for each partition the offset below which records may be gone. See `shared.log.Compacting`."""
         known = await self._known(topic)
         replaced = await self._storage.read(lambda connection: dict(connection.execute(_REPLACED)))
         return {TopicPartition(topic, number): replaced.get(id_, 0) for number, id_ in enumerate(known.ids)}

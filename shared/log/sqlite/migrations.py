@@ -1,7 +1,7 @@
 """Numbered steps that bring a log of an earlier release to this release's tables.
 
 The number is the file's `user_version`. Each step is one transaction and may be repeated, because releases before
-step 4 took some of them without counting. docs/adr/0108-numbered-migrations.md
+step 4 took some of them without raising the number. docs/adr/0108-numbered-migrations.md
 """
 
 import sqlite3
@@ -45,7 +45,7 @@ def _add_lag(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE topic ADD COLUMN compaction_lag_ms INTEGER NOT NULL DEFAULT 0")
     if _has_column(connection, "listing", "replaced"):
         return
-    # `replaced`: the highest `listed` that there ever was. Earlier releases have compacted up to any record.
+    # `replaced`: the highest value that `listed` has had. Earlier releases may have compacted up to the end.
     connection.execute("ALTER TABLE listing ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0")
     connection.execute(
         "INSERT OR IGNORE INTO listing(partition, listed, begun) "

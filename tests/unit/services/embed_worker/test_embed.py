@@ -267,7 +267,7 @@ async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
     await embed.failed(record, "its chunks are gone", "blob_missing")
 
     await embed(record)
-    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=9, published=(9,), struck=1))
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=9, published=(9,), forgotten=1))
     await embed(record)  # the ledger doesn't remember its failure any more
 
     with pytest.raises(Rejected, match="missing"):

@@ -42,16 +42,16 @@ async def left_by_a_crash() -> tuple[Ledger, Index]:
     return ledger, index
 
 
-async def test_stale_versions_are_struck_from_the_truth_and_then_their_points_go() -> None:
-    (ledger, index), struck = await left_by_a_crash(), list[tuple[str, bytes | None, bytes, bytes | None]]()
+async def test_stale_versions_are_removed_from_the_truth_and_then_their_points_go() -> None:
+    (ledger, index), removed = await left_by_a_crash(), list[tuple[str, bytes | None, bytes, bytes | None]]()
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, route: bytes | None = None, **_: Any) -> Any:
         assert len(await points_of(index)) == 4, "the points tell which versions there were: they go last"
-        struck.append((topic, value, key, route))
+        removed.append((topic, value, key, route))
 
     assert await sweep(index, ledger, publish) == 4
 
-    assert struck == [(EXTRACTED, None, truth_key(A, version), A.encode()) for version in (1, 2)]
+    assert removed == [(EXTRACTED, None, truth_key(A, version), A.encode()) for version in (1, 2)]
     assert await points_of(index) == {(A, 3), (B, 5)}
     assert await sweep(index, ledger, publish) == 0
 
@@ -90,13 +90,13 @@ async def test_given_a_log_that_is_away_when_it_sweeps_then_the_points_stay_for_
 
 
 async def test_points_of_a_withdrawn_version_go_and_those_of_its_redrive_stay() -> None:
-    (ledger, index), struck = await left_by_a_crash(), list[bytes]()
+    (ledger, index), removed = await left_by_a_crash(), list[bytes]()
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
-        struck.append(key)
+        removed.append(key)
 
     await sweep(index, ledger, publish)
-    struck.clear()
+    removed.clear()
     await index.withdraw(Head(document_id=B, version=5, tenant="default", source="s", path="p"))
     [redriven, _] = [p for p in (await index.versions_page()).points if p.payload["metadata"]["documentId"] == B]
     vector = np.ones(DIMENSION, np.float32)
@@ -106,24 +106,24 @@ async def test_points_of_a_withdrawn_version_go_and_those_of_its_redrive_stay() 
 
     assert [point.id for point in (await index.versions_page()).points if point.payload.get(ATTEMPT)] == [redriven.id]
     assert await points_of(index) == {(A, 3), (B, 5)}
-    assert struck == [], "a version that failed stays in the truth: it can be redriven"
+    assert removed == [], "a version that failed stays in the truth: it can be redriven"
 
 
-async def test_old_versions_without_points_are_struck_from_the_truth_by_the_ledgers_list() -> None:
-    (ledger, index), struck = await left_by_a_crash(), list[bytes]()
+async def test_old_versions_without_points_are_removed_from_the_truth_by_the_ledgers_list() -> None:
+    (ledger, index), removed = await left_by_a_crash(), list[bytes]()
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
         assert value is None
-        struck.append(key)
+        removed.append(key)
 
     await sweep(index, ledger, publish)
-    struck.clear()
+    removed.clear()
     await ledger.update(A, lambda _: an_entry(A, accepted=4, published=(1, 2, 3, 4)))  # 1 was a deletion, 2 failed
     await ledger.update(B, lambda _: an_entry(B, accepted=5, published=(4, 5)))  # nothing answers yet
 
     assert await sweep(index, ledger, publish) == 2
 
-    assert struck == [truth_key(A, 1), truth_key(A, 2)]
+    assert removed == [truth_key(A, 1), truth_key(A, 2)]
     assert [(entry.published if entry else None) for entry in [await ledger.get(A), await ledger.get(B)]] == [
         (3, 4),
         (4, 5),
@@ -131,19 +131,19 @@ async def test_old_versions_without_points_are_struck_from_the_truth_by_the_ledg
     assert await sweep(index, ledger, publish) == 0
 
 
-async def test_a_surplus_of_failed_versions_is_struck_where_a_crash_came_before() -> None:
-    (ledger, index), struck = await ledger_and_index(MemoryStore()), list[bytes]()
+async def test_a_surplus_of_failed_versions_is_removed_where_a_crash_came_before() -> None:
+    (ledger, index), removed = await ledger_and_index(MemoryStore()), list[bytes]()
     failed = tuple(range(2, 3 + MOST_FAILED))
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **_: Any) -> Any:
-        struck.append(key)
+        removed.append(key)
 
     await ledger.update(A, lambda _: an_entry(A, accepted=99, published=(*failed, 99), failed=failed))
 
     assert await sweep(index, ledger, publish) == 1
     assert await sweep(index, ledger, publish) == 0
 
-    assert struck == [truth_key(A, 2)]
+    assert removed == [truth_key(A, 2)]
 
 
 def _same(_: Entry | None, entry: Entry) -> Entry:

@@ -38,7 +38,7 @@ def the_entry(version: int, raw_hash: str) -> Entry:
     return an_entry(NAME, accepted=version, place=place, raw_hash=raw_hash)
 
 
-STRUCK = msgspec.structs.replace(the_entry(9, "ab"), published=(1, 3, 9), failed=(3,), struck=2)
+FORGOTTEN = msgspec.structs.replace(the_entry(9, "ab"), published=(1, 3, 9), failed=(3,), forgotten=2)
 
 
 def of_version(number: int, *, deleted: bool = False) -> Record:
@@ -90,14 +90,14 @@ async def a_stage(head: int | None, entry: Entry | None) -> Stage:
         pytest.param(3, None, 3, True, id="what answers: its points may be gone"),
         pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
         pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
-        pytest.param(1, STRUCK, 2, False, id="struck: too many have failed, and its text is gone"),
-        pytest.param(1, STRUCK, 3, True, id="it failed, and was not struck"),
+        pytest.param(1, FORGOTTEN, 2, False, id="forgotten: too many have failed, and its text is gone"),
+        pytest.param(1, FORGOTTEN, 3, True, id="it failed, and was not forgotten"),
         pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
         pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
         pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),
     ],
 )
-async def test_a_version_is_chunked_or_struck_from_the_truth(
+async def test_a_version_is_chunked_or_forgotten_from_the_truth(
     head: int | None, entry: Entry | None, version: int, *, chunked: bool
 ) -> None:
     stage = await a_stage(head, entry)

@@ -162,7 +162,7 @@ async def test_a_checkpoint_stands_on_both_sides_and_never_goes_back(tmp_path: P
 def test_a_log_that_was_moved_to_is_refused_where_its_topic_is_not_seen() -> None:
     moved = like(moves=2)
 
-    with pytest.raises(ConfigurationError, match=r"its topic log\.moved\.2 isn't seen"):
+    with pytest.raises(ConfigurationError, match=r"can't see its topic log\.moved\.2"):
         decide(seen(on_log=moved, in_store=moved))
     assert decide(seen(on_log=moved, in_store=moved, moves=2)).pairing.moves == 2
     assert decide(seen(on_log=moved, in_store=None, moves=2, emptied=True, missing=ALL)).pairing.moves == 2

@@ -80,20 +80,20 @@ async def test_a_surplus_of_failed_versions_leaves_the_truth_and_can_not_answer_
     newest = FAILED[-1] + 1
     listed = an_entry(DOCUMENT, accepted=newest, published=(1, *FAILED, newest), failed=FAILED)
     await ledger.update(DOCUMENT, lambda _: listed)
-    struck = list[int]()
+    gone = list[int]()
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **_: object) -> None:
         version = int(key.split(b"/")[1])
         assert (topic, value, key) == (EXTRACTED, None, truth_key(DOCUMENT, version))
         assert (await index.switch(head_of(version), 1)).version == answers, "a redrive that was under way"
-        struck.append(version)
+        gone.append(version)
 
     removed = await truth.forget_surplus(index, ledger, publish, DOCUMENT)
     again = await truth.forget_surplus(index, ledger, publish, DOCUMENT)
 
     wanted = [version for version in FIRST_FAILURES if version != answers]
     entry = await ledger.get(DOCUMENT)
-    assert (removed, again, struck) == (len(wanted), 0, wanted)
+    assert (removed, again, gone) == (len(wanted), 0, wanted)
     assert entry is not None
     assert entry.published == tuple(each for each in listed.published if each not in wanted)
     assert entry.failed == tuple(each for each in FAILED if each not in wanted)
@@ -113,4 +113,5 @@ async def test_where_the_tombstone_of_a_surplus_version_is_not_published_it_stay
 
     entry = await ledger.get(DOCUMENT)
     assert entry is not None
-    assert (entry.published, entry.failed, entry.struck) == ((*FAILED, 99), FAILED, 0), "the next failure tries again"
+    # The next failure tries again.
+    assert (entry.published, entry.failed, entry.forgotten) == ((*FAILED, 99), FAILED, 0)
