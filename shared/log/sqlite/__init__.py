@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
@@ -20,7 +20,7 @@ from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Record, Replacement
 from shared.log.faststream_driver import DriverBroker
 from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
-from shared.log.sqlite.consumer import Consumer, bounds, committed, first_since, partition_id
+from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.hold import Hold
@@ -28,6 +28,8 @@ from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
 from shared.settings import ConfigurationError
 from shared.topics import Topic, TopicDifference, TopicInspection, moves_of, partitions_differ
+
+T = TypeVar("T")
 
 __all__ = ["STEPS", "LogUnavailable", "SqliteLog"]
 
@@ -116,7 +118,8 @@ class SqliteLog:
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
         """Return the group's committed offset of each partition, None if it has none."""
-        return {tp: await committed(self._storage, group_id, tp) for tp in await self._partitions(topic)}
+        ids = (await self._known(topic)).ids
+        return _by_partition(topic, await committed(self._storage, group_id, ids))
 
     async def groups(self) -> tuple[str, ...]:
         """Return the names of all consumer groups, sorted."""
@@ -147,20 +150,20 @@ class SqliteLog:
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never decreases."""
-        known = await self._known(topic)
-        return {
-            TopicPartition(topic, number): (await bounds(self._storage, id_))[1] for number, id_ in enumerate(known.ids)
-        }
+        ids = (await self._known(topic)).ids
+        return _by_partition(topic, [end for _, end in await bounds(self._storage, ids)])
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
         """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
-        known = await self._known(topic)
-        offsets = {}
-        for number, id_ in enumerate(known.ids):
-            end = (await bounds(self._storage, id_))[1]
-            first = await self._storage.read(partial(first_since, id_=id_, time=time))
-            offsets[TopicPartition(topic, number)] = end if first is None else first[0]
-        return offsets
+        ids = (await self._known(topic)).ids
+
+        def query(connection: sqlite3.Connection) -> list[int]:
+            return [
+                first[0] if (first := first_since(connection, id_, time)) else bounds_of(connection, id_)[1]
+                for id_ in ids
+            ]
+
+        return _by_partition(topic, await self._storage.read(query))
 
     async def compact(self, topic: str) -> int:
         """Delete records with a later one of the same key, and nulls older than a day; return how many.
@@ -236,14 +239,15 @@ class SqliteLog:
         await upkeep.keep_up(self._storage)
         await erasing.vacuum(self._storage)
 
-    async def _partitions(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for number in range(len((await self._known(topic)).ids))]
-
     async def _known(self, topic: str) -> KnownTopic:
         try:
             return await self._storage.topic(topic)
         except UnknownTopicOrPartitionError as error:
             raise LogUnavailable(str(error), "log_unavailable") from error
+
+
+def _by_partition(topic: str, values: Iterable[T]) -> dict[TopicPartition, T]:
+    return {TopicPartition(topic, number): value for number, value in enumerate(values)}
 
 
 _REPLACED = "SELECT partition, max(listed, replaced) FROM listing"

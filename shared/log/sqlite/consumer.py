@@ -355,7 +355,7 @@ class Consumer:
         for held in [held for held in self._held.values() if held.position is None]:
             position = None if self._group_id is None else await self.committed(held.tp)
             if position is None and self._reset != "none":
-                start, end = await self._bounds(held.tp)
+                start, end = (await self._bounds(held.tp))[held.tp]
                 position = start if self._reset == "earliest" else end
             if position is None:
                 raise NoOffsetForPartitionError(f"{held.tp} has no committed offset, and auto_offset_reset is none")
@@ -411,13 +411,13 @@ class Consumer:
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue at the oldest record of these partitions, or of all."""
         for tp in partitions or self.assignment():
-            self.seek(tp, (await self._bounds(tp))[0])
+            self.seek(tp, (await self._bounds(tp))[tp][0])
         return True
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
         """Continue at the end of these partitions, or of all."""
         for tp in partitions or self.assignment():
-            self.seek(tp, (await self._bounds(tp))[1])
+            self.seek(tp, (await self._bounds(tp))[tp][1])
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
@@ -466,15 +466,16 @@ class Consumer:
         """Return the group's offset of the partition, None if it has none."""
         if self._group_id is None:
             raise IllegalOperation("a consumer without a group has no committed offsets")
-        return await committed(self._storage, self._group_id, partition)
+        id_ = await partition_id(self._storage, partition)
+        return (await committed(self._storage, self._group_id, [id_]))[0]
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each that may be read."""
-        return {tp: (await self._bounds(tp))[0] for tp in partitions}
+        return {tp: start for tp, (start, _) in (await self._bounds(*partitions)).items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next offset of each; it never decreases."""
-        return {tp: (await self._bounds(tp))[1] for tp in partitions}
+        return {tp: end for tp, (_, end) in (await self._bounds(*partitions)).items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
@@ -487,8 +488,9 @@ class Consumer:
         row = await self._storage.read(lambda connection: first_since(connection, id_, time))
         return None if row is None else OffsetAndTimestamp(*row)
 
-    async def _bounds(self, tp: TopicPartition) -> tuple[int, int]:
-        return await bounds(self._storage, await partition_id(self._storage, tp))
+    async def _bounds(self, *tps: TopicPartition) -> dict[TopicPartition, tuple[int, int]]:
+        ids = [await partition_id(self._storage, tp) for tp in tps]
+        return dict(zip(tps, await bounds(self._storage, ids), strict=True))
 
 
 async def partition_id(storage: Storage, tp: TopicPartition) -> int:
@@ -500,24 +502,26 @@ async def partition_id(storage: Storage, tp: TopicPartition) -> int:
     return known.ids[number]
 
 
-async def bounds(storage: Storage, id_: int) -> tuple[int, int]:
+async def bounds(storage: Storage, ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first readable and the next offset of each partition, all of one moment."""
+    return await storage.read(lambda connection: [bounds_of(connection, id_) for id_ in ids])
+
+
+def bounds_of(connection: sqlite3.Connection, id_: int) -> tuple[int, int]:
     """Return the partition's first readable and its next offset."""
-    row: tuple[int, int] = await storage.read(
-        lambda connection: connection.execute("SELECT start, next FROM partition WHERE id = ?", (id_,)).fetchone()
-    )
+    row: tuple[int, int] = connection.execute("SELECT start, next FROM partition WHERE id = ?", (id_,)).fetchone()
     return row
 
 
-async def committed(storage: Storage, group: str, tp: TopicPartition) -> int | None:
-    """Return the group's offset, None if it has none."""
-    id_ = await partition_id(storage, tp)
-    row = await storage.read(
-        lambda connection: connection.execute(
-            "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?", (group, id_)
-        ).fetchone()
-    )
-    offset: int | None = None if row is None else row[0]
-    return offset
+async def committed(storage: Storage, group: str, ids: Sequence[int]) -> list[int | None]:
+    """Return the group's offset of each partition, None if it has none, all of one moment."""
+
+    def query(connection: sqlite3.Connection) -> list[int | None]:
+        found = "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?"
+        rows = [connection.execute(found, (group, id_)).fetchone() for id_ in ids]
+        return [None if row is None else row[0] for row in rows]
+
+    return await storage.read(query)
 
 
 def first_since(connection: sqlite3.Connection, id_: int, time: int) -> tuple[int, int] | None:
@@ -525,7 +529,7 @@ def first_since(connection: sqlite3.Connection, id_: int, time: int) -> tuple[in
 
     Append times never fall within a partition, so it is a binary search, not a scan.
     """
-    low, high = connection.execute("SELECT start, next FROM partition WHERE id = ?", (id_,)).fetchone()
+    low, high = bounds_of(connection, id_)
     found: tuple[int, int] | None = None
     while low < high:
         middle = (low + high) // 2
@@ -547,7 +551,7 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
     for want in wanted:
         if max_records <= 0 or room <= 0:
             break
-        start, end = connection.execute("SELECT start, next FROM partition WHERE id = ?", (want.id,)).fetchone()
+        start, end = bounds_of(connection, want.id)
         if not start <= want.position <= end:
             sentence = (
                 f"offset {want.position} of {want.tp.topic}/{want.tp.partition} is out of range: "

@@ -379,3 +379,23 @@ async def test_what_is_stopped_after_all_tasks_were_cancelled_ends(tmp_path: Pat
 def test_auto_commit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="commit explicitly"):
         SqliteLog(tmp_path / "log.db").consumer(group_id="g", enable_auto_commit=True)
+
+
+async def test_offsets_of_all_partitions_are_read_at_once(
+    log: SqliteLog, opened: list[sqlite3.Connection], users: AsyncExitStack
+) -> None:
+    await log.ensure_topics([Topic(name="wide", partitions=8)])
+    broker = log.broker("test")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    for number in range(8):
+        await publish(broker, "wide", b"record", key=f"{number}".encode())
+    statements: list[str] = []
+    opened[1].set_trace_callback(statements.append)
+    ends = await log.end_offsets("wide")
+    await log.committed("nobody", "wide")
+    await log.offsets_since("wide", 0)
+    opened[1].set_trace_callback(None)
+
+    assert (len(ends), sum(ends.values())) == (8, 8)
+    assert statements.count("BEGIN") == 3
