@@ -20,12 +20,14 @@ import msgspec
 from shared import sandbox
 from shared.store import wire
 from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
+from shared.store.fair_queue import FairQueue
 from shared.store.index_builder import IndexBuilder
 from shared.store.rewriting import Rewriter
 
 LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
 _WATCH_S = 0.5  # between checks that the parent is alive
 _LONG_LOAD_S = 1.0
+_TURN_S = 0.002  # requests are answered for so long, or one at least, before new ones are read
 
 
 def tell(event: str, **fields: object) -> None:
@@ -35,14 +37,28 @@ def tell(event: str, **fields: object) -> None:
         sys.stderr.flush()
 
 
+class _Waiting(msgspec.Struct, frozen=True):
+    """A request that the engine has yet to answer."""
+
+    number: int  # of the call
+    request: wire.AnyRequest
+    send: Callable[[bytes], None]  # where its reply goes
+
+
 class _Server:
-    """Answers all connections from one engine, one request at a time: the engine can't serve two at once."""
+    """Answers all connections from one engine, one request at a time: the engine can't serve two at once.
+
+    Collections take turns, and searches and other requests of one collection do, so that a write of the registry or of
+    a document doesn't wait for a queue of searches.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.ended = asyncio.Event()
         self.flushed = False  # the owner asked for a flush, and it is done
         self.code = 0
+        self._waiting: FairQueue[_Waiting] = FairQueue()
+        self._works = False  # `_work` is scheduled
         self._syncs: list[tuple[int, Callable[[bytes], None]]] = []  # call number, where its reply goes
         self._to_sync = asyncio.Event()
 
@@ -55,33 +71,58 @@ class _Server:
         if not os.read(sys.stdin.fileno(), 4096):
             self.end()
 
-    def answer(self, frame: bytes, send: Callable[[bytes], None]) -> None:
-        """Send the reply to one request: at once, or, for a flush, when the writes are on disk."""
+    def take(self, frame: bytes, send: Callable[[bytes], None]) -> None:
+        """Queue a request, whose reply goes to `send`; that of a flush comes when the answered writes are on disk."""
         call = wire.read_call(frame)
         try:
             request = wire.read_request(call)
-            if isinstance(request, wire.Flush):
-                self._syncs.append((call.number, send))
-                self._to_sync.set()
+        except msgspec.DecodeError as error:
+            send(wire.failed_frame(call.number, "value", f"not a request: {error}"))
+            return
+        if isinstance(request, wire.Flush):
+            self._syncs.append((call.number, send))
+            self._to_sync.set()
+            return
+        waiting = _Waiting(call.number, request, send)
+        if isinstance(request, wire.Stop):
+            self._work(float("inf"))  # what was asked before is answered
+            self._answer(waiting)
+            return
+        self._waiting.put((getattr(request, "name", ""), isinstance(request, wire.Search)), waiting)
+        if not self._works:
+            self._works = True
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def _work(self, longest_s: float = _TURN_S) -> None:
+        """Answer requests for some time, then let others come in."""
+        self._works = False
+        until = time.monotonic() + longest_s
+        while self._waiting and not self.ended.is_set():
+            if time.monotonic() > until:
+                self._works = True
+                asyncio.get_running_loop().call_soon(self._work)
                 return
-            reply = wire.done_frame(call.number, self._engine.answer(request))
-            if isinstance(request, wire.Stop):
+            self._answer(self._waiting.take())
+
+    def _answer(self, waiting: _Waiting) -> None:
+        number = waiting.number
+        try:
+            reply = wire.done_frame(number, self._engine.answer(waiting.request))
+            if isinstance(waiting.request, wire.Stop):
                 self.flushed = True
                 self.end()
-        except msgspec.DecodeError as error:
-            reply = wire.failed_frame(call.number, "value", f"not a request: {error}")
         except ValueError as error:
-            reply = wire.failed_frame(call.number, "value", str(error))
+            reply = wire.failed_frame(number, "value", str(error))
         except Mismatch as error:
-            reply = wire.failed_frame(call.number, "settings", str(error))
+            reply = wire.failed_frame(number, "settings", str(error))
         except NoCollection as error:
-            reply = wire.failed_frame(call.number, "missing", str(error))
+            reply = wire.failed_frame(number, "missing", str(error))
         except Unserved as error:
             tell("store_request_failed", reason=str(error))
             if isinstance(error, Broken):
                 self.end(BROKEN)
-            reply = wire.failed_frame(call.number, "unavailable", str(error))
-        send(reply)
+            reply = wire.failed_frame(number, "unavailable", str(error))
+        waiting.send(reply)
 
     async def sync(self) -> None:
         """Sync the write-ahead logs whenever a flush is requested; one sync answers all waiting requests.
@@ -148,7 +189,7 @@ class _Session(asyncio.Protocol):
             for frame in self._frames.feed(data):
                 if self._server.ended.is_set():
                     return
-                self._server.answer(frame, self._transport.write)
+                self._server.take(frame, self._transport.write)
         except (ValueError, msgspec.DecodeError) as error:
             tell("store_connection_refused", reason=str(error))
             self._transport.abort()

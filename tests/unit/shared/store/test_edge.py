@@ -231,6 +231,27 @@ async def test_the_loop_runs_on_while_the_engine_is_at_work(store: EdgeStore) ->
     assert await store.count("a") == 500
 
 
+async def test_a_read_of_one_collection_does_not_wait_for_all_searches_of_another(folder: Path) -> None:
+    async with opened(folder) as store:
+        await store.create_collection("many", size=4, sparse=False, indexes={})
+        await store.create_collection("few", size=None, sparse=False, indexes={})
+        await store.upsert("few", [a_point(1)])
+        legs, answered = [Leg(dense=np.ones(4, dtype=np.float32))], list[str]()
+
+        async def search() -> None:
+            await store.search("many", legs, EVERYTHING, limit=5, heads=Heads("few"))
+            answered.append("search")
+
+        async def read() -> None:
+            await store.retrieve("few", [an_id(1)])
+            answered.append("read")
+
+        await asyncio.gather(*(search() for _ in range(40)), read())
+
+    assert len(answered) == 41
+    assert answered.index("read") < 20
+
+
 async def test_an_engine_that_does_not_answer_in_time_is_unavailable(folder: Path) -> None:
     async with opened(folder, timeout_s=0.3) as store:
         os.kill(pid_of(store), signal.SIGSTOP)
