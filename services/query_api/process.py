@@ -83,7 +83,7 @@ async def opened(
         embedders=base.embedders,
         watch=base.generations,
     )
-    base.generations.listen(generations.drive)
+    base.generations.listen(generations.drive, last=True)  # so that a switch finds this API as it is
     letters = DeadLetterService(
         log=base.log, ledger=base.ledger, index=base.index, blobs=base.blobs, publish=partial(publish, broker)
     )

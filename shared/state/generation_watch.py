@@ -20,6 +20,7 @@ import structlog
 
 from shared.contracts import Message
 from shared.errors import Unavailable
+from shared.settings import ConfigurationError
 from shared.state.batching import Batcher
 from shared.state.generations import Registry, no_generation, registry_of
 from shared.state.index import GENERATIONS
@@ -28,6 +29,7 @@ from shared.store import Filter, Ids, Match, Point, Store
 log = structlog.get_logger(__name__)
 
 LOOK_S: Final = 1.0
+GLANCES: Final = 5  # reads of the registry alone between two looks, so that a switch is noticed soon
 BEAT_S: Final = 3.0
 GONE_S: Final = 15.0
 LEASE_S: Final = 3.0  # how long a registry with one generation may be believed
@@ -68,19 +70,33 @@ class GenerationWatch:
         self._looked = float("-inf")
         self._beaten = float("-inf")
         self._beats = itertools.count(1)
+        self._followed: Registry | None = None  # what the listeners were told last
         self._seen: dict[str, _Seen] = {}
         self._known_since: dict[str, float] = {}
         self._listeners: list[Callable[[Registry], Awaitable[None]]] = []
+        self._last_listeners: list[Callable[[Registry], Awaitable[None]]] = []
         self._nudged = asyncio.Event()
+        self._following: list[asyncio.Future[Registry]] = []  # calls of `followed` that wait
         self._looks: Batcher[str, Registry] = Batcher(self._shared_look)
 
-    def listen(self, listener: Callable[[Registry], Awaitable[None]]) -> None:
-        """Call `listener` after each look."""
-        self._listeners.append(listener)
+    def listen(self, listener: Callable[[Registry], Awaitable[None]], *, last: bool = False) -> None:
+        """Call `listener` after each look; one that is the `last` is called after those that come later, too."""
+        (self._last_listeners if last else self._listeners).append(listener)
+
+    def wrote(self, registry: Registry) -> None:
+        """Take over what this process has written."""
+        self.registry = registry
 
     def nudge(self) -> None:
         """Look now instead of at the next turn."""
         self._nudged.set()
+
+    async def followed(self) -> Registry:
+        """Look now, and return the registry once every listener has followed it, with what they changed of it."""
+        waiting: asyncio.Future[Registry] = asyncio.get_running_loop().create_future()
+        self._following.append(waiting)
+        self.nudge()
+        return await waiting
 
     async def look(self) -> Registry:
         """Read and return the registry."""
@@ -175,14 +191,38 @@ class GenerationWatch:
             except Exception:
                 # A bug in one turn must not end the watch: this process would miss every later switch.
                 log.exception("generation_watch_failed")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._nudged.wait(), LOOK_S)
+            await self._rest()
             self._nudged.clear()
 
     async def _turn(self) -> None:
-        registry = await self.look()
-        for listener in self._listeners:
-            await listener(registry)
+        following, self._following = self._following, []
+        self._followed = None
+        try:
+            registry = await self.look()
+            for listener in (*self._listeners, *self._last_listeners):
+                await listener(registry)
+        except BaseException:
+            self._following += following  # the next turn answers them
+            raise
+        self._followed = registry
+        for waiting in following:
+            if not waiting.done():
+                waiting.set_result(self.registry or registry)
         if len(registry.generations) > 1 and self._clock() - self._beaten >= BEAT_S:
             await self.beat()
             await self.processes()  # so that a switch knows at once which processes are alive
+
+    async def _rest(self) -> None:
+        """Return after LOOK_S or a nudge; where there are several generations, soon after another process' change."""
+        followed = self._followed
+        several = followed is not None and len(followed.generations) > 1
+        pauses = GLANCES if several else 1
+        for number in range(pauses):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._nudged.wait(), LOOK_S / pauses)
+                return
+            try:
+                if number < pauses - 1 and await registry_of(self._store) != followed:
+                    return
+            except (Unavailable, ConfigurationError):  # the next look raises it
+                return

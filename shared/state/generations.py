@@ -4,6 +4,7 @@ All of it is one point, so a switch is one conditional write: at every moment ex
 transitions are pure functions; `change` writes their result if nobody wrote in between.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 from uuid import NAMESPACE_OID, uuid5
@@ -70,6 +71,7 @@ class Switching(Message, frozen=True):
 
     target: str
     origin: str
+    since: int = 0  # the registry's revision with which it began: no two switches are equal
 
     def other(self, generation: str) -> str | None:
         """Return the other generation of the switch; None if this one has no part in it."""
@@ -163,7 +165,8 @@ def switch_begun(registry: Registry, target: str) -> Registry:
         raise Rejected(f"a switch to generation {registry.switching.target} is under way", CODE)
     if registry.serving == target:
         raise Rejected(f"generation {target} serves already", CODE)
-    return msgspec.structs.replace(registry, switching=Switching(target=target, origin=registry.serving))
+    switching = Switching(target=target, origin=registry.serving, since=registry.rev + 1)
+    return msgspec.structs.replace(registry, switching=switching)
 
 
 def switched(registry: Registry) -> Registry:
@@ -282,22 +285,26 @@ def _newer(why: str) -> ConfigurationError:
     )
 
 
-async def change(store: Store, transition: Callable[[Registry], Registry]) -> Registry:
+async def change(store: Store, transition: Callable[[Registry], Registry], *, seen: Registry | None = None) -> Registry:
     """Write what `transition` makes of the registry, and return it; it is called again when another process wrote.
+
+    `seen` is the registry as the caller has just read it, which saves a read.
 
     Raises:
         Unavailable: the store is away, or has no generation yet. Rejected: `transition` refuses.
     """
+    known = seen if seen is not None else await registry_of(store)
     while True:
-        known = await registry_of(store)
         if known is None:
             raise no_generation()
         wanted = transition(known)
         if wanted == known:
             return known
         wanted = msgspec.structs.replace(wanted, rev=known.rev + 1)
-        if await _written(store, wanted, known.rev):
+        standing = await _written(store, wanted, known.rev)
+        if standing == wanted:
             return wanted
+        known = standing
 
 
 def first_registry(generation: Generation, embedder: str = "") -> Registry:
@@ -313,9 +320,7 @@ async def serving(store: Store, wanted: Registry) -> Generation:
     """
     registry = await registry_of(store)
     if registry is None:
-        await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
-        await _written(store, wanted, 0)
-        registry = await registry_of(store)
+        registry = await _written(store, wanted, 0)
         assert registry is not None
     return registry.current.generation
 
@@ -325,15 +330,15 @@ def no_generation() -> Unavailable:
     return Unavailable("the index has no generation yet; start an ingest-worker, or run: sluice init", "no_generation")
 
 
-async def _written(store: Store, wanted: Registry, rev: int) -> bool:
-    """Return whether `wanted` was written: nobody had changed the registry since revision `rev`."""
-    await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
+async def _written(store: Store, wanted: Registry, rev: int) -> Registry | None:
+    """Write `wanted` unless somebody has changed the registry since revision `rev`; return the stored one."""
     # The defaults are encoded, because a condition on an absent field doesn't match.
     payload = msgspec.to_builtins(wanted) | {"rev": wanted.rev, "format": wanted.format}
     point = Point(id=REGISTRY_POINT, payload=payload)
     if rev == 0:
+        await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
         await store.insert(GENERATIONS, [point])
     else:
         await store.upsert(GENERATIONS, [point], only_if=Filter(must=(Match("rev", (rev,)),)))
-    await store.flush()
-    return await registry_of(store) == wanted
+    _, standing = await asyncio.gather(store.flush(), registry_of(store))
+    return standing

@@ -156,7 +156,6 @@ TESTED_BY: Final = {
     "services/query_api/generation_apps.py": _REINDEX,
     "services/query_api/ops/generation_comparer.py": _REINDEX,
     "services/query_api/ops/generation_plan.py": _REINDEX,
-    "services/query_api/ops/generation_service.py": _REINDEX,
     "services/query_api/ops/generations.py": _REINDEX,
     "shared/embedder/pool.py": _REINDEX,
     "shared/runtime/generation_stages.py": _REINDEX,

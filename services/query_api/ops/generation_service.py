@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Literal
 
@@ -256,12 +257,12 @@ class GenerationService:
                 raise Rejected(f"generation {chosen.id} is still being built: see `sluice reindex status`", CODE)
             if not force:
                 await self._verified(registry.current, chosen)
-        return await self._switched(chosen.id, wait_s)
+        return await self._switched(registry, chosen.id, wait_s)
 
     async def rollback(self, *, wait_s: float) -> Outcome:
         """Make the previously serving generation serve again."""
         registry = await self.watch.look()
-        return await self._switched(self._target(registry, None, served=True).id, wait_s)
+        return await self._switched(registry, self._target(registry, None, served=True).id, wait_s)
 
     def _target(self, registry: Registry, target: str | None, *, served: bool) -> Registered:
         if target is not None:
@@ -276,19 +277,23 @@ class GenerationService:
             raise Rejected(f"there is no generation {which}: see `sluice reindex status`", CODE)
         return found
 
-    async def _switched(self, target: str, wait_s: float) -> Outcome:
-        await change(self.store, partial(switch_begun, target=target))
-        deadline = time.monotonic() + wait_s
+    async def _switched(self, registry: Registry, target: str, wait_s: float) -> Outcome:
+        """Begin the switch, unless it is under way, and wait for its end; `registry` was read just now."""
+        deadline = asyncio.get_running_loop().time() + wait_s
+        registry = await change(self.store, partial(switch_begun, target=target), seen=registry)
         while True:
-            self.watch.nudge()
-            await asyncio.sleep(_STEP_S)
-            registry = await self.watch.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    registry = await self.watch.followed()
             if registry.switching is None:
                 done = registry.serving == target
-                return await self._told(f"generation {target} serves" if done else "the switch was cancelled")
-            if time.monotonic() > deadline:
+                sentence = f"generation {target} serves" if done else "the switch was cancelled"
+                return Outcome(serving=registry.serving, sentence=sentence)
+            if asyncio.get_running_loop().time() > deadline:
                 waits = self._waits_for or "its turn"
                 return await self._told(f"the switch to generation {target} is under way, and waits for {waits}")
+            if registry.serving != target or self._waits_for:
+                await asyncio.sleep(_STEP_S)  # stages and other processes work meanwhile
 
     async def drive(self, registry: Registry) -> None:
         """Drive the switch in progress by one step; call it after each look at the registry."""
@@ -301,14 +306,14 @@ class GenerationService:
         elif registry.serving != switching.target:
             self._waits_for = await self._holdup(registry, switching)
             if not self._waits_for:
-                await change(self.store, partial(_switched_to, target=switching.target))
+                self.watch.wrote(await change(self.store, partial(_switched_to, switching=switching), seen=registry))
                 log_.info("generation_switched", serving=switching.target, before=switching.origin)
                 self.watch.nudge()
         else:
             behind = [each.name for each in await self._answering() if each.serving != switching.target]
             self._waits_for = f"{', '.join(behind)} to follow" if behind else ""
             if not behind:
-                await change(self.store, partial(_ended_to, target=switching.target))
+                self.watch.wrote(await change(self.store, partial(_ended_to, switching=switching), seen=registry))
 
     async def _holdup(self, registry: Registry, switching: Switching) -> str:
         """Return what the switch waits for; '' if the target may serve."""
@@ -316,12 +321,13 @@ class GenerationService:
         assert target is not None  # `dropped` raises for None
         if not self.watch.everybody_knows(target.id):
             return "every process to learn of the generation"
-        if self._barrier is None or self._barrier.target != target.id:
+        if self._barrier is None or self._barrier.switching != switching:
             # Versions that ended before now are below these offsets; later ones end once both generations have them.
-            self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self._log))
-        if missing := await self._left(self._barrier):
+            self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self._log), switching=switching)
+        missing, answering = await asyncio.gather(self._left(self._barrier), self._answering())
+        if missing:
             return f"the stages of generation {target.id}, which have yet to read {missing} records"
-        unready = [each.name for each in await self._answering() if target.id not in each.ready]
+        unready = [each.name for each in answering if target.id not in each.ready]
         return f"{', '.join(unready)} to load generation {target.id}" if unready else ""
 
     async def _answering(self) -> list[Heartbeat]:
@@ -481,6 +487,7 @@ class _Barrier(msgspec.Struct):
     target: str
     ends: dict[str, int]  # of documents.extracted, by partition
     chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None until all its chunks are published
+    switching: Switching | None = None  # the switch that it was taken for; None: it is of a build
 
 
 def _cancellable(registry: Registry, each: Registered) -> bool:
@@ -504,13 +511,12 @@ async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:
 # Several processes drive a switch. If another one has taken or cancelled this step, nothing changes.
 
 
-def _switched_to(registry: Registry, target: str) -> Registry:
-    same = registry.switching is not None and registry.switching.target == target
-    return switched(registry) if same else registry
+def _switched_to(registry: Registry, switching: Switching) -> Registry:
+    return switched(registry) if registry.switching == switching else registry
 
 
-def _ended_to(registry: Registry, target: str) -> Registry:
-    same = registry.switching is not None and registry.switching.target == target == registry.serving
+def _ended_to(registry: Registry, switching: Switching) -> Registry:
+    same = registry.switching == switching and registry.serving == switching.target
     return switch_ended(registry) if same else registry
 
 
