@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, console, growth, search, standalone
+from tests.bench import chunking, cluster, console, generations, growth, search, standalone
 
-PARTS = ("chunks", "search", "standalone", "distributed", "console")
+PARTS = ("chunks", "search", "standalone", "distributed", "generations", "console")
 
 
 def main() -> int:
@@ -39,7 +39,8 @@ def main() -> int:
         standalone.measure(row, quick=chosen.quick)
     if chosen.only in (None, "distributed"):
         cluster.measure(row, cluster.QUICK if chosen.quick else cluster.Size())
-
+    if chosen.only in (None, "generations"):
+        generations.measure(row, generations.QUICK if chosen.quick else generations.Size())
     if chosen.only in (None, "console"):
         console.measure(row, quick=chosen.quick)
 
