@@ -150,7 +150,7 @@ class Ingest:
         url, refused = submitted.callback_url, None
         try:
             url = canonical(url)
-        except Rejected as error:  # only foreign records come here: the doors refuse such a URL
+        except Rejected as error:  # of a foreign producer; the doors refuse such a URL
             refused = error.sentence
         await self._callbacks.register(submitted.document_id, submitted.tenant, place, url, refused=refused)
 

@@ -19,7 +19,7 @@ def unit(values: ArrayLike) -> Vector:
     exact = np.asarray(values, dtype=np.float64)
     length = float(np.linalg.norm(exact))
     if not (np.isfinite(length) and length > 0):
-        raise ValueError(f"a vector of length {length} has no direction")
+        raise ValueError(f"a vector of length {length} can't be normalized")
     vector: Vector = (exact / length).astype(np.float32)
     vector.flags.writeable = False  # the query cache hands one array to many callers
     return vector

@@ -165,7 +165,7 @@ class Entry(Message, frozen=True):
     def end_of(self, place: LogPosition) -> Last | None:
         """Return how the submission at `place` ended, None if it hasn't.
 
-        Its status is `superseded` if a newer submission has ended and its own end was never written, or was dropped.
+        Its status is `superseded` if a newer submission has ended, and its own end wasn't written or is no longer kept.
         """
         own = self.submitted(place)
         if own is not None:
@@ -219,7 +219,7 @@ def noted(entry: Entry, update: Last) -> Entry:
     waiting = [each for each in others if each.status == "accepted"]
     # The log's times, because a process' clock may be wrong by days.
     recent = newest.place.time - REMEMBERED_MS
-    known = entry.accepted.version  # its end is kept, because later submissions are compared with it
+    known = entry.accepted.version  # later submissions are compared with this version, so its end is kept
     ended = [
         each
         for each in others

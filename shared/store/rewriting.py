@@ -38,7 +38,7 @@ class Tell(Protocol):
 
 
 def is_due(size: CollectionSize, small: int = SMALL) -> bool:
-    """Return whether the collection has more dead points than are worth keeping."""
+    """Return whether the collection has so many dead points that it should be rewritten."""
     return size.dead > max(size.live // 2, small)
 
 

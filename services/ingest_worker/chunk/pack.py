@@ -98,11 +98,10 @@ def chunks(
 ) -> tuple[Chunk, ...]:
     """Return the passages of an extracted (NFC) text in reading order, none for a blank one.
 
-    `text[c.start:c.end] == c.text` for each; they don't overlap, and between them is only white space.
-    None is longer than `size` characters or `tokens.max_tokens`; none but the last is shorter than
-    100 unless white space or the token limit forces it. `overlap` changes
-    no chunk: readers take `context_before`. `structured` says that headings, tables, lists and code are marked as in
-    Markdown; without it, the text is paragraphs alone.
+    `text[c.start:c.end] == c.text` for each chunk `c`. Chunks don't overlap, and only white space is between them. No
+    chunk is longer than `size` characters or `tokens.max_tokens`. Only the last one is shorter than 100 characters,
+    unless white space or the token limit forces it. `overlap` changes no chunk: readers add it with `context_before`.
+    `structured` says that the text is Markdown with headings, tables, lists and code; otherwise it has only paragraphs.
 
     Raises:
         ValueError: a size is out of its range, or one character exceeds the model's token limit.

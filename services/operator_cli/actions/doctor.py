@@ -296,7 +296,7 @@ def bucket(variable: str, setting: str) -> Check:
     except Unavailable as error:
         found = f"{variable}: {error.sentence}"
         return Check(name="blobs", verdict="failed", found=found, fix=f"start it, or set {variable} to where it is")
-    raise AssertionError("no content has this hash")
+    raise AssertionError("the bucket returned an object whose hash is all zeros")
 
 
 def _models(setting: str) -> list[str]:

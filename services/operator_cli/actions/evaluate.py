@@ -118,7 +118,7 @@ def _judged(server: Asked, each: EvalQuestion, answer: str) -> dict[str, float]:
 
 
 def verdict(reply: str) -> dict[str, float]:
-    """Return the scores in a judge's reply, 0..1, without the criteria that it left out."""
+    """Return the scores, 0..1, in a judge's reply, by criterion. Criteria without a valid score are left out."""
     found = _OBJECT.search(reply)
     try:
         given = json.loads(found[0]) if found else {}

@@ -15,7 +15,7 @@ _NO_TEXT: Final = frozenset("#|`>*-_=~[]<")  # a line that begins with one of th
 
 
 class SourceLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage as a source that a reader can open; `start == end` if the answer doesn't cite it."""
+    """A source that a reader can open: a passage with its URL. `start == end` if the answer doesn't cite it."""
 
     number: int  # n of the mark [n]
     url: str

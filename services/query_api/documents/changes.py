@@ -189,7 +189,7 @@ async def rag_changes(
     wait: Wait = 0,
     limit: Limit = 100,
 ) -> Response[ChangesPage] | ServerSentEvent:
-    """Return the changes after `cursor`: each end of a submission of one of your documents, at least once.
+    """Return the outcomes of your submissions after `cursor`, each at least once.
 
     Without a cursor there are no items, only the newest cursor. `wait` waits for the first change. With `Accept:
     text/event-stream` the changes come as server-sent events, whose ids are cursors. After a 410, start over.

@@ -52,7 +52,7 @@ def _refusals_as_conflicts() -> Iterator[None]:
     ),
 )
 async def ops_generations(generations: NamedDependency[GenerationService]) -> GenerationList:
-    """List the generations: the one that serves first, then those being built, ready or retired."""
+    """List the generations: first the serving one, then those being built, ready, retired or past."""
     return await generations.status()
 
 
@@ -143,6 +143,6 @@ async def ops_generations_cancel(generations: NamedDependency[GenerationService]
     status_code=200,
 )
 async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:
-    """Drop the retired generations: their points, heads and chunk topics."""
+    """Drop the retired and past generations: their points, heads and chunk topics."""
     with _refusals_as_conflicts():
         return await generations.collect()

@@ -109,7 +109,7 @@ async def ops_replay(
     operations: NamedDependency[LogOperations],
     signer: NamedDependency[Signer],
 ) -> ReplayPage:
-    """Process records of the caller's documents again. Ended submissions are passed over; missing parts are made.
+    """Process records of the caller's documents again. Ended submissions are skipped; missing parts are made again.
 
     One request reads at most 10,000 records and takes about ten seconds. What the first request found at the end of
     the topic is the end for all pages, so the records of the replay itself are not replayed.

@@ -9,7 +9,8 @@ from services.query_api.search.words import STOP_WORDS, distinct_stems, words
 _MEANING, _WORDS = 0.7, 0.3
 _EXACT_WORD = 0.1
 _WHOLE_THOUGHT = 0.2
-_ODD_LENGTH, _SHORTEST, _LONGEST = 0.1, 100, 2_000  # characters
+_ODD_LENGTH = 0.1
+_SHORTEST, _LONGEST = 100, 2_000  # characters of a passage that loses nothing
 
 
 def weighted(query: str, hits: Sequence[Found]) -> list[Found]:
