@@ -36,6 +36,7 @@ TESTED_BY: Final = {
     "services/operator_cli/moving/move_store.py": "tests/integration/test_migrate.py",
     "services/operator_cli/moving/backup.py": "tests/integration/test_backup.py",
     "services/operator_cli/moving/restore.py": "tests/integration/test_backup.py",
+    "services/operator_cli/existing_log.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/operator_cli/commands/groups.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/operator_cli/commands/lag.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/operator_cli/commands/replay.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.actions.audited import enter
+from services.operator_cli.audited import enter
 from shared.embedder.pool import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.operator_cli.actions.audited import enter_keys
+from services.operator_cli.audited import enter_keys
 from services.operator_cli.client import Misuse
 from shared.runtime.key_file import KeyRecord, digest_of, editing, key_id, new_key, read_keys
 from shared.settings import ROLES, SHORT_KEY, Settings, load_settings

@@ -2,15 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from aiokafka import TopicPartition
 
-from services.operator_cli.actions.audited import audited
+from services.operator_cli.audited import audited
 from services.operator_cli.client import CommandError, Misuse
+from services.operator_cli.existing_log import existing_log
 from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.log import Log
@@ -24,40 +24,13 @@ from shared.log.groups import (
     new_offsets,
     our_groups,
 )
-from shared.log.open import open_log
 from shared.log.publish import publish
 from shared.runtime.logging_setup import configure_logging
-from shared.settings import ConfigurationError, Settings, load_settings
+from shared.settings import load_settings
 from shared.times import parse_iso
 from shared.topics import topic_of
 
 T = TypeVar("T")
-
-
-def check_log_exists(settings: Settings) -> None:
-    """Check that opening the log won't create it.
-
-    Raises:
-        ConfigurationError: the data folder has no log.
-    """
-    if settings.log == "sqlite:" and not (settings.data / "log.sqlite").exists():
-        raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: no document was ever sent to it")
-
-
-@asynccontextmanager
-async def existing_log(settings: Settings) -> AsyncIterator[Log]:
-    """Yield the log, started.
-
-    Raises:
-        ConfigurationError: there is no log yet. Unavailable: it is away.
-    """
-    check_log_exists(settings)
-    log = open_log(settings.log, settings.data)
-    try:
-        await log.start()
-        yield log
-    finally:
-        await log.stop()
 
 
 def on_log(work: Callable[[Log], Awaitable[T]]) -> T:

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services.operator_cli.actions.audited import audited, enter
-from services.operator_cli.actions.log_tools import check_log_exists, existing_log
+from services.operator_cli.audited import audited, enter
 from services.operator_cli.client import CommandError
+from services.operator_cli.existing_log import check_log_exists, existing_log
 from services.operator_cli.moving.move_log import LogMove, MovedLog, move_log
 from services.operator_cli.moving.move_store import Moved, move_store
 from services.operator_cli.verify.command import progress

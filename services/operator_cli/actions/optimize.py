@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.blob_collector import BlobCollector
-from services.operator_cli.actions.audited import audited
-from services.operator_cli.actions.log_tools import existing_log
+from services.operator_cli.audited import audited
+from services.operator_cli.existing_log import existing_log
 from services.operator_cli.verify.command import opened_store
 from services.operator_cli.verify.verifier import VerifyProgress
 from shared.blobs import BlobInventory

@@ -15,9 +15,9 @@ from typing import Final
 
 import xxhash
 
-from services.operator_cli.actions.audited import audited
-from services.operator_cli.actions.log_tools import existing_log
+from services.operator_cli.audited import audited
 from services.operator_cli.client import CommandError
+from services.operator_cli.existing_log import existing_log
 from services.operator_cli.moving import collections, manifest
 from services.operator_cli.moving.manifest import BackedUpFile, Manifest
 from services.operator_cli.verify.command import opened_store

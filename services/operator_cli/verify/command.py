@@ -10,8 +10,8 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.actions.audited import enter
-from services.operator_cli.actions.log_tools import check_log_exists
+from services.operator_cli.audited import enter
+from services.operator_cli.existing_log import check_log_exists
 from services.operator_cli.terminal import console
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.operator_cli.actions.audited import audited
+from services.operator_cli.audited import audited
 from shared.contracts import AuditEntry
 from shared.errors import Rejected
 from shared.log.audit_trail import AuditFilter, audit_page
