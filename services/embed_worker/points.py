@@ -42,13 +42,15 @@ def chunk_points(
     """
     description = {"description": document.description[:LONGEST_SHOWN]} if described and document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
+    same = _of_document(document, len(chunks))
     points = []
     for chunk, dense, bm25 in zip(chunks[slice_], vectors, sparse, strict=True):
         metadata = {
             **document.metadata,  # first, so that a caller's keys never override ours
             **description,
             **chunk.metadata,
-            **_metadata(document, chunk, len(chunks)),
+            **same,
+            **_of_chunk(document, chunk),
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),
             "vectorHash": vector_hash(dense),
         }
@@ -63,7 +65,8 @@ def chunk_points(
     return points
 
 
-def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, Any]:
+def _of_document(document: DocumentVersion, total: int) -> dict[str, Any]:
+    """Return the fields that all points of a version have in common."""
     return {
         "tenant": document.tenant,
         "source": document.source,
@@ -71,28 +74,33 @@ def _metadata(document: DocumentVersion, chunk: Chunk, total: int) -> dict[str, 
         "title": document.title,
         "url": document.url,
         "originalFilename": document.filename,
-        "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in document.tags)],
         "documentId": document.document_id,
-        "chunkOrder": chunk.order,
         "totalChunks": total,
-        "pageNumber": chunk.page,
-        "sectionTitle": chunk.section,
         "documentType": document.document_type,
         "sourceType": document.source_type,
         "language": document.language,
-        "tokenCount": chunk.tokens,
-        "charCount": len(chunk.text),
-        "chunkType": chunk.type,
-        "semanticScore": chunk.semantic_score,
         "createdAt": iso(document.created_at),
         "updatedAt": iso(document.updated_at),
-        "chunkHash": chunk.hash,
-        "start": chunk.start,
-        "end": chunk.end,
         "version": document.version,
         "textBlob": document.text_sha256,
         "textSize": document.text_size,
         "origin": {"topic": SUBMITTED, "partition": document.place.partition, "offset": document.place.offset},
+    }
+
+
+def _of_chunk(document: DocumentVersion, chunk: Chunk) -> dict[str, Any]:
+    return {
+        "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in document.tags)],
+        "chunkOrder": chunk.order,
+        "pageNumber": chunk.page,
+        "sectionTitle": chunk.section,
+        "tokenCount": chunk.tokens,
+        "charCount": len(chunk.text),
+        "chunkType": chunk.type,
+        "semanticScore": chunk.semantic_score,
+        "chunkHash": chunk.hash,
+        "start": chunk.start,
+        "end": chunk.end,
     }
 
 
