@@ -59,7 +59,7 @@ def _switch(row: Row, server: Server, size: Size, name: str, think_s: float | No
         time.sleep(size.settle_s)  # the time in which the searchers find their pace
         for _ in range(size.turns):
             for what, seconds in took.items():
-                body = {"id": _other(server), "force": True} if what == "switch" else {}
+                body = {"id": _other(server)} if what == "switch" else {}
                 begun = time.perf_counter()
                 _post(server, what, body)
                 seconds.append(time.perf_counter() - begun)
