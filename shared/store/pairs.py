@@ -10,7 +10,7 @@ from typing import Final
 # Tone marks and other signs of Thai, Lao, Khmer and Myanmar. As they are no letters, the engine would split words
 # there.
 _SIGNS: Final = re.compile("[\u0e47-\u0e4e\u0ec8-\u0ece\u17c6-\u17d3\u1037\u1039\u103a]+")
-_RUN: Final = re.compile(
+RUN: Final = re.compile(  # one or more characters of these scripts
     "["
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f"  # Myanmar
@@ -26,7 +26,7 @@ def paired(text: str) -> str:
 
     A run of one character stays that character; all other text stays as it is.
     """
-    return text if text.isascii() else _RUN.sub(_pairs, text)
+    return text if text.isascii() else RUN.sub(_pairs, text)
 
 
 def _pairs(run: re.Match[str]) -> str:

@@ -50,11 +50,7 @@ class Library:
         self._rng = np.random.default_rng(seed)
         self._spectrum = (1.0 + np.arange(dimension, dtype=np.float32)) ** -0.35
         self._centres = _units(self._noise(max(10, chunks // _IN_CLUSTER)))
-        letters = np.array(list("etaoinshrdlcumwfgypbvk"))
-        lengths = self._rng.integers(2, 11, _WORDS)
-        self.words = np.array(
-            ["".join(self._rng.choice(letters, size)) + format(n % 1296, "x") for n, size in enumerate(lengths)]
-        )
+        self.words = _vocabulary(np.random.default_rng(seed))
         weights = 1.0 / (1.0 + np.arange(_WORDS))
         self._cumulated = np.cumsum(weights / weights.sum())
 
@@ -99,6 +95,13 @@ class Library:
         drawn = self._rng.standard_normal((count, len(self._spectrum)), dtype=np.float32)
         noise: NDArray[np.float32] = drawn * self._spectrum
         return noise
+
+
+def _vocabulary(rng: np.random.Generator) -> NDArray[np.str_]:
+    """Return made-up words, the same ones for each size of library, so that queries have words that are there."""
+    letters = np.array(list("etaoinshrdlcumwfgypbvk"))
+    lengths = rng.integers(2, 11, _WORDS)
+    return np.array(["".join(rng.choice(letters, size)) + format(n % 1296, "x") for n, size in enumerate(lengths)])
 
 
 def _units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from services.query_api.search.words import distinct_stems, stem, stems, weight, words
+from services.query_api.search.words import distinct_stems, occurring, stem, stems, weight, words
 
 _HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 
@@ -44,14 +44,13 @@ class Features(msgspec.Struct, frozen=True):
 
 def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:
     """Return the features; `headings` are the passage's title and section."""
-    body = words(text)
-    there = distinct_stems(body)
-    found = {term for term in asked.weights if term in there}
-    for heading in headings:
-        found |= asked.weights.keys() & _heading_stems(heading)
+    there = occurring(asked.weights, text)
     # Most passages contain no pair, and looking for pairs costs more than everything else.
     possible = [pair for pair in asked.pairs if pair[0] in there and pair[1] in there]
-    together = len({*possible}.intersection(pairwise(stems(body)))) if possible else 0
+    together = len({*possible}.intersection(pairwise(stems(words(text))))) if possible else 0
+    found = there
+    for heading in headings:
+        found |= asked.weights.keys() & _heading_stems(heading)
     return Features(
         cosine=cosine,
         coverage=math.fsum(asked.weights[term] for term in found) / asked.total if found else 0.0,

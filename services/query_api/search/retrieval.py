@@ -262,7 +262,8 @@ class Retriever:
         places = {id_: _place(payload["metadata"]) for id_, payload in payloads.items()}
         first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, places)
         chosen = {each.id for each in first}
-        further = [each for each in fuse(legs, weights) if each.id not in chosen][: max(0, top_k - len(first))]
+        lacking = max(0, top_k - len(first))
+        further = [each for each in fuse(legs, weights) if each.id not in chosen][:lacking] if lacking else []
         found: list[tuple[float, FusedHit, Features]] = []
         for group in (first, further):
             some = []

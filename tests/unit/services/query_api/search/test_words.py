@@ -1,8 +1,8 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.query_api.search.words import stem, stems, weight, words
+from services.query_api.search.words import distinct_stems, occurring, stem, stems, weight, words
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,17 @@ def test_words_of_ascii_are_found_as_those_of_other_text(text: str) -> None:
 def test_a_rarer_word_weighs_more_and_a_stop_word_nothing() -> None:
     assert weight("the") == 0
     assert 0 < weight("house") < weight("heron") < weight("xylotherapy")
+
+
+_PARTS = st.sampled_from(
+    ["nest", "studies", "study", "fly", "ies", "y", "s", "_", " ", "-", "é", "返品", "ก็", "ed", "ing", "2", "İ", "ß"]
+)
+
+
+@given(st.lists(_PARTS, max_size=12).map("".join), st.lists(_PARTS, max_size=3).map("".join))
+@example("studies返品nests", "study nest 返品")
+@example("understudy", "study")
+def test_stems_are_looked_for_as_they_are_split_off(text: str, query: str) -> None:
+    wanted = {*stems(words(query)), "nest", "study"}
+
+    assert occurring(wanted, text) == distinct_stems(words(text)) & wanted
