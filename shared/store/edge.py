@@ -63,7 +63,7 @@ _number = wire.body_decoder(int)
 _after = wire.body_decoder(str | None)
 _counts = wire.body_decoder(dict[str, int])
 _sizes = wire.body_decoder(list[CollectionSize])
-_rankings = wire.body_decoder(list[list[StoreHit]])
+_found = wire.body_decoder(wire.SearchFound)
 
 
 class EdgeStore:
@@ -209,7 +209,8 @@ class EdgeStore:
     ) -> list[list[StoreHit]]:
         check_legs(legs)
         request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
-        return await self._ask(request, _rankings)
+        found: wire.SearchFound = await self._ask(request, _found)
+        return found.hits()
 
     async def rewrite(self, name: str) -> None:
         """Return when the collection's files are rewritten. See `shared.store.Rewritable`."""

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,10 @@ from shared.store import (
     Range,
     Scalar,
     Sparse,
-    StoreHit,
     wire,
 )
 from shared.store.checks import is_id, json_path, value_at
+from shared.store.payload_cache import KeptPayload, PayloadCache
 
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
@@ -62,6 +62,7 @@ _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, an
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 20_000  # heads that a collection keeps in memory
+_PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
 _FIRST_SHARD = "shard"
 _update = qdrant.UpdateOperation
 
@@ -115,6 +116,8 @@ class _Collection:
         self.unflushed = False
         self.unsynced = False
         self.heads: dict[str, int | None] = {}  # versions that searches needed, by document; None: none answers
+        self.payloads = PayloadCache(_PAYLOADS_KEPT)
+        self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -305,8 +308,9 @@ class _Collection:
             self.heads |= found
         return self.heads
 
-    def forget_heads(self, ids: Iterable[str]) -> None:
-        """Forget heads that were written; the next search that needs them reads them again."""
+    def forget(self, ids: Sequence[str]) -> None:
+        """Forget points that were written or deleted; the next search that needs them reads them again."""
+        self.payloads.drop(ids)
         if self.heads:
             for identifier in ids:
                 self.heads.pop(identifier, None)
@@ -545,7 +549,7 @@ class Engine:
         if written:
             collection.touch(written)
             collection.write(_update.upsert_points([points[identifier] for identifier in written]))
-            collection.forget_heads(written)
+            collection.forget(written)
 
     def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
         """Change the matching points, by their ids: see `_Collection.write`."""
@@ -555,7 +559,7 @@ class Engine:
         for at in range(0, len(matching), _CHANGED):
             self.written += 1
             collection.write(operation(matching[at : at + _CHANGED], *arguments))
-        collection.forget_heads(matching)
+        collection.forget(matching)
 
     def _rewrite(self, request: wire.Rewrite) -> str | None:
         collection = self._at(request.name)
@@ -609,13 +613,13 @@ class Engine:
         )
         return {str(hit.value): hit.count for hit in collection.shard.facet(facet)}
 
-    def _search(self, request: wire.Search) -> list[list[StoreHit]]:
+    def _search(self, request: wire.Search) -> wire.SearchFound:
         collection = self._at(request.name)
         heads = self._at(request.heads.collection)
         where = collection.filter(request.where)
         queries = [_query(leg, request.name, collection.description) for leg in request.legs]
-        current = _CurrentPoints(collection.shard, request.heads, heads)
-        hits: list[list[StoreHit]] = [[] for _ in queries]
+        current = _CurrentPoints(collection, request.heads, heads)
+        rankings: list[list[tuple[str, float]]] = [[] for _ in queries]
         short = [number for number, query in enumerate(queries) if query is not None]
         asked = request.limit + _SPARE
         while short:
@@ -629,62 +633,89 @@ class Engine:
             )
             found = dict(zip(short, collection.shard.query_batch(batch), strict=True))
             for number, scored in found.items():
-                hits[number] = current.first(scored, request.limit)
-            short = [number for number in short if len(hits[number]) < request.limit and len(found[number]) == asked]
+                rankings[number] = current.first(scored, request.limit)
+            short = [
+                number for number in short if len(rankings[number]) < request.limit and len(found[number]) == asked
+            ]
             asked *= _WIDER
         dense = next((number for number, leg in enumerate(request.legs) if leg.dense is not None), None)
-        return hits if dense is None else _with_cosines(collection.shard, hits, dense, queries[dense])
+        cosines = {} if dense is None else _cosines(collection.shard, rankings, dense, queries[dense])
+        return wire.SearchFound(
+            rankings,
+            {id_: (current.payload(id_), cosines.get(id_)) for ranking in rankings for id_, _ in ranking},
+        )
 
 
 class _CurrentPoints:
     """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
 
-    def __init__(self, shard: Any, fields: Heads, heads: _Collection) -> None:
-        self._shard = shard
+    def __init__(self, chunks: _Collection, fields: Heads, heads: _Collection) -> None:
+        self._shard, self._cache = chunks.shard, chunks.payloads
         self._document, self._version = fields.document.split("."), fields.version.split(".")
+        if chunks.payload_fields != (fields.document, fields.version):
+            chunks.payload_fields = fields.document, fields.version
+            chunks.payloads.clear()
         self._heads = heads
-        self._payloads: dict[str, Payload | None] = {}  # by id; None: not current
+        self._payloads: dict[str, bytes | None] = {}  # by id; None: not current
 
-    def first(self, scored: Sequence[Any], limit: int) -> list[StoreHit]:
-        """Return the first `limit` of a ranking that are current.
+    def payload(self, id_: str) -> msgspec.Raw:
+        """Return the payload of a point that `first` has returned."""
+        encoded = self._payloads[id_]
+        assert encoded is not None
+        return msgspec.Raw(encoded)
+
+    def first(self, scored: Sequence[Any], limit: int) -> list[tuple[str, float]]:
+        """Return id and score of the first `limit` of a ranking that are current.
 
         The engine takes longer to hand out a payload than to rank the point, so no more are read than are needed.
         """
-        hits: list[StoreHit] = []
+        hits: list[tuple[str, float]] = []
         at = 0
         while at < len(scored) and len(hits) < limit:
             some = [(str(hit.id), hit.score) for hit in scored[at : at + max(limit - len(hits), _SPARE)]]
             at += len(some)
             self._read([id_ for id_, _ in some])
-            hits += [StoreHit(id_, score, payload) for id_, score in some if (payload := self._payloads[id_])]
+            hits += [hit for hit in some if self._payloads[hit[0]] is not None]
         return hits[:limit]
 
     def _read(self, ids: Sequence[str]) -> None:
-        unread = [id_ for id_ in ids if id_ not in self._payloads]
-        self._payloads.update(dict.fromkeys(unread))
-        if not unread:
-            return
-        found: list[tuple[str, Payload, Any]] = [
-            (str(record.id), payload, value_at(payload, self._document))
-            for record in self._shard.retrieve(list[Any](unread), True, False)
-            if (payload := record.payload)
-        ]
-        versions = self._heads.versions({document for _, _, document in found if isinstance(document, str)})
-        for id_, payload, document in found:
-            version = versions.get(document) if isinstance(document, str) else None
-            if version is not None and version == value_at(payload, self._version):
-                self._payloads[id_] = payload
+        unknown = [id_ for id_ in ids if id_ not in self._payloads]
+        kept = {id_: found for id_ in unknown if (found := self._cache.get(id_)) is not None}
+        if len(kept) < len(unknown):
+            kept |= self._retrieved([id_ for id_ in unknown if id_ not in kept])
+        versions = self._heads.versions({found.document for found in kept.values() if found.document is not None})
+        for id_ in unknown:
+            found = kept.get(id_)
+            self._payloads[id_] = None if found is None or not _is_current(found, versions) else found.encoded
+
+    def _retrieved(self, ids: Sequence[str]) -> dict[str, KeptPayload]:
+        found = {}
+        for record in self._shard.retrieve(list[Any](ids), True, False):
+            payload: Payload = record.payload or {}
+            document, version = value_at(payload, self._document), value_at(payload, self._version)
+            kept = KeptPayload(
+                document if isinstance(document, str) else None,
+                version if isinstance(version, int) else None,
+                msgspec.msgpack.encode(payload),
+            )
+            found[str(record.id)] = kept
+            self._cache.put(str(record.id), kept)
+        return found
 
 
-def _with_cosines(shard: Any, rankings: list[list[StoreHit]], dense: int, query: Any) -> list[list[StoreHit]]:
-    """Return the rankings with each hit's cosine: that of the dense ranking, or asked for by id."""
-    cosines = {hit.id: hit.score for hit in rankings[dense]}
-    others = {hit.id for hits in rankings for hit in hits} - cosines.keys()
+def _is_current(found: KeptPayload, versions: Mapping[str, int | None]) -> bool:
+    return found.document is not None and found.version is not None and versions[found.document] == found.version
+
+
+def _cosines(shard: Any, rankings: Sequence[Sequence[tuple[str, float]]], dense: int, query: Any) -> dict[str, float]:
+    """Return each hit's cosine by id: that of the dense ranking, or asked for by id."""
+    cosines = dict(rankings[dense])
+    others = {id_ for ranking in rankings for id_, _ in ranking} - cosines.keys()
     if others:
         only = qdrant.Filter(must=[qdrant.HasIdCondition({*others})])
         request = qdrant.QueryRequest(limit=len(others), query=query, filter=only, with_payload=False, params=_EXACT)
         cosines |= {str(hit.id): hit.score for hit in shard.query(request)}
-    return [[StoreHit(hit.id, hit.score, hit.payload, cosines.get(hit.id)) for hit in hits] for hits in rankings]
+    return cosines
 
 
 def _vectors(description: _Description) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
-from shared.store import Filter, Heads, IndexKind, Leg, Payload, Point
+from shared.store import Filter, Heads, IndexKind, Leg, Payload, Point, StoreHit
 
 MAX_FRAME = 256 * 1024 * 1024  # bytes; a larger frame means that the other end speaks another protocol
 _MAX_SOCKET_PATH = 103  # bytes: macOS allows 104 with the final zero, Linux 108
@@ -117,7 +117,7 @@ class Delete(Request, frozen=True):
 
 
 class Search(Request, frozen=True):
-    """Answered by list[list[Hit]]."""
+    """Answered by SearchFound."""
 
     name: str
     legs: list[Leg]
@@ -169,6 +169,18 @@ AnyRequest = (
 FailureKind = Literal["value", "settings", "unavailable", "missing"]
 
 
+class SearchFound(msgspec.Struct, frozen=True, array_like=True):
+    """What a search found. A point that several legs found is sent once."""
+
+    rankings: list[list[tuple[str, float]]]  # by leg: id and score
+    points: dict[str, tuple[msgspec.Raw, float | None]]  # payload, encoded as `Payload`, and cosine
+
+    def hits(self) -> list[list[StoreHit]]:
+        """Return the hits of each leg. Raises msgspec.DecodeError."""
+        found = {id_: (_payloads.decode(raw), cosine) for id_, (raw, cosine) in self.points.items()}
+        return [[StoreHit(id_, score, *found[id_]) for id_, score in ranking] for ranking in self.rankings]
+
+
 class Call(msgspec.Struct, frozen=True, array_like=True):
     """A request. Its body is decoded in a second step, so that the reply to a malformed one can carry its number."""
 
@@ -208,6 +220,7 @@ def _decode_vector(_kind: type, value: Any) -> Any:
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_vector)
 _calls = msgspec.msgpack.Decoder(Call)
 _requests: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest, dec_hook=_decode_vector)
+_payloads: "msgspec.msgpack.Decoder[Payload]" = msgspec.msgpack.Decoder(Payload)
 _replies: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
 
 

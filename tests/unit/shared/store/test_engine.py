@@ -12,6 +12,8 @@ import pytest
 from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Match, Point, Range, Sparse, wire
 from shared.store.engine import Engine, Mismatch, NoCollection
 
+UNIT = np.array([1, 0], np.float32)
+
 
 def an_id(number: int) -> str:
     return str(UUID(int=number))
@@ -79,17 +81,47 @@ def test_only_heads_that_searches_need_are_read_and_few_are_kept(folder: Path, m
     heads = engine._open["heads"]
     search = wire.Search("chunks", [Leg(dense=np.array([1, 0], np.float32))], EVERYTHING, 20, Heads("heads"))
 
-    assert [hit.payload for hit in engine.answer(search)[0]][:1] == [chunk]
+    assert [hit.payload for hit in engine.answer(search).hits()[0]][:1] == [chunk]
     assert heads.heads == {an_id(0): 7, an_id(1): 7}
 
     engine.answer(wire.Upsert("heads", [Point(id=an_id(0), payload={"version": 8})]))
-    assert [hit.id for hit in engine.answer(search)[0]] == [an_id(101)], "a head that was kept is stale"
+    assert [hit.id for hit in engine.answer(search).hits()[0]] == [an_id(101)], "a head that was kept is stale"
     for n in range(2, 8):
         newer = {"metadata": {"documentId": an_id(n), "version": 7}}
         engine.answer(wire.Upsert("chunks", [Point(id=an_id(100), payload=newer, dense=np.array([1, 0], np.float32))]))
-        assert len(engine.answer(search)[0]) == 2
+        assert len(engine.answer(search).hits()[0]) == 2
         assert len(heads.heads) <= 3
     engine.close()
+
+
+def test_payloads_that_searches_read_are_read_again_once_they_change(engine: Engine) -> None:
+    make(engine, "heads")
+    make(engine, "chunks", 2)
+    heads = [Point(id=an_id(n), payload={"version": 7}) for n in range(3)]
+    engine.answer(wire.Upsert("heads", heads))
+    points = [
+        Point(id=an_id(10 + n), payload={"text": "old", "metadata": {"documentId": an_id(n), "version": 7}}, dense=UNIT)
+        for n in range(3)
+    ]
+    engine.answer(wire.Upsert("chunks", points))
+    search = wire.Search("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads"))
+
+    def texts() -> dict[str, str]:
+        return {hit.id: hit.payload["text"] for hit in engine.answer(search).hits()[0]}
+
+    assert texts() == {an_id(10): "old", an_id(11): "old", an_id(12): "old"}
+
+    newer = Point(id=an_id(10), payload={**points[0].payload, "text": "written"}, dense=UNIT)
+    engine.answer(wire.Upsert("chunks", [newer]))
+    engine.answer(wire.SetPayload("chunks", {"text": "merged"}, Filter(must=(Ids((an_id(11),)),))))
+    engine.answer(wire.Delete("chunks", Filter(must=(Ids((an_id(12),)),))))
+
+    assert texts() == {an_id(10): "written", an_id(11): "merged"}
+    engine.answer(wire.Upsert("chunks", [points[2]]))
+    assert texts() == {an_id(10): "written", an_id(11): "merged", an_id(12): "old"}
+    elsewhere = wire.Search("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads", document="text"))
+    assert engine.answer(elsewhere).hits() == [[]], "kept payloads belong to the fields that name document and version"
+    assert len(texts()) == 3
 
 
 def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> None:
@@ -153,7 +185,7 @@ def test_any_number_of_stale_points_may_stand_in_front(engine: Engine) -> None:
     engine.answer(wire.Upsert("chunks", [Point(id=an_id(n), payload=stale, dense=front) for n in range(3000)]))
     engine.answer(wire.Upsert("chunks", [Point(id=an_id(n), payload=current, dense=behind) for n in range(4000, 4007)]))
 
-    ((*hits,),) = engine.answer(wire.Search("chunks", [Leg(dense=front)], EVERYTHING, 5, Heads("heads")))
+    ((*hits,),) = engine.answer(wire.Search("chunks", [Leg(dense=front)], EVERYTHING, 5, Heads("heads"))).hits()
 
     assert len(hits) == 5
     assert {hit.payload["metadata"]["version"] for hit in hits} == {2}
@@ -167,15 +199,15 @@ def test_a_dropped_collection_of_heads_is_forgotten(engine: Engine) -> None:
     engine.answer(wire.Upsert("chunks", [Point(id=an_id(1), payload=payload, dense=vector)]))
     engine.answer(wire.Upsert("heads", [Point(id=an_id(9), payload={"version": 2})]))
     search = wire.Search("chunks", [Leg(dense=vector)], EVERYTHING, 5, Heads("heads"))
-    before = engine.answer(search)
+    before = engine.answer(search).hits()
 
     engine.answer(wire.Drop("heads"))
     with pytest.raises(NoCollection, match="heads"):
-        engine.answer(search)
+        engine.answer(search).hits()
     make(engine, "heads")
 
     assert [hit.id for hit in before[0]] == [an_id(1)]
-    assert engine.answer(search) == [[]]
+    assert engine.answer(search).hits() == [[]]
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,7 @@ def put_vectors(engine: Engine, numbers: range) -> None:
 def best(engine: Engine, number: int) -> tuple[int, float | None]:
     """Return the number of the point that is nearest to that of a number, and its cosine."""
     legs = [Leg(dense=a_vector(number)), Leg(sparse=Sparse([number], [1.0]))]
-    ((nearest, *_), _) = engine.answer(wire.Search("v", legs, EVERYTHING, 5, Heads("heads")))
+    ((nearest, *_), _) = engine.answer(wire.Search("v", legs, EVERYTHING, 5, Heads("heads"))).hits()
     return nearest.payload["n"], nearest.cosine
 
 
