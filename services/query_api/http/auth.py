@@ -216,8 +216,8 @@ class RoleGuard:
         self.role = role
         self._others = others
 
-    def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise a 403 if the caller lacks the role."""
+    async def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
+        """Raise a 403 if the caller lacks the role. Async, because the framework runs other guards in a thread."""
         if self.role is not None and not any(connection.user.may(role) for role in (self.role, *self._others)):
             raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
 

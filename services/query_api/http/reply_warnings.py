@@ -3,6 +3,7 @@
 `Prefer: handling=strict` (RFC 7240, section 4.4) asks for a 400 instead.
 """
 
+import functools
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Final
@@ -56,6 +57,7 @@ def warn_of_unknown(request: Request[Any, Any, Any], names: Iterable[str], known
         warn(request, sentence, name)
 
 
+@functools.cache
 def fields_of(body: Any) -> frozenset[str] | None:
     """Return the JSON names of the fields of a body's type; None if the type is not a struct."""
     if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):

@@ -8,6 +8,7 @@ import msgspec
 NO_WEIGHTS: Mapping[str, float] = {}
 Place = tuple[str, int]  # a document, and the number of a chunk in it
 NEIGHBOURS = 2  # chunks on each side of a hit that can move it up
+_AROUND = tuple(offset for offset in range(-NEIGHBOURS, NEIGHBOURS + 1) if offset)
 NEIGHBOUR_WEIGHT = 0.3  # of the best one's score; chosen on SciFact's train queries
 
 
@@ -65,12 +66,16 @@ def _with_neighbours(totals: Mapping[str, float], places: Mapping[str, Place]) -
 
     The chunks beside an answer are often about the same thing (docs/adr/0099-neighbours-speak-for-a-passage.md).
     """
-    there = {places[id_]: total for id_, total in totals.items()}
+    there: dict[str, dict[int, float]] = {}
+    for id_, total in totals.items():
+        document, number = places[id_]
+        there.setdefault(document, {})[number] = total
     found = {}
     for id_, total in totals.items():
         document, number = places[id_]
-        around = (*range(number - NEIGHBOURS, number), *range(number + 1, number + NEIGHBOURS + 1))
-        found[id_] = total + NEIGHBOUR_WEIGHT * max(there.get((document, each), 0.0) for each in around)
+        own = there[document]
+        best = max([own.get(number + offset, 0.0) for offset in _AROUND]) if len(own) > 1 else 0.0
+        found[id_] = total + NEIGHBOUR_WEIGHT * best
     return found
 
 

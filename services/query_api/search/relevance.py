@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from services.query_api.search.words import distinct_stems, occurring, stem, stems, weight, words
+from services.query_api.search.words import adjacent, distinct_stems, occurring, stem, weight, words
 
 _HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 
@@ -45,9 +45,8 @@ class Features(msgspec.Struct, frozen=True):
 def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:
     """Return the features; `headings` are the passage's title and section."""
     there = occurring(asked.weights, text)
-    # Most passages contain no pair, and looking for pairs costs more than everything else.
     possible = [pair for pair in asked.pairs if pair[0] in there and pair[1] in there]
-    together = len({*possible}.intersection(pairwise(stems(words(text))))) if possible else 0
+    together = len(adjacent(possible, text)) if possible else 0
     found = there
     for heading in headings:
         found |= asked.weights.keys() & _heading_stems(heading)

@@ -24,6 +24,7 @@ from services.query_api.search.results import Expanded, Explanation, Found, Rank
 from services.query_api.search.scripts import reads
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
+from shared.inputs.language_variants import FIELD as VARIANTS
 from shared.inputs.language_variants import variant_texts
 from shared.reranker import Reranker
 from shared.state.index import Index
@@ -291,9 +292,10 @@ def _place(metadata: Mapping[str, Any]) -> tuple[str, int]:
 
 def _headings(metadata: Mapping[str, Any]) -> list[str]:
     """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
-    described = metadata.get("description") if metadata.get("chunkOrder") == 0 else None
-    named = [value for value in (metadata.get("title"), metadata.get("sectionTitle"), described) if value]
-    return [*(value for value in named if isinstance(value, str)), *variant_texts(metadata)]
+    get = metadata.get
+    described = get("description") if get("chunkOrder") == 0 else None
+    named = [value for value in (get("title"), get("sectionTitle"), described) if value and isinstance(value, str)]
+    return [*named, *variant_texts(metadata)] if VARIANTS in metadata else named
 
 
 def _explanation(fused: FusedHit, place: int, compared: Features, *, by_words: bool) -> Explanation:

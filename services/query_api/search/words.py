@@ -7,7 +7,8 @@ index. So the table is fixed: the vocabulary of BERT's tokenizer, which lists wo
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from shared.settings import ConfigurationError
 from shared.store.pairs import RUN, paired
 
 _WORD: Final = re.compile("(?:\\w|[\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")  # with vowel signs
+_NEXT_WORD: Final = re.compile("[a-z0-9_]+")  # in lower-case ASCII, the same
 _BETWEEN_WORDS: Final = {
     code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")
 }  # of ASCII, all that `_WORD` doesn't match
@@ -145,7 +147,7 @@ def occurring(wanted: Iterable[str], text: str) -> set[str]:
     """Return those of the stems that are among the text's: `distinct_stems(words(text))` without the others.
 
     It looks for the stems instead of splitting the text, which takes a tenth of the time: few passages have many of a
-    query's words. A word begins with its stem, or with all of it but the `y` that replaced `ies`.
+    query's words.
     """
     lowered = text.lower()
     found = set()
@@ -153,25 +155,42 @@ def occurring(wanted: Iterable[str], text: str) -> set[str]:
     for each in wanted:
         if not each.isascii():
             others.append(each)
-        elif _begins(each, each, lowered) or (each[-1:] == "y" and _begins(f"{each[:-1]}ies", each, lowered)):
+        elif any(True for _ in _ends(each, lowered)):
             found.add(each)
     if others and not text.isascii():
         found |= distinct_stems(words(text)).intersection(others)
     return found
 
 
-def _begins(beginning: str, wanted: str, lowered: str) -> bool:
-    """Return whether a word of the lower-case text begins so and has the wanted stem; both are ASCII."""
-    at = lowered.find(beginning)
-    while at >= 0:
-        if at == 0 or _ends_word(lowered[at - 1]):
-            found = _WORD.match(lowered, at)
-            assert found is not None
-            word = found[0]
-            if _STEMS[word if word.isascii() else RUN.split(word, 1)[0]] == wanted:
-                return True
-        at = lowered.find(beginning, at + 1)
-    return False
+def adjacent(wanted: Iterable[tuple[str, str]], text: str) -> set[tuple[str, str]]:
+    """Return those pairs of stems that belong to two words of the text, one after the other."""
+    if not text.isascii():
+        return {*wanted}.intersection(pairwise(stems(words(text))))
+    lowered = text.lower()
+    found = set()
+    for pair in wanted:
+        for end in _ends(pair[0], lowered):
+            following = _NEXT_WORD.search(lowered, end)
+            if following is not None and _STEMS[following[0]] == pair[1]:
+                found.add(pair)
+                break
+    return found
+
+
+def _ends(wanted: str, lowered: str) -> Iterator[int]:
+    """Yield the ends of all words of the lower-case text with this stem, which is ASCII."""
+    # A word begins with its stem, or with all of it but the `y` that replaced `ies`.
+    beginnings = (wanted, f"{wanted[:-1]}ies") if wanted[-1:] == "y" else (wanted,)
+    for beginning in beginnings:
+        at = lowered.find(beginning)
+        while at >= 0:
+            if at == 0 or _ends_word(lowered[at - 1]):
+                found = _WORD.match(lowered, at)
+                assert found is not None
+                word = found[0]
+                if _STEMS[word if word.isascii() else RUN.split(word, 1)[0]] == wanted:
+                    yield found.end()
+            at = lowered.find(beginning, at + 1)
 
 
 def _ends_word(character: str) -> bool:

@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.query_api.search.words import distinct_stems, occurring, stem, stems, weight, words
+from services.query_api.search.words import adjacent, distinct_stems, occurring, stem, stems, weight, words
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,5 @@ def test_stems_are_looked_for_as_they_are_split_off(text: str, query: str) -> No
     wanted = {*stems(words(query)), "nest", "study"}
 
     assert occurring(wanted, text) == distinct_stems(words(text)) & wanted
+    pairs = {(first, second) for first in wanted for second in wanted}
+    assert adjacent(pairs, text) == pairs & {*pairwise(stems(words(text)))}
