@@ -73,8 +73,8 @@ fuzz: $(DEV) ## send made-up requests to every route and judge each reply: make 
 mutants: $(DEV) ## break the code on purpose and show which check notices
 	@exec $(PY) -m tests.mutants
 
-bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, standalone, distributed, generations, console or growth (DOCUMENTS='1000 10000')
-	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(KEEP),--keep "$(KEEP)")
+bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, standalone, distributed, generations, console or growth (DOCUMENTS='1000 10000'; CHUNKS=1000000 of search; KEEP=folder)
+	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(CHUNKS),--chunks $(CHUNKS)) $(if $(KEEP),--keep "$(KEEP)")
 
 eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder
 	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }

@@ -22,7 +22,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument("--only", choices=(*PARTS, "growth"), help="one part; growth is only measured on request")
     parser.add_argument("--documents", type=int, nargs="+", default=[1_000, 10_000], help="of growth")
-    parser.add_argument("--keep", type=Path, help="growth: fill the folders here once, and keep them")
+    parser.add_argument("--keep", type=Path, help="growth, search: fill the folders here once, and keep them")
+    parser.add_argument("--chunks", type=int, default=search.Size().chunks, help="of search")
     chosen = parser.parse_args()
     rows: list[tuple[str, str, str]] = []
     terminal = Console(stderr=True)
@@ -34,7 +35,7 @@ def main() -> int:
     if chosen.only in (None, "chunks"):
         chunking.measure(row, quick=chosen.quick)
     if chosen.only in (None, "search"):
-        search.measure(row, search.QUICK if chosen.quick else search.Size())
+        search.measure(row, search.QUICK if chosen.quick else search.Size(chunks=chosen.chunks), chosen.keep)
     if chosen.only in (None, "standalone"):
         standalone.measure(row, quick=chosen.quick)
     if chosen.only in (None, "distributed"):

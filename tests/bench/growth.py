@@ -57,7 +57,7 @@ def measure(row: Row, documents: list[int], keep: Path | None) -> None:
 
 def _seen(documents: int, keep: Path | None) -> Figures:
     chunks = int(documents * CHUNKS_EACH)
-    with _folder(keep, chunks) as data:
+    with folder(keep, chunks) as data:
         if not (data / "store").exists():
             asyncio.run(synthetic.fill(data, chunks))
         if chunks >= INDEXED_FROM:
@@ -71,12 +71,13 @@ def _seen(documents: int, keep: Path | None) -> Figures:
 
 
 @contextmanager
-def _folder(keep: Path | None, chunks: int) -> Iterator[Path]:
+def folder(keep: Path | None, chunks: int) -> Iterator[Path]:
+    """Give the data folder of so many chunks: one that stays, or a temporary one."""
     if keep is not None:
         yield keep / f"{chunks}-chunks"
         return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder) / "data"
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Path(temporary) / "data"
 
 
 def has_index(data: Path) -> bool:
@@ -105,8 +106,8 @@ def _shards(data: Path) -> int:
 def _measured(server: Server, documents: int, chunks: int, ready_s: float) -> Figures:
     store = next(each for each in server.family() if "edge_server" in " ".join(each.cmdline()))
     start_cpu = _cpu(store)
-    library = synthetic.Library(chunks, 8)
-    queries = [" ".join(library.words_of(4)) for _ in range(3 * _SEARCHES + 1)]
+    words = synthetic.Words(1)
+    queries = [" ".join(words.drawn(4)) for _ in range(3 * _SEARCHES + 1)]
     with httpx.Client(base_url=server.url, timeout=60) as client:
 
         def ask(**more: object) -> float:
@@ -132,8 +133,8 @@ def _measured(server: Server, documents: int, chunks: int, ready_s: float) -> Fi
         ready_s=ready_s,
         first_search_ms=first,
         start_cpu_s=start_cpu,
-        store_mb=_anonymous_mb(store),
-        main_mb=_anonymous_mb(main),
+        store_mb=anonymous_mb(store),
+        main_mb=anonymous_mb(main),
         search_ms=statistics.median(times),
         store_cpu_ms=1000 * (between - before) / _SEARCHES,
         filtered_cpu_ms=1000 * (after - between) / _SEARCHES,
@@ -145,7 +146,8 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _anonymous_mb(process: psutil.Process) -> float:
+def anonymous_mb(process: psutil.Process) -> float:
+    """Return the process's anonymous memory in MB."""
     for line in Path(f"/proc/{process.pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1024

@@ -7,6 +7,7 @@ sources. The points and heads go through the store's port, as the embed worker w
 
 import argparse
 import asyncio
+import functools
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -42,6 +43,29 @@ class Made(Struct, frozen=True):
     vectors: list[Vector]
 
 
+class Words:
+    """Draws words of a made-up vocabulary, the same for all libraries; the same seed draws the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._vocabulary = _vocabulary()
+        self._rng = np.random.default_rng(seed)
+        weights = 1.0 / (1.0 + np.arange(_WORDS))
+        self._cumulated = np.cumsum(weights / weights.sum())
+
+    def drawn(self, count: int) -> list[str]:
+        """Return this many words, frequent ones more often."""
+        at = np.searchsorted(self._cumulated, self._rng.random(count))
+        return [str(word) for word in self._vocabulary[at]]
+
+
+@functools.cache
+def _vocabulary() -> NDArray[np.str_]:
+    rng = np.random.default_rng(1)
+    letters = np.array(list("etaoinshrdlcumwfgypbvk"))
+    lengths = rng.integers(2, 11, _WORDS)
+    return np.array(["".join(rng.choice(letters, size)) + format(n % 1296, "x") for n, size in enumerate(lengths)])
+
+
 class Library:
     """Makes documents and queries; the same seed makes the same ones."""
 
@@ -50,9 +74,7 @@ class Library:
         self._rng = np.random.default_rng(seed)
         self._spectrum = (1.0 + np.arange(dimension, dtype=np.float32)) ** -0.35
         self._centres = _units(self._noise(max(10, chunks // _IN_CLUSTER)))
-        self.words = _vocabulary(np.random.default_rng(seed))
-        weights = 1.0 / (1.0 + np.arange(_WORDS))
-        self._cumulated = np.cumsum(weights / weights.sum())
+        self._words = Words(seed)
 
     def documents(self) -> Iterator[Made]:
         """Yield documents until all chunks are made."""
@@ -66,11 +88,6 @@ class Library:
         """Return unit vectors drawn as the chunks' are."""
         return self._vectors(count)
 
-    def words_of(self, count: int) -> list[str]:
-        """Return this many words, frequent ones more often."""
-        drawn = np.searchsorted(self._cumulated, self._rng.random(count))
-        return [str(word) for word in self.words[drawn]]
-
     def _document(self, number: int, count: int) -> Made:
         tenant = OTHER if number % 10 == 9 else TENANT
         source, path = f"source-{self._rng.integers(SOURCES)}", f"library/{number}.md"
@@ -79,12 +96,12 @@ class Library:
             tenant=tenant,
             source=source,
             path=path,
-            title=" ".join(self.words_of(4)),
+            title=" ".join(self._words.drawn(4)),
             tags=("even",) if number % 2 == 0 else ("odd",),
             text_sha256=f"{number:064x}",
             text_size=600 * count,
         )
-        texts = [" ".join(self.words_of(_WORDS_EACH)) for _ in range(count)]
+        texts = [" ".join(self._words.drawn(_WORDS_EACH)) for _ in range(count)]
         return Made(document, texts, list(self._vectors(count)))
 
     def _vectors(self, count: int) -> NDArray[np.float32]:
@@ -95,13 +112,6 @@ class Library:
         drawn = self._rng.standard_normal((count, len(self._spectrum)), dtype=np.float32)
         noise: NDArray[np.float32] = drawn * self._spectrum
         return noise
-
-
-def _vocabulary(rng: np.random.Generator) -> NDArray[np.str_]:
-    """Return made-up words, the same ones for each size of library, so that queries have words that are there."""
-    letters = np.array(list("etaoinshrdlcumwfgypbvk"))
-    lengths = rng.integers(2, 11, _WORDS)
-    return np.array(["".join(rng.choice(letters, size)) + format(n % 1296, "x") for n, size in enumerate(lengths)])
 
 
 def _units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,0 +1,30 @@
+"""How many of the nearest vectors a search by the index finds."""
+
+from typing import Any
+
+import qdrant_edge as qdrant
+
+from shared.store.engine import _EXACT, _NEARBY, Engine
+from tests.bench import synthetic
+
+QUERIES, DEPTH = 100, 10
+ASKED = 66  # hits of a leg
+
+
+def recall(engine: Engine, chunks: int, tenant: str, source: str | None) -> float:
+    """Return the share of the exact search's first ten that the search finds, for queries like the vectors."""
+    [collection] = [each for name, each in engine._open.items() if name.startswith("chunks.")]
+    where = {"metadata.tenant": tenant} | ({} if source is None else {"metadata.source": source})
+    only = qdrant.Filter(must=[qdrant.FieldCondition(name, match=qdrant.MatchValue(v)) for name, v in where.items()])
+    assert collection.description.size is not None
+    found = there = 0
+    for vector in synthetic.Library(chunks, collection.description.size).queries(QUERIES):
+        query = qdrant.Query.Nearest(vector.tolist(), using="")
+        exact, nearby = (_first(collection.shard, query, only, params) for params in (_EXACT, _NEARBY))
+        found, there = found + len(exact & nearby), there + len(exact)
+    return found / there if there else 1.0
+
+
+def _first(shard: Any, query: qdrant.Query, only: qdrant.Filter, params: qdrant.SearchParams) -> set[str]:
+    hits = shard.query(qdrant.QueryRequest(limit=ASKED, query=query, filter=only, params=params))
+    return {str(hit.id) for hit in hits[:DEPTH]}
