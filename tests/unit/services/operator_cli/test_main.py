@@ -1,6 +1,7 @@
 """The commands against a server on the wire: what is asked, what is printed, how it exits."""
 
 import json
+import os
 import subprocess
 import sys
 import webbrowser
@@ -209,13 +210,16 @@ def test_each_help_has_an_example_and_fits_80_columns(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_completes_commands(shell: str) -> None:
-    program = "from services.operator_cli.main import main; main(['--show-completion', 'SHELL'])"
+    program = f"from services.operator_cli.main import main; main(['--show-completion', {shell!r}])"
+    # Typer asks which shell started it, which may be none; so told, it takes the one that is named.
+    named = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
 
     ran = subprocess.run(
-        [sys.executable, "-c", program.replace("SHELL", shell)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60, env=named
     )
 
     assert "_SLUICE_COMPLETE" in ran.stdout
+    assert {"bash": "COMPREPLY", "zsh": "compdef", "fish": "complete --command"}[shell] in ran.stdout
 
 
 def test_removing_asks_and_dry_run_only_tells(sluice: Sluice, wire: Wire) -> None:
