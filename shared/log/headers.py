@@ -16,6 +16,7 @@ REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
 FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
 MOVED_HEADER = "sluice-moved"  # moves/partition/offset: the record of the previous log that this one copies
 PARTITIONS_PER_LOG = 1_000_000  # partition numbers for the log positions of one log
+_LARGEST = 2**63 - 1  # that the ledger can hold
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
@@ -82,6 +83,8 @@ def position_from(text: str) -> LogPosition | None:
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
         return None
     partition, offset, time = map(int, parts)
+    if max(partition, offset, time) > _LARGEST:
+        return None
     return LogPosition(partition=partition, offset=offset, time=time)
 
 

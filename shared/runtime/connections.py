@@ -9,8 +9,9 @@ import json
 import resource
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache, partial
 from http import HTTPStatus
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -18,6 +19,8 @@ from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
+
+from shared.runtime.request_rotation import RequestRotation
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +37,7 @@ AGAIN_S: Final = 2
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again
 _TOO_LARGE: Final = f"the headers are larger than {HEADER_BYTES} bytes"
 _QUEUED: Final = 16  # requests that a client may send before it has the reply to the first one
+_CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 
 class _Refusal(Exception):  # noqa: N818 - it becomes a reply
@@ -72,6 +76,7 @@ class Connections:
     ) -> None:
         """Take the limits; `per_address` doesn't hold for loopback addresses and `proxies`."""
         self.headers_s = headers_s
+        self.starts = RequestRotation()  # of requests
         self._most = most
         self._per_address = most if per_address is None else per_address
         self._proxies = tuple(proxies)
@@ -119,11 +124,18 @@ class Connections:
         return True
 
     def _exempt(self, address: str) -> bool:
-        try:
-            host = ip_address(address)
-        except ValueError:
+        host = _host(address)
+        if host is None:
             return True  # not an IP socket, so somebody on this machine
         return host.is_loopback or any(host in network for network in self._proxies)
+
+
+@lru_cache
+def _host(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(address)
+    except ValueError:
+        return None
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -225,7 +237,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        # Who is calling isn't known yet. Requests with the same credentials certainly have the same caller.
+        credentials = tuple(value for name, value in cycle.scope["headers"] if name in _CREDENTIALS)
+        self._limits.starts.add((self.address, credentials), partial(super()._start_asgi_task, cycle, app))
 
     def close_idle(self) -> None:
         """Close the connection, which has no running request, to make room for another one."""

@@ -105,8 +105,8 @@ def serve(folder: Path) -> None:
         if line + b"\n" == _STOP:  # the build has ended by itself
             continue
         size, sparse, shard = line.decode().split(" ", 2)
-        path = Path(shard)
-        if not path.is_relative_to(folder) or ".." in path.parts:
+        path = Path(shard).resolve()  # a link is judged by where it leads
+        if not path.is_relative_to(folder.resolve()):
             os.write(1, f"{path} is not in {folder}\n".encode())
             continue
         reply, pending = _built(path, int(size), sparse == "1", pending)

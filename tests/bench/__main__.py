@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, console, generations, growth, search, standalone
+from tests.bench import chunking, cluster, console, crowds, generations, growth, search, standalone
 
 PARTS = ("chunks", "search", "standalone", "distributed", "generations", "console")
 
@@ -20,7 +20,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--only", choices=(*PARTS, "growth"), help="one part; growth is only measured on request")
+    parser.add_argument(
+        "--only", choices=(*PARTS, "crowds", "growth"), help="one part; crowds and growth only on request"
+    )
     parser.add_argument("--documents", type=int, nargs="+", default=[1_000, 10_000], help="of growth")
     parser.add_argument("--keep", type=Path, help="growth, search: fill the folders here once, and keep them")
     parser.add_argument("--chunks", type=int, default=search.Size().chunks, help="of search")
@@ -44,6 +46,9 @@ def main() -> int:
         generations.measure(row, generations.QUICK if chosen.quick else generations.Size())
     if chosen.only in (None, "console"):
         console.measure(row, quick=chosen.quick)
+
+    if chosen.only == "crowds":
+        crowds.measure(row)
 
     if chosen.only == "growth":
         growth.measure(row, chosen.documents, chosen.keep)

@@ -28,7 +28,9 @@ def test_a_position_survives_its_header() -> None:
     assert position_of(a_record(headers=[(PLACE_HEADER, b"1/7/99")])) == FIRST
 
 
-@pytest.mark.parametrize("text", ["", "1/7", "1/7/99/3", "1/7/-9", "1/7/²", "1/7/" + "9" * 20])
+@pytest.mark.parametrize(
+    "text", ["", "1/7", "1/7/99/3", "1/7/-9", "1/7/²", "1/7/" + "9" * 20, "9" * 19 + "/7/99", f"1/{2**63}/99"]
+)
 def test_a_header_that_is_no_position_counts_for_none(text: str) -> None:
     record = a_record(headers=[(PLACE_HEADER, text.encode())])
 

@@ -35,6 +35,15 @@ async def echo(request: Request[None, None, None]) -> str:  # type: ignore[type-
     return str(len(await request.body()))
 
 
+STARTED: list[str] = []
+
+
+@get("/started")
+async def started(request: Request[None, None, None]) -> str:  # type: ignore[type-var]
+    STARTED.append(request.headers["authorization"])
+    return "started"
+
+
 LEFT = asyncio.Queue[None]()
 
 
@@ -93,7 +102,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(limits: Connections) -> AsyncIterator[Server]:
-    app = Litestar([hello, echo, watch], openapi_config=None, logging_config=None)
+    app = Litestar([hello, echo, started, watch], openapi_config=None, logging_config=None)
     with bound("127.0.0.1", 0) as listener:
         async with answered(app, listener, limits):
             server = Server(listener.getsockname()[1])
@@ -235,6 +244,24 @@ async def test_the_system_takes_many_connections_while_the_loop_is_busy() -> Non
         with ExitStack() as stack:
             for _ in range(300):  # without a turn of the loop
                 stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S))
+
+
+async def test_a_crowd_of_one_caller_starts_in_turn_with_another_ones_request() -> None:
+    """All of them are there before the loop reads the first one."""
+    crowd = 60
+    STARTED.clear()
+    async with serving(CountedConnections(1000)) as server:
+        with ExitStack() as stack:
+            for number in range(crowd + 1):
+                peer = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S))
+                caller = b"other" if number == crowd else b"crowd"
+                peer.sendall(b"GET /started HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % caller)
+            async with asyncio.timeout(HANG_S):
+                while len(STARTED) <= crowd:  # noqa: ASYNC110 - the server runs in this loop
+                    await asyncio.sleep(0)
+
+    # It is read last, as it came, and starts next.
+    assert STARTED.index("Bearer other") < crowd / 2
 
 
 async def test_running_requests_keep_their_connections_and_one_more_is_told_so() -> None:

@@ -88,6 +88,20 @@ def test_a_folder_outside_of_the_store_is_refused(builder: IndexBuilder, tmp_pat
         builder.wait()
 
 
+def test_a_link_that_leads_outside_of_the_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    elsewhere = a_shard(tmp_path / "elsewhere")
+    (tmp_path / "store" / "link").symlink_to(elsewhere)
+    builder = IndexBuilder(tmp_path / "store")
+    try:
+        builder.begin(tmp_path / "store" / "link", SIZE, sparse=True)
+        with pytest.raises(Failed, match="is not in"):
+            builder.wait()
+    finally:
+        builder.close()
+    assert growing(elsewhere) == 500
+
+
 def test_a_build_that_is_stopped_has_ended_and_the_next_is_served(builder: IndexBuilder, tmp_path: Path) -> None:
     builder.begin(a_shard(tmp_path / "a", 5_000), SIZE, sparse=True)
     builder.stop()
