@@ -13,9 +13,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -32,7 +33,7 @@ CROWD, OTHER = "crowd-key-of-twenty-characters", "other-key-of-twenty-characters
 KEYS = f"{CROWD}:crowd:admin,{OTHER}:other:admin"
 DOCUMENTS = 20
 
-Crowd = Callable[[tuple[str, int], str], Awaitable[str]]
+Crowd = Callable[[tuple[str, int], str], Coroutine[Any, Any, str]]
 
 
 def search_until_told(url: str) -> None:
@@ -62,7 +63,7 @@ async def _opened(address: tuple[str, int], data: bytes) -> tuple[asyncio.Stream
     return reader, writer
 
 
-async def endless_headers(address: tuple[str, int], _: str) -> str:
+async def endless_headers(address: tuple[str, int], _document: str) -> str:
     """Send fields without an end on ten connections; return how they ended."""
 
     async def one() -> str:
@@ -83,7 +84,7 @@ async def endless_headers(address: tuple[str, int], _: str) -> str:
     return ", ".join(f"{count} x {end}" for end, count in ends.items())
 
 
-async def half_open(address: tuple[str, int], _: str) -> str:
+async def half_open(address: tuple[str, int], _document: str) -> str:
     """Open connections whose headers never end; return how many were open at last."""
     head = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     crowd = await asyncio.gather(*(_opened(address, head) for _ in range(HALF_OPEN)))

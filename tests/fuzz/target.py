@@ -80,7 +80,9 @@ class _OverHttp(_Sender):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._client = httpx.Client(base_url=server.url, timeout=_PATIENCE_S)
+        # The server closes a connection that was idle for 5 s; a request that crosses that would have no reply.
+        limits = httpx.Limits(keepalive_expiry=2)
+        self._client = httpx.Client(base_url=server.url, timeout=_PATIENCE_S, limits=limits)
         self.spec = self._client.get("/openapi.json").json()
 
     def send(self, request: httpx.Request) -> httpx.Response:

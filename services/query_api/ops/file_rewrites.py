@@ -35,6 +35,7 @@ class FileRewrites:
         self._rewrite = rewrite
         self._process = token_hex(8)
         self._begun = self._ended = 0
+        self._kept: list[KeptPart] = []  # by the last rewrite that ended
         self._wanted = False
         self._running = asyncio.Lock()
 
@@ -55,10 +56,15 @@ class FileRewrites:
     async def now(self) -> list[KeptPart]:
         """Rewrite the files, and return what each part still keeps.
 
+        Calls that wait for the same rewrite to end share the next one, so that ever so many calls cost two.
+
         Raises:
             Unavailable: a part is away, or can't write; the call can be repeated.
         """
+        before = self._begun
         async with self._running:
+            if self._ended > before:  # another call's rewrite, which began after this call
+                return self._kept
             self._begun += 1
             number, self._wanted = self._begun, False
             try:
@@ -66,7 +72,7 @@ class FileRewrites:
             except BaseException:
                 self._wanted = True
                 raise
-            self._ended = number
+            self._ended, self._kept = number, parts
             return parts
 
     async def keep_up(self) -> None:

@@ -105,3 +105,14 @@ async def test_upkeep_goes_on_for_ever(files: Files, rewrites: FileRewrites) -> 
     keeping.cancel()
 
     assert files.runs == 1
+
+
+async def test_calls_that_come_during_a_rewrite_share_the_next_one(files: Files, rewrites: FileRewrites) -> None:
+    first = asyncio.create_task(rewrites.now())
+    await files.begun.wait()
+    others = [asyncio.create_task(rewrites.now()) for _ in range(8)]
+    await asyncio.sleep(0)
+    files.go.set()
+
+    assert await asyncio.gather(first, *others) == [[PART]] * 9
+    assert files.runs == 2, "the first one began before they came"
