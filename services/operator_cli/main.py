@@ -6,6 +6,7 @@ Modules that are slow to import are imported by the commands that need them, so 
 
 import inspect
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -104,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     from shared.errors import Unavailable
     from shared.settings import ConfigurationError
 
+    os.umask(0o077)  # whatever a command writes may hold documents or keys, so only this user may read it
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a title that the terminal can't show must not stop a list
     try:

@@ -66,15 +66,15 @@ def hostile_files(seed: int, count: int) -> Iterator[HostileFile]:
             kind = rng.choice(sorted(_CLAIMS))
             suffix, data = kind.rpartition(".")[2], _CLAIMS[kind](rng)
         else:
-            kind = suffix = rng.choice(sorted(_SOUND))
-            data = _SOUND[suffix](rng)
+            kind = suffix = rng.choice(sorted(SOUND))
+            data = SOUND[suffix](rng)
         told = [kind]
         for _ in range(rng.choice((0, 1, 1, 2)) if kind in _CLAIMS else rng.choice((1, 1, 2, 3))):
             name = rng.choice(sorted(_CHANGES))
             data = _CHANGES[name](rng, data)[:LARGEST]
             told.append(name)
         if rng.random() < 0.1:
-            suffix = rng.choice(sorted(_SOUND))
+            suffix = rng.choice(sorted(SOUND))
             told.append(f"named .{suffix}")
         if rng.random() < 0.1:
             levels = rng.randint(1, 6)
@@ -91,7 +91,7 @@ def _word(rng: random.Random) -> str:
 
 
 def _mail(rng: random.Random) -> bytes:
-    part = binascii.b2a_base64(_SOUND[rng.choice(("txt", "html", "csv", "pdf"))](rng)).decode()
+    part = binascii.b2a_base64(SOUND[rng.choice(("txt", "html", "csv", "pdf"))](rng)).decode()
     return (
         "From: a@example.org\nTo: b@example.org\nSubject: =?utf-8?q?T=C3=A4glich?=\nDate: Mon, 6 May 2024 10:00:00 +0200\n"
         'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b1"\n\n--b1\nContent-Type: text/plain; '
@@ -142,7 +142,7 @@ _PAGE = (
     f"<html lang=en><head><title>Lantern</title><meta charset=utf-8></head><body><article><h1>Lantern</h1><p>{_TEXT}</p>"
     "<table><tr><td colspan=2 rowspan=2>a</td><td>b</td></tr></table><ul><li>one<li>two</ul></article></body></html>"
 )
-_SOUND: dict[str, Callable[[random.Random], bytes]] = {
+SOUND: dict[str, Callable[[random.Random], bytes]] = {
     "txt": lambda rng: (_TEXT * rng.randint(1, 30)).encode(),
     "md": lambda _: (
         f"---\ntitle: Lantern\ntags: [a, b]\n---\n# Lantern\n\n{_TEXT}\n\n| a | b |\n|---|---|\n| 1 | 2 |\n".encode()
@@ -688,7 +688,7 @@ def _fields(rng: random.Random, data: bytes) -> bytes:
 
 
 def _spliced(rng: random.Random, data: bytes) -> bytes:
-    other = _SOUND[rng.choice(sorted(_SOUND))](rng)
+    other = SOUND[rng.choice(sorted(SOUND))](rng)
     place = rng.randrange(len(data) + 1)
     return rng.choice((data + other, other + data, data[:place] + other + data[place:], data[:place] + other))
 

@@ -5,6 +5,7 @@ import io
 import socket
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path
@@ -14,7 +15,11 @@ import pytest
 
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, RetryLater
+from tests.e2e.faults import rounds
+from tests.e2e.load import new_seed
 from tests.fakes.tokens import Words
+from tests.integration.hostile_files import hostile_files
+from tests.integration.hostile_run import internals
 from tests.servers.cache import CI_ONLY
 from tests.unit.services.ingest_worker.files import (
     a_docx,
@@ -44,7 +49,7 @@ async def _ended(pool: ParserPool, data: bytes, filename: str) -> str:
     try:
         return (await pool.extract(data, tenant="default", filename=filename)).text
     except (Rejected, RetryLater) as refusal:
-        honest = refusal.code in _CODES and filename in refusal.sentence
+        honest = refusal.code in _CODES and filename in refusal.sentence and not internals(refusal.sentence)
         return refusal.code if honest else f"dishonest: {refusal.code}: {refusal.sentence}"
 
 
@@ -260,3 +265,21 @@ async def test_what_is_linked_is_neither_read_nor_asked_for(
     assert len(_CARRIERS) >= 30
     with pytest.raises(BlockingIOError):  # nobody waits to be let in
         listener.accept()
+
+
+@pytest.mark.slow
+@CI_ONLY
+@pytest.mark.timeout(3600)
+async def test_every_file_made_by_a_seed_ends_with_text_or_a_sentence_of_ours(pool: ParserPool) -> None:
+    seed, count = new_seed(), rounds(ci=40, here=40)
+    ends: Counter[str] = Counter()
+    wrong: dict[str, str] = {}
+
+    for file in hostile_files(seed, count):
+        ended = await _ended(pool, file.data, file.name)
+        ends[ended if ended in _CODES else "text"] += 1
+        if ended.startswith("dishonest"):
+            wrong[f"{file.name}: {file.how}"] = ended
+
+    print(f"{count} hostile files, seed {seed}: {dict(ends)}")
+    assert wrong == {}

@@ -1,7 +1,6 @@
 """Runs `sluice backup`, `restore` and `optimize`, and prints their results."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -40,7 +39,6 @@ def optimize_here(*, dry_run: bool) -> Optimized:
 
 def _settings() -> Settings:
     settings = load_settings()
-    os.umask(0o077)  # a backup contains documents, so only its owner may read it
     configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
     return settings
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import webbrowser
+from pathlib import Path
 
 import pytest
 
@@ -294,3 +295,17 @@ def test_a_paragraph_of_the_help_fills_the_width_of_the_terminal(
     shown = sluice("config", "show", "--help").out
 
     assert "A running server is asked which of its settings its index wasn't built with" in shown
+
+
+def test_whatever_a_command_writes_is_this_user_s_alone(tmp_path: Path) -> None:
+    """Also what its child process writes, and whatever the shell's umask is."""
+    data = tmp_path / "data"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    environment |= {"SLUICE_DATA": str(data), "SLUICE_CONFIG": ""}
+
+    command = [sys.executable, "-m", "services.operator_cli", "init"]
+    subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120, umask=0)
+
+    made = [data, *data.rglob("*")]
+    assert len(made) > 100
+    assert [path for path in made if path.lstat().st_mode & 0o077] == []
