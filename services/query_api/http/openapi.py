@@ -50,7 +50,7 @@ _HEADERS: Final[dict[str, dict[str, Any]]] = {
     "WWW-Authenticate": {"schema": {"type": "string"}},
     "Location": {"description": "Where to ask how this submission ended.", "schema": {"type": "string"}},
     "Link": {"description": 'The event stream of this submission, `rel="monitor"`.', "schema": {"type": "string"}},
-    "Preference-Applied": {"description": "The preference that was heeded.", "schema": {"type": "string"}},
+    "Preference-Applied": {"description": "The preference that was applied.", "schema": {"type": "string"}},
     "ETag": {"description": "The accepted version. `If-Match` of a PATCH takes it.", "schema": {"type": "string"}},
     "Content-Disposition": {"schema": {"type": "string"}},
 }
