@@ -307,6 +307,20 @@ async def change(store: Store, transition: Callable[[Registry], Registry], *, se
         known = standing
 
 
+async def write_registry(store: Store) -> Registry:
+    """Return the registry, which is in the store afterwards, also where an earlier release had none.
+
+    Raises:
+        Unavailable: the store is away, or has no generation yet. ConfigurationError: a newer release has written it.
+    """
+    known = await registry_of(store)
+    if known is None:
+        raise no_generation()
+    if known.rev == 0:
+        await _written(store, msgspec.structs.replace(known, rev=1), 0)
+    return await registry_of(store) or known
+
+
 def first_registry(generation: Generation, embedder: str = "") -> Registry:
     """Return the registry of a new index with this generation; `embedder` is the address of its model."""
     first = Registered(generation=generation, embedder=embedder, served=True)

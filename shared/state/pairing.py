@@ -21,7 +21,7 @@ from shared.store import Filter, IndexKind, Match, Point, Range, Store
 from shared.topics import EXTRACTED, PAIRING, moved_topic
 
 _INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
-_KEY: Final = b"store"
+KEY: Final = b"store"  # of the log's copy
 _PAIR_BY_HAND: Final = "If this log and this store do belong together, run: sluice init --pair"
 
 
@@ -208,7 +208,7 @@ async def on_log(log: Log) -> Pairing | None:
     async with reading(log, TopicPartition(PAIRING, 0)) as reader:
         _, end = await reader.bounds()
         async for record in reader.between(0, end):
-            if record.key == _KEY and record.value is not None:
+            if record.key == KEY and record.value is not None:
                 try:
                     found.append(decode(record.value, Pairing))
                 except Rejected as error:
@@ -219,7 +219,7 @@ async def on_log(log: Log) -> Pairing | None:
 
 async def tell_log(publish: Publish, pairing: Pairing) -> None:
     """Write the log's copy. Raises Unavailable when the log is away."""
-    await publish(PAIRING, encode(msgspec.structs.replace(pairing, ends={})), key=_KEY)
+    await publish(PAIRING, encode(msgspec.structs.replace(pairing, ends={})), key=KEY)
 
 
 # In the store

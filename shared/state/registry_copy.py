@@ -16,7 +16,7 @@ from shared.state.generations import Registry, only_serving, registry_in, regist
 from shared.store import Store
 from shared.topics import PAIRING, Topic
 
-_KEY: Final = b"generations"
+KEY: Final = b"generations"
 
 
 class RegistryCopy:
@@ -32,7 +32,7 @@ class RegistryCopy:
         """
         known = await registry_of(store)
         if known is not None and known != self._written:
-            await publish(PAIRING, encode(known), key=_KEY)
+            await publish(PAIRING, encode(known), key=KEY)
             self._written = known
 
 
@@ -63,7 +63,7 @@ async def on_log(log: Log) -> Registry | None:
     async with reading(log, TopicPartition(PAIRING, 0)) as reader:
         _, end = await reader.bounds()
         async for record in reader.between(0, end):
-            if record.key != _KEY or record.value is None:
+            if record.key != KEY or record.value is None:
                 continue
             copy = registry_in(msgspec.json.decode(record.value))
             # Processes write side by side, so an earlier registry may stand after a later one.

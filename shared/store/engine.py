@@ -320,7 +320,7 @@ class Engine:
     """All collections of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "collections"
+        self._folder = folder / wire.COLLECTIONS
         self._making = folder / "making"
         self._open: dict[str, _Collection] = {}
         self.written = 0  # writes since the start, by which the rewriter detects idle times

@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -296,6 +296,9 @@ class Frames:
             position = end
         del buffer[:position]
         return frames
+
+
+COLLECTIONS: Final = "collections"  # folder in the store's folder, with a folder for each collection
 
 
 def socket_path(folder: Path) -> Path:

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from services.operator_cli.verify.command import opened
 from services.query_api.app import ApiParts
 from services.standalone.serve import start
 from shared.contracts import DeadLetter, DocumentSubmitted, LogPosition, decode, encode
@@ -14,8 +15,20 @@ from shared.log import Log, Record
 from shared.log.headers import sent_position
 from shared.log.read import reading
 from shared.settings import Settings
+from shared.state.index import vector_hash
 from shared.state.ledger import Entry
+from shared.store import Payload
 from shared.topics import DEAD_LETTERS, SUBMITTED
+
+Points = dict[str, tuple[Payload, str]]  # by id: the payload, and a hash of the vector
+
+
+async def points_of(settings: Settings, generation: str | None = None) -> Points:
+    """Return every point of a generation, by default of the one that serves."""
+    async with opened(settings, generation) as parts:
+        page = await parts.store.scroll(parts.generation.chunks, limit=2000, vectors=True)
+    assert page.after is None
+    return {point.id: (point.payload, vector_hash(point.dense)) for point in page.points if point.dense is not None}
 
 
 async def records_of(log: Log, topic: str) -> list[Record]:

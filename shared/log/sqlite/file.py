@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from shared.log.sqlite.errors import LogUnavailable
-from shared.log.sqlite.migrations import VERSION, migrate, version_of
+from shared.log.sqlite.migrations import VERSION, LogMigration, migrate, version_of
 from shared.settings import ConfigurationError
 
 Connect = Callable[[Path], sqlite3.Connection]
@@ -54,8 +54,10 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S, cached_statements=256)
 
 
-def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
-    """Return the connection that writes, with the tables in place.
+def open_writer(
+    path: Path, connect: Connect, step: Callable[[LogMigration], None] = lambda _: None
+) -> sqlite3.Connection:
+    """Return the connection that writes, with the tables in place; `step` is called before each migration.
 
     Raises:
         ConfigurationError: the file is no log of ours, or a newer version's.
@@ -63,7 +65,7 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
     """
     connection = connect(path)
     try:
-        _check(path, connection)
+        check_ours(path, connection)
         # This must come before the first table; then the file can free space without a rewrite.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -78,7 +80,7 @@ def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute("PRAGMA user_version = 1")
             connection.execute("COMMIT")
-        migrate(connection)
+        migrate(connection, step)
     except BaseException:
         connection.close()
         raise
@@ -94,7 +96,13 @@ def open_reader(path: Path, connect: Connect) -> sqlite3.Connection:
     return connection
 
 
-def _check(path: Path, connection: sqlite3.Connection) -> None:
+def check_ours(path: Path, connection: sqlite3.Connection) -> None:
+    """Check that the file is new, or a log that this release can open.
+
+    Raises:
+        ConfigurationError: the file is no log of ours, or a newer version's.
+        sqlite3.Error: it can't be read now.
+    """
     try:
         version = version_of(connection)
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -120,8 +128,8 @@ def boot_clock() -> float:
 class FileLock:
     """A lock on a file, which forked children close: a lock inherited by a parser would outlive its owner."""
 
-    def __init__(self, path: Path) -> None:
-        self.number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.number = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
         _descriptors.add(self)
 
     def close(self) -> None:
@@ -221,3 +229,14 @@ class Presence:
     def close(self) -> None:
         (self._folder / self.id).unlink(missing_ok=True)
         self._lock.close()
+
+
+def users(path: Path) -> int:
+    """Return how many processes have the log open."""
+    count = 0
+    for sign in path.with_name(path.name + ".members").glob("*"):
+        with suppress(FileNotFoundError):
+            descriptor = FileLock(sign, create=False)
+            count += not descriptor.try_lock(fcntl.LOCK_SH)
+            descriptor.close()
+    return count

@@ -2,6 +2,9 @@
 
 The number is the file's `user_version`. Each step is one transaction and may be repeated, because releases before
 step 4 took some of them without raising the number. docs/adr/0108-numbered-migrations.md
+
+`shared/runtime/migrations.py` has the list of all steps of an installation. A new step here gets the next number of
+that list.
 """
 
 import sqlite3
@@ -79,10 +82,13 @@ def due(version: int) -> tuple[LogMigration, ...]:
     return tuple(each for each in MIGRATIONS if each.number > version)
 
 
-def migrate(connection: sqlite3.Connection) -> tuple[LogMigration, ...]:
-    """Take all steps that are due, each in a transaction of its own; return them."""
+def migrate(
+    connection: sqlite3.Connection, step: Callable[[LogMigration], None] = lambda _: None
+) -> tuple[LogMigration, ...]:
+    """Take all steps that are due, each in a transaction of its own; return them. `step` is called before each."""
     taken = due(version_of(connection))
     for each in taken:
+        step(each)
         connection.execute("BEGIN IMMEDIATE")
         try:
             if version_of(connection) < each.number:  # else another process was first

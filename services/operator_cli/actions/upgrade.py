@@ -1,0 +1,42 @@
+"""Runs `sluice upgrade` and prints its result."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from services.operator_cli.moving.upgrade import Upgrade, Upgraded, upgrade
+from services.operator_cli.verify.command import progress
+from shared.runtime.logging_setup import configure_logging
+from shared.settings import load_settings
+
+
+def upgrade_here(target: Path | None, *, copies: bool, dry_run: bool) -> Upgraded:
+    """Return what was done. Raises as `upgrade` does."""
+    settings = load_settings()
+    os.umask(0o077)  # the copy contains documents, so only its owner may read it
+    configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
+    with progress() as watch:
+        return asyncio.run(upgrade(Upgrade(settings, watch, target, copies), dry_run=dry_run))
+
+
+def upgrade_lines(done: Upgraded) -> Iterator[str]:
+    """Yield the lines to print without `--json`."""
+    if not done.migrations and not done.verdict:
+        yield f"{done.path} has format {done.format}, as this release writes it: nothing to do"
+        return
+    yield f"{done.path} has format {done.format}, and this release writes format {done.newest}"
+    for each in done.migrations:
+        yield f"{each.number:4}  {each.part:5}  {each.what}"
+    size = f"{done.copy_bytes / 1e6:.1f} MB"
+    if done.dry_run:
+        yield f"Would copy the folder to {done.copy} first, {size}" if done.copy else "Would make no copy"
+        yield "Would embed nothing"
+        return
+    yield f"The folder as it was is at {done.copy}, {size}" if done.copy else "No copy was made"
+    yield f"{len(done.migrations)} migrations were taken in {done.seconds:.1f} s, and nothing was embedded"
+    yield {
+        "right": "Log and index agree: start Sluice",
+        "wrong": "Log and index differ: sluice verify says where",
+        "unsettled": "Not everything could be compared yet: start Sluice, then run sluice verify",
+    }[done.verdict]
