@@ -17,9 +17,11 @@ import pytest
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
+from shared.ids import document_id
 from shared.settings import Settings
 from shared.state.generations import registry_of
 from shared.state.index import Index
+from shared.times import iso
 from tests.e2e.background import Background
 from tests.e2e.caller import Asked
 from tests.e2e.cluster import PROCESSES, Cluster, cluster
@@ -27,7 +29,7 @@ from tests.e2e.faults import rounds
 from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
-from tests.integration.pipeline import Quiet
+from tests.integration.pipeline import Quiet, points_of
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 
@@ -147,6 +149,34 @@ def told(server: Server | Cluster, kill: Callable[[], None], rng: random.Random)
     return [first, second], DOCUMENTS + 2 * KILLS + 1
 
 
+def told_of_the_past(
+    server: Server | Cluster, settings: Settings, kill: Callable[[], None], rng: random.Random, documents: int
+) -> None:
+    """Build an index of a moment while processes are killed; it is what the index was then, but for what was erased."""
+    then = asyncio.run(points_of(settings))
+    moment = iso(int(time.time() * 1000))
+    edited, deleted, erased = (document_id("default", "s", f"{number}.md") for number in (0, 1, 2))
+    with server.client() as client:
+        changed = {"source": "s", "path": "0.md", "text": "It has other words since."}
+        assert client.post("/rag/ingest", json=changed).json()["status"] == "updated"
+        assert client.delete(f"/rag/documents/{deleted}").status_code == 200
+        gone = client.post("/ops/erase", json={"documentIds": [erased]}, headers={"Prefer": "wait=60"})
+        assert [each["outcome"] for each in gone.json()["items"]] == ["erased"], gone.text
+    plan = post(server, "start", {"asOf": moment, "embedder": "minilm:", "chunkSize": 300, "limitRate": 20})
+    assert plan.status_code == 200, plan.text
+    for _ in range(max(KILLS // 2, 1)):
+        time.sleep(rng.uniform(0.05, 1.0))  # the random moment itself
+        kill()
+    past = plan.json()["id"]
+    until(server, lambda found: [each["state"] for each in found["items"] if each["id"] == past] == ["past"])
+
+    shown = asyncio.run(points_of(settings, past))
+    assert shown == {id_: point for id_, point in then.items() if point[0]["metadata"]["documentId"] != erased}
+    assert {edited, deleted} <= {point[0]["metadata"]["documentId"] for point in shown.values()}
+    verdicts, counts, _ = asyncio.run(checked(settings))
+    assert (verdicts, counts) == (["right"] * 3, [documents] * 3)
+
+
 def judged(settings: Settings, ids: list[str], sent: int) -> None:
     verdicts, counts, serving = asyncio.run(checked(settings))
     assert verdicts == ["right", "right"]
@@ -166,7 +196,9 @@ def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_gener
 
     try:
         ids, sent = told(server, kill, rng)
-        judged(Settings(data=server.data, samples="off"), ids, sent)
+        settings = Settings(data=server.data, samples="off")
+        judged(settings, ids, sent)
+        told_of_the_past(server, settings, kill, rng, sent)
     finally:
         server.kill()
 
@@ -191,4 +223,6 @@ def test_given_kafka_when_processes_are_killed_during_a_reindex_then_it_goes_on_
             running.wait()
 
         ids, sent = told(running, kill, rng)
-        judged(Settings(data=running.data, log=log, samples="off"), ids, sent)
+        settings = Settings(data=running.data, log=log, samples="off")
+        judged(settings, ids, sent)
+        told_of_the_past(running, settings, kill, rng, sent)

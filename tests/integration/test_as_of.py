@@ -1,7 +1,10 @@
-"""An index of a past moment: it has what was there then, without what was erased since, and never serves."""
+"""An index of a past moment: it has what was there then, without what was erased since, and never serves.
+
+On both logs. `tests/e2e/test_reindex_kill.py` kills processes while one is built.
+"""
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,14 +17,15 @@ from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError
-from shared.state.index import Index, vector_hash
-from shared.store import Payload
+from shared.state.index import Index
 from shared.times import iso
 from shared.topics import DAY, EXTRACTED, SUBMITTED, chunks_topic
+from tests.contract.kafka_harness import empty
 from tests.e2e.text import paragraphs
 from tests.integration.api import a_client
-from tests.integration.pipeline import Pipeline, Quiet, running
+from tests.integration.pipeline import Pipeline, Points, Quiet, points_of, running
 from tests.integration.reindex_rig import Rig
+from tests.servers.cache import CI_ONLY
 
 SECRET = "The smuggler hid the chest under the third plank."
 OLD, NEW = "A heron stands on the pier.", "An otter swims in the harbour."
@@ -32,12 +36,8 @@ def doc(path: str, text: str | None, tenant: str = "default") -> DocumentSubmitt
     return DocumentSubmitted(tenant=tenant, source="s", path=path, text=text, deleted=text is None)
 
 
-async def points(pipeline: Pipeline, generation: str | None = None) -> dict[str, tuple[Payload, str]]:
-    """Return every point of a generation that answers: its payload without times of processing, and its vector."""
-    async with opened(pipeline.settings, generation) as parts:
-        page = await parts.store.scroll(parts.generation.chunks, limit=2000, vectors=True)
-    assert page.after is None
-    return {point.id: (point.payload, vector_hash(point.dense)) for point in page.points if point.dense is not None}
+async def points(pipeline: Pipeline, generation: str | None = None) -> Points:
+    return await points_of(pipeline.settings, generation)
 
 
 def move_to_yesterday(folder: Path) -> None:
@@ -69,7 +69,18 @@ async def verified(rig: Rig, generation: str) -> str:
 
 
 async def test_the_index_of_yesterday_is_what_the_index_was_yesterday(tmp_path: Path) -> None:
-    async with running(tmp_path, chunk_size=400) as pipeline:
+    await a_past_moment_is_shown(tmp_path, "sqlite:", wait=lambda: move_to_yesterday(tmp_path), gap=DAY // 2)
+
+
+@CI_ONLY
+async def test_on_kafka_the_index_of_a_moment_is_what_the_index_was_then(tmp_path: Path, kafka_address: str) -> None:
+    await empty(kafka_address)
+    await a_past_moment_is_shown(tmp_path, f"kafka://{kafka_address}", wait=lambda: None, gap=1)
+
+
+async def a_past_moment_is_shown(data: Path, log: str, *, wait: Callable[[], None], gap: int) -> None:
+    """Load, `wait`, change everything, and build an index of the moment that is `gap` ms after the load."""
+    async with running(data, log=log, chunk_size=400) as pipeline:
         for number in range(6):
             await pipeline.send(doc(f"{number}.md", "\n\n".join(paragraphs(number, 4))))
         await pipeline.send(doc("large.md", LARGE))
@@ -78,17 +89,17 @@ async def test_the_index_of_yesterday_is_what_the_index_was_yesterday(tmp_path: 
         await pipeline.send(doc("gone.md", "This is deleted before."))
         await pipeline.send(doc("gone.md", None))
         oracle = await points(pipeline)
-    move_to_yesterday(tmp_path)
+    wait()
 
-    async with running(tmp_path, chunk_size=400) as pipeline:
+    async with running(data, log=log, chunk_size=400) as pipeline:
         rig = Rig(pipeline)
-        moment = iso((await newest(pipeline)) + DAY // 2)  # between yesterday's documents and today's
+        moment = iso((await newest(pipeline)) + gap)  # between the load and the changes
         await pipeline.send(doc("bird.md", NEW))
         await pipeline.send(doc("large.md", "It is small now."))
         await pipeline.send(doc("0.md", None))
         await pipeline.send(doc("new.md", "This one is new."))
-        assert isinstance(pipeline.parts.log, SqliteLog)
-        await pipeline.parts.log.keep_up()
+        if isinstance(pipeline.parts.log, SqliteLog):
+            await pipeline.parts.log.keep_up()
         today, before = await points(pipeline), pipeline.embedded()
 
         id_ = await built(rig, moment)
@@ -114,7 +125,7 @@ async def test_the_index_of_yesterday_is_what_the_index_was_yesterday(tmp_path: 
         [status] = [each for each in (await rig.status())["items"] if each["state"] == "past"]
         assert (status["id"], status["asOf"]) == (id_, moment)
 
-    async with running(tmp_path, chunk_size=400) as pipeline:  # a restart leaves all as it was
+    async with running(data, log=log, chunk_size=400) as pipeline:  # a restart leaves all as it was
         rig = Rig(pipeline)
         await pipeline.send(doc("even_later.md", "Sent after the restart."))
         assert await points(pipeline, id_) == oracle
@@ -128,9 +139,14 @@ async def newest(pipeline: Pipeline) -> int:
     return max(times)
 
 
-@pytest_asyncio.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running(tmp_path) as pipeline:
+@pytest_asyncio.fixture(params=["sqlite", pytest.param("kafka", marks=CI_ONLY)])
+async def rig(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    log = "sqlite:"
+    if request.param == "kafka":
+        address: str = request.getfixturevalue("kafka_address")
+        await empty(address)
+        log = f"kafka://{address}"
+    async with running(tmp_path, log=log) as pipeline:
         yield Rig(pipeline)
 
 
@@ -163,7 +179,9 @@ async def test_what_was_erased_since_is_in_no_past_index(rig: Rig) -> None:
         index = Index(parts.store, parts.generation)
         heads = await index.heads([document_id("default", "s", "again.md")])
         assert [head.deleted for head in heads.values()] == [True]
-    for topic in (SUBMITTED, EXTRACTED, *(chunks_topic(each["id"]) for each in (await rig.status())["items"])):
+    topics = [SUBMITTED, EXTRACTED, *(chunks_topic(each["id"]) for each in (await rig.status())["items"])]
+    # A cluster deletes by its own compaction and retention.
+    for topic in topics if isinstance(pipeline.parts.log, SqliteLog) else ():
         assert [record for record in await pipeline.records(topic) if b"smuggler" in (record.value or b"")] == []
     assert await verified(rig, plan["id"]) == "right"
 
