@@ -15,6 +15,10 @@ import httpx
 import psutil
 from msgspec import Struct
 
+from shared.store.edge_server import tell
+from shared.store.engine import Engine
+from shared.store.index_builder import IndexBuilder
+from shared.store.rewriting import INDEXED_FROM, Rewriter
 from tests.bench import synthetic
 from tests.bench.report import Row
 from tests.e2e.harness import Server
@@ -22,8 +26,6 @@ from tests.e2e.harness import Server
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sizing.md"
 BEGIN, END = "<!-- begin: growth -->", "<!-- end: growth -->"
 CHUNKS_EACH = 7.5  # of a synthetic document, on average
-INDEXED_FROM = 20_000
-INDEX_GUARD_S = 3600.0
 _SEARCHES = 100
 
 
@@ -60,8 +62,8 @@ def _seen(documents: int, keep: Path | None) -> Figures:
     with folder(keep, chunks) as data:
         if not (data / "store").exists():
             asyncio.run(synthetic.fill(data, chunks))
-        if chunks >= INDEXED_FROM:
-            wait_for_index(data)
+        if chunks >= INDEXED_FROM and not has_index(data):
+            build_index(data)
         server = Server(data).start()
         ready_s = time.monotonic() - server.launched
         try:
@@ -85,22 +87,24 @@ def has_index(data: Path) -> bool:
     return any(data.glob("store/collections/chunks.*/*/segments/*/vector_index/graph.bin"))
 
 
-def wait_for_index(data: Path) -> None:
-    """Run a server until the index is built and in place."""
-    if has_index(data) and _shards(data) == 1:
-        return
-    server = Server(data).start()
+def build_index(data: Path) -> None:
+    """Build the index of the vectors in the folder as the store's process does, but without rests."""
+    asyncio.run(_build_index(data / "store"))
+
+
+async def _build_index(folder: Path) -> None:
+    builder, engine = IndexBuilder(folder), Engine(folder)
     try:
-        deadline = time.monotonic() + INDEX_GUARD_S
-        while not (has_index(data) and _shards(data) == 1):
-            assert time.monotonic() < deadline, server.tail()
-            time.sleep(1.0)  # polling another process; there is nothing to await
+        engine.load(lambda _name, _seconds: None)
+        engine.flush()
+        await Rewriter(engine, folder, tell, builder=builder, pause=_no_rest).look()
+        engine.close()
     finally:
-        server.stop()
+        builder.close()
 
 
-def _shards(data: Path) -> int:
-    return len([*data.glob("store/collections/chunks.*/shard*")])
+async def _no_rest(_seconds: float) -> None:
+    await asyncio.sleep(0)
 
 
 def _measured(server: Server, documents: int, chunks: int, ready_s: float) -> Figures:
