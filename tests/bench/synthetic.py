@@ -28,7 +28,7 @@ from tests.builders import a_version, chunks_of
 TENANT, OTHER = "default", "other"
 SOURCES = 20
 _WORDS = 50_000
-_WORDS_EACH = 95
+_WORDS_EACH = 67  # about 600 characters
 _CHUNKS = (5, 10)
 _IN_CLUSTER = 50  # chunks whose vectors lie around one centre
 _NEAR = 0.75  # cosine of a vector with its centre, about
