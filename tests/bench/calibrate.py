@@ -1,8 +1,8 @@
-"""`python -m tests.bench.calibrate DATA [CACHE]`: fit what turns a hit's features into its score, and judge the fit.
+"""`python -m tests.bench.calibrate DATA [CACHE [MODEL]]`: fit the features' weights in a score, and judge the fit.
 
 DATA has folders of judged collections in the BEIR layout, as `tests.bench.eval` reads them; those in FITTED are fitted
 on, those in JUDGED only reported. Vectors are kept in CACHE, so that a second run takes seconds. The coefficients go to
-`calibrations.json` beside the code; none of the data does.
+`calibrations.json` beside the code; none of the data does. With MODEL, only that model's coefficients change.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest_worker.chunk import chunks
-from services.query_api.search.calibration import FILE, WORDS, Calibration
+from services.query_api.search.calibration import FILE, WORDS, Calibration, calibrations
 from services.query_api.search.fusion import fuse
 from services.query_api.search.relevance import Features, features, question
 from services.query_api.search.retrieval import DEPTH
@@ -43,7 +43,7 @@ FITTED = (
     Part("ir/chunk-spans-dev", "queries.jsonl", "qrels.tsv", weight=2.0),
 )
 JUDGED = (Part("ir/scifact", "queries.jsonl", "qrels.tsv"),)
-TERMS = ("1", "cosine", "coverage", "phrases")
+TERMS = ("1", "cosine", "coverage", "phrases", "similar")
 WITHOUT_VECTORS = ("1", "coverage", "phrases")
 # Judgements name one or two of the documents that answer a query: more hits are relevant than they say.
 # Chosen on the train queries: half of the relevant hits score 0.5 or more, and the calibration error stays below 0.1.
@@ -259,6 +259,7 @@ def calibration(model: str, coefficients: Mapping[str, float], queries: Sequence
         cosine=coefficients.get("cosine", 0.0),
         coverage=coefficients["coverage"],
         phrases=coefficients["phrases"],
+        similar=coefficients.get("similar", 0.0),
     )
 
 
@@ -287,20 +288,21 @@ def report(name: str, queries: Sequence[Judged], scorers: Sequence[Calibration])
 
 async def main() -> int:
     if len(sys.argv) < 2:
-        print("usage: python -m tests.bench.calibrate DATA [CACHE]", file=sys.stderr)
+        print("usage: python -m tests.bench.calibrate DATA [CACHE [MODEL]]", file=sys.stderr)
         return 2
     data = Path(sys.argv[1])
     cache = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.mkdtemp())
     cache.mkdir(exist_ok=True)
-    model = MiniLm()
+    model = MiniLm(precision="int8")  # the default of new folders
     await model.start()
     try:
         known = await judged(data, cache, model, FITTED)
         unseen = await judged(data, cache, model, JUDGED)
     finally:
         await model.close()
-    fitted = []
-    for name, terms in ((model.model.name, TERMS), (WORDS, WITHOUT_VECTORS)):
+    fitted = calibrations().copy()
+    models = {model.model.name: TERMS, WORDS: WITHOUT_VECTORS}
+    for name, terms in models.items() if len(sys.argv) < 4 else [(sys.argv[3], models[sys.argv[3]])]:
         folds = [
             calibration(name, fit([query for at, query in enumerate(known) if at % FOLDS != fold], terms), known)
             for fold in range(FOLDS)
@@ -309,9 +311,9 @@ async def main() -> int:
         whole = [query.weight == 1.0 for query in known]  # whose documents are judged, not their passages
         some = [query for query, yes in zip(known, whole, strict=True) if yes]
         print(report(f"{name}, cross-validated", some, [each for each, yes in zip(own, whole, strict=True) if yes]))
-        fitted.append(calibration(name, fit(known, terms), known))
-        print(report(f"{name}, never fitted on", unseen, fitted[-1:] * len(unseen)))
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(fitted), indent=2) + b"\n")
+        fitted[name] = calibration(name, fit(known, terms), known)
+        print(report(f"{name}, never fitted on", unseen, [fitted[name]] * len(unseen)))
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(list(fitted.values())), indent=2) + b"\n")
     return 0
 
 

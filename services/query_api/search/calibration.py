@@ -36,6 +36,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     cosine: float
     coverage: float
     phrases: float
+    similar: float
 
     def score(self, features: Features) -> float:
         """Return the probability that the passage answers the query, 0..1.
@@ -48,6 +49,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
             + self.cosine * features.cosine
             + self.coverage * features.coverage
             + self.phrases * features.phrases
+            + self.similar * features.similar
         )
         return round(1 / (1 + math.exp(-_STEP * round(odds / _STEP))), 4)
 

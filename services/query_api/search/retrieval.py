@@ -18,9 +18,10 @@ from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.facets import Facets, FacetValues
 from services.query_api.search.fusion import FusedHit, fuse
-from services.query_api.search.relevance import Features, features, question
+from services.query_api.search.relevance import Features, compared, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
+from services.query_api.search.scoring import best
 from services.query_api.search.scripts import reads
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
@@ -267,22 +268,22 @@ class Retriever:
         further = [each for each in fuse(legs, weights) if each.id not in chosen][:lacking] if lacking else []
         found: list[tuple[float, FusedHit, Features]] = []
         for group in (first, further):
-            some = []
+            passages = []
             for fused in group:
                 payload = payloads[fused.id]
                 cosine = 0.0 if cosines is None else cosines[fused.id]
-                compared = features(asked, cosine, payload["text"], _headings(payload["metadata"]))
-                some.append((scorer.score(compared), fused, compared))
-            found += sorted(some, key=lambda each: -each[0])  # stable: ties stay in the fused order
+                passages.append(compared(asked, cosine, payload["text"], _headings(payload["metadata"])))
+            ordered = best(asked, scorer, passages, top_k - len(found))
+            found += [(score, group[index], figures) for score, index, figures in ordered]
         numbers = {each.id: number for number, each in enumerate((*first, *further), start=1)}
         return [
             Found(
                 text=payloads[fused.id]["text"],
                 score=score,
                 metadata=public(payloads[fused.id]["metadata"]),
-                explanation=_explanation(fused, numbers[fused.id], compared, by_words=cosines is None),
+                explanation=_explanation(fused, numbers[fused.id], figures, by_words=cosines is None),
             )
-            for score, fused, compared in found[:top_k]
+            for score, fused, figures in found
         ]
 
 
@@ -298,14 +299,14 @@ def _headings(metadata: Mapping[str, Any]) -> list[str]:
     return [*named, *variant_texts(metadata)] if VARIANTS in metadata else named
 
 
-def _explanation(fused: FusedHit, place: int, compared: Features, *, by_words: bool) -> Explanation:
+def _explanation(fused: FusedHit, place: int, figures: Features, *, by_words: bool) -> Explanation:
     dense, sparse = fused.legs.get("dense"), fused.legs.get("sparse")
     return Explanation(
-        cosine=None if by_words else compared.cosine,
+        cosine=None if by_words else figures.cosine,
         bm25=None if sparse is None else sparse.score,
         ranks=Ranks(dense=None if dense is None else dense.rank, sparse=None if sparse is None else sparse.rank),
         fused=place,
-        coverage=compared.coverage,
+        coverage=figures.coverage,
     )
 
 
