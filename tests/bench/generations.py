@@ -21,7 +21,7 @@ from tests.bench.searchers import SOURCE, STEADY, STEADY_WORDS, Seen, beside, te
 from tests.e2e.harness import Server
 from tests.e2e.text import paragraphs
 
-PEOPLE_S = 2.0  # mean pause of a searcher between a reply and the next search
+PEOPLE_S = 1.0  # mean pause of a searcher after a reply: 20 of them search about 20 times a second
 MODEL = "minilm:"  # of the second generation: the default's, with 32-bit products
 
 
