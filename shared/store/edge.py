@@ -49,6 +49,7 @@ UPKEEP_EVERY_S = 10.0  # bounds the write-ahead logs, and the time to open them
 _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then other requests get their turn
 _READ_SLICE = 256
 _REWRITE_SLICE = 256
+_SEARCHES = 2  # sent at once: the engine answers one while the event loop works on the one before
 _STOP_S = 3.0  # wait for the flush at the end
 _LEAVE_S = 1.5  # wait for its exit after the flush; then it is killed, which loses nothing: its log has all writes
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
@@ -94,6 +95,7 @@ class EdgeStore:
         self._connection: _Connection | None = None
         self._dialling = asyncio.Lock()
         self._rewriting = asyncio.Lock()
+        self._searching = asyncio.Semaphore(_SEARCHES)
         self._closed = False
 
     @property
@@ -209,8 +211,11 @@ class EdgeStore:
     ) -> list[list[StoreHit]]:
         check_legs(legs)
         request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
-        found: wire.SearchFound = await self._ask(request, _found)
-        return found.hits()
+        # If twenty were sent, their answers would come together, and each step of all other work would wait for all of
+        # them to be decoded and scored.
+        async with self._searching:
+            found: wire.SearchFound = await self._ask(request, _found)
+            return found.hits()
 
     async def rewrite(self, name: str) -> None:
         """Return when the collection's files are rewritten. See `shared.store.Rewritable`."""

@@ -252,6 +252,33 @@ async def test_a_read_of_one_collection_does_not_wait_for_all_searches_of_anothe
     assert answered.index("read") < 20
 
 
+async def test_few_searches_are_sent_at_once_and_all_are_answered(folder: Path) -> None:
+    path, frames = wire.socket_path(folder), wire.Frames()
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    most = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most
+        while data := await reader.read(1 << 20):
+            calls = [wire.read_call(frame) for frame in frames.feed(data)]
+            most = max(most, len(calls))
+            writer.writelines(wire.done_frame(call.number, wire.SearchFound([[]], {})) for call in calls)
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, path):
+        store = EdgeStore(folder, attach=True)
+        await store.start()
+        legs = [Leg(dense=np.ones(4, dtype=np.float32))]
+        searches = (store.search("many", legs, EVERYTHING, limit=5, heads=Heads("few")) for _ in range(20))
+        async with asyncio.timeout(HANG_S):
+            found = await asyncio.gather(*searches)
+        await store.close()
+    path.unlink(missing_ok=True)
+
+    assert found == [[[]]] * 20
+    assert most == 2
+
+
 async def test_an_engine_that_does_not_answer_in_time_is_unavailable(folder: Path) -> None:
     async with opened(folder, timeout_s=0.3) as store:
         os.kill(pid_of(store), signal.SIGSTOP)
