@@ -28,6 +28,7 @@ _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
     "services/ingest_worker/past_truth.py": "tests/integration/test_as_of.py",
     "services/query_api/search/past.py": "tests/integration/test_as_of.py",
+    "services/query_api/search/scoring.py": "tests/property/test_scoring.py",
     "shared/state/as_of.py": "tests/integration/test_as_of.py",
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
     "services/operator_cli/actions/optimize.py": "tests/integration/test_optimize.py",

@@ -63,7 +63,7 @@ class Features(msgspec.Struct, frozen=True):
     similar: float  # share of the query's weight that only similar words cover, each by its cosine, 0..1
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class PassageComparison(msgspec.Struct, frozen=True):
     """A query beside a passage. Similar words are looked for on request: that costs ten times the rest."""
 
     features: Features  # without similar words
@@ -86,7 +86,7 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.features, similar=_share(asked, best))
 
 
-def compared(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Comparison:
+def compared(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> PassageComparison:
     """Return the comparison of a query with a passage; `headings` are its title and section."""
     found = occurring(asked.weights, text)
     possible = [pair for pair in asked.pairs if pair[0] in found and pair[1] in found]
@@ -101,7 +101,7 @@ def compared(asked: Question, cosine: float, text: str, headings: Sequence[str])
     )
     lacking = {own: each for own, each in asked.nearest.items() if own not in found}
     most = msgspec.structs.replace(without, similar=_share(asked, lacking)) if lacking else without
-    return Comparison(without, most, text, headings, found)
+    return PassageComparison(without, most, text, headings, found)
 
 
 def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:

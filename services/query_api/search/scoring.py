@@ -4,11 +4,11 @@ import heapq
 from collections.abc import Sequence
 
 from services.query_api.search.calibration import Scorer
-from services.query_api.search.relevance import Comparison, Features, Question
+from services.query_api.search.relevance import Features, PassageComparison, Question
 
 
 def best(
-    asked: Question, scorer: Scorer, passages: Sequence[Comparison], count: int
+    asked: Question, scorer: Scorer, passages: Sequence[PassageComparison], count: int
 ) -> list[tuple[float, int, Features]]:
     """Return score, index and features of the `count` passages with the highest scores; ties keep their order.
 
