@@ -345,9 +345,11 @@ async def look_at(settings: Settings, log: Log, store: Store, generation: Genera
     there = await store.collections()
     wanted = (LEDGER, generation.heads, generation.chunks)
     counts = await asyncio.gather(*(store.count(name) for name in wanted if name in there))
-    on_log, in_store, ends = await asyncio.gather(
-        pairing.on_log(log), pairing.in_store(store), pairing.extracted_ends(log)
-    )
+    # One after the other: another process may write a checkpoint meanwhile, and each of these is written before the one
+    # that is read before it. Read together, a good store looked like an older backup.
+    on_log = await pairing.on_log(log)
+    in_store = await pairing.in_store(store)
+    ends = await pairing.extracted_ends(log)
     return BothSides(
         on_log=on_log,
         in_store=in_store,

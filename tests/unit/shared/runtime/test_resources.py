@@ -1,6 +1,9 @@
 """What a worker's readiness says of the parts that it stands on."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +13,12 @@ from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
-from shared.runtime.resources import embedder_troubles, log_troubles, make_missing, store_troubles
+from shared.runtime.resources import embedder_troubles, log_troubles, look_at, make_missing, store_troubles
 from shared.settings import Settings
+from shared.state import pairing
 from shared.state.generations import first_registry
 from shared.state.ledger import COLLECTION as LEDGER
+from shared.state.pairing import decide
 from shared.state.rebuild_gate import RebuildGate, last_rebuild
 from shared.topics import EXTRACTED
 from tests.fakes.state import GENERATION
@@ -94,3 +99,44 @@ async def test_who_does_not_rebuild_makes_nothing_of_what_was_lost(tmp_path: Pat
     await log.stop()
 
     assert LEDGER not in await store.collections()
+
+
+class LateReads(SqliteLog):
+    """Something happens on the log before anybody's next read."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    def consumer(self, *arguments: Any, **options: Any) -> Any:
+        consumer = super().consumer(*arguments, **options)
+        start, meanwhile, self.meanwhile = consumer.start, self.meanwhile, None
+
+        async def late() -> None:
+            if meanwhile is not None:
+                await meanwhile()
+            await start()
+
+        consumer.start = late  # type: ignore[method-assign]
+        return consumer
+
+
+async def test_a_checkpoint_during_a_start_does_not_make_the_store_an_older_backup(
+    tmp_path: Path,
+) -> None:
+    settings, log, store = Settings(data=tmp_path), LateReads(tmp_path / "log"), MemoryStore()
+    await log.start()
+    await make_missing(settings, log, store, first_registry(GENERATION))
+    broker = log.broker("worker")
+    await broker.start()
+
+    async def keep_checkpoint() -> None:
+        await publish(broker, EXTRACTED, b"{}", key=truth_key("d", 1), route=b"d")
+        await pairing.keep_checkpoint(log, store, partial(publish, broker), pairing.store_address(settings))
+
+    log.meanwhile = keep_checkpoint
+    seen = await look_at(settings, log, store, GENERATION)
+    await broker.stop()
+    await log.stop()
+
+    assert seen.on_log is not None
+    assert seen.on_log.checkpoint == 1
+    assert decide(seen).lost == ()
