@@ -88,8 +88,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no head check: a search shows every version",
         "shared/store/engine.py",
-        "            if version is not None and version == value_at(payload, self._version):\n",
-        "            if True:\n",
+        "found is None or not _is_current(found, versions)",
+        "found is None",
         "tests/contract/test_store.py::test_stale_points_in_front_do_not_take_places[edge]",
     ),
     _mutant(
