@@ -54,7 +54,7 @@ def test_given_a_load_when_the_broker_goes_then_the_log_has_all_that_was_taken(
     faults = (killed, paused, killed_twice, paused_beyond_the_session, stopped)
     with cluster(tmp_path, **distributed.settings) as running:
         with under_load(running, seed, writers=6) as load:
-            for number in range(rounds(ci=5, here=1)):
+            for number in range(rounds(ci=3, here=1)):
                 time.sleep(rng.uniform(0.1, 1.5))  # the random moment itself
                 fault = faults[number % len(faults)]
                 fault()

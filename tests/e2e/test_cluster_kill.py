@@ -42,7 +42,7 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
             "Ollama": (ollama_server.kill, ollama_server.start),
         }
         with under_load(running, seed) as load:
-            kill_in_turn(victims, rounds(ci=12, here=2), random.Random(seed), running)
+            kill_in_turn(victims, rounds(ci=9, here=2), random.Random(seed), running)
 
         distributed.nothing_wrong(running, load)
 

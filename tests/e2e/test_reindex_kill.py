@@ -33,7 +33,7 @@ from tests.integration.pipeline import Quiet, points_of
 from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 
-KILLS = rounds(ci=2, here=1)  # of a build, and as many of a switch
+KILLS = rounds(ci=1, here=1)  # of a build, and as many of a switch
 DOCUMENTS = 40
 GUARD_S = 120.0
 

