@@ -18,6 +18,7 @@ import psutil
 
 SLUICE = "services.operator_cli"
 HASTY = "tests.faults.hasty_upkeep"  # the same, with upkeep each half second
+ENDED_GUARD_S = 300.0  # a hang guard for all that is on its way
 START_GUARD_S = 60.0  # a hang guard: ten times what a start may take
 
 
@@ -142,3 +143,12 @@ def served(data: Path, **settings: str) -> Iterator[Server]:
         yield server
     finally:
         server.stop()
+
+
+def everything_ended(server: Server) -> None:
+    """Return when no document is on its way any more."""
+    deadline = time.monotonic() + ENDED_GUARD_S
+    with server.client() as client:
+        while client.get("/rag/documents?status=accepted&limit=1").json()["items"]:
+            assert time.monotonic() < deadline, "documents are still on their way"
+            time.sleep(0.2)  # polling another process; there is nothing to await

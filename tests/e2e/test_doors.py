@@ -20,27 +20,17 @@ from shared.contracts import DocumentSubmitted, decode
 from shared.log.open import open_log
 from shared.topics import SUBMITTED
 from tests.e2e.faults import rounds
-from tests.e2e.harness import Server, served
+from tests.e2e.harness import Server, everything_ended, served
 from tests.e2e.load import new_seed
 from tests.integration.pipeline import records_of
 from tests.servers.cache import CI_ONLY
 
 pytestmark = [pytest.mark.slow, CI_ONLY, pytest.mark.timeout(900)]
 
-QUIET_GUARD_S = 300.0
 UPLOADS = 200
 AT_ONCE = 20  # so that a kill finds some of them at each step
 SLOW = 500
 TEXT = "Herons nest in the old willow behind the boathouse, and nobody may disturb them before June. " * 4
-
-
-def everything_ended(server: Server) -> None:
-    """Return when no document is on its way any more."""
-    deadline = time.monotonic() + QUIET_GUARD_S
-    with server.client() as client:
-        while client.get("/rag/documents?status=accepted&limit=1").json()["items"]:
-            assert time.monotonic() < deadline, "documents are still on their way"
-            time.sleep(0.2)  # polling another process; there is nothing to await
 
 
 def standing(server: Server, status: str) -> int:

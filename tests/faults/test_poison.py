@@ -151,7 +151,7 @@ async def test_poison_is_set_aside_once_with_its_reason_and_delays_no_neighbour(
 
     monkeypatch.setattr(parsers, "ParserPool", rough)
     makers = kinds(tmp_path)
-    names = [name for _ in range(rounds(ci=2, here=1)) for name in rng.sample(list(makers), len(makers))]
+    names = [name for _ in range(rounds(ci=1, here=1)) for name in rng.sample(list(makers), len(makers))]
     expected: dict[tuple[int, int], tuple[str, str]] = {}
     late: list[float] = []
     async with running(tmp_path / "data", partitions=1) as pipeline:
