@@ -18,26 +18,27 @@ T = TypeVar("T")
 
 def backup_here(target: Path, *, dry_run: bool, patience_s: float) -> BackedUp:
     """Return what was backed up. Raises as `backup` does."""
-    settings = _settings()
+    settings = quiet_settings()
     with progress() as watch:
         return asyncio.run(backup(settings, target, watch, dry_run=dry_run, patience_s=patience_s))
 
 
 def restore_here(source: Path, data: Path | None, *, dry_run: bool) -> Restored:
     """Return what was restored. Raises as `restore` does."""
-    settings = _settings()
+    settings = quiet_settings()
     with progress() as watch:
         return asyncio.run(restore(source, data or settings.data, watch, dry_run=dry_run))
 
 
 def optimize_here(*, dry_run: bool) -> Optimized:
     """Return what was freed. Raises as `optimize` does."""
-    settings = _settings()
+    settings = quiet_settings()
     with progress() as watch:
         return asyncio.run(optimize(settings, watch, dry_run=dry_run))
 
 
-def _settings() -> Settings:
+def quiet_settings() -> Settings:
+    """Return the settings; from now on only errors are logged. Raises ConfigurationError."""
     settings = load_settings()
     configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
     return settings

@@ -1,21 +1,17 @@
 """Runs `sluice upgrade` and prints its result."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from services.operator_cli.actions.keeping import quiet_settings
 from services.operator_cli.moving.upgrade import Upgrade, Upgraded, upgrade
 from services.operator_cli.verify.command import progress
-from shared.runtime.logging_setup import configure_logging
-from shared.settings import load_settings
 
 
 def upgrade_here(target: Path | None, *, copies: bool, dry_run: bool) -> Upgraded:
     """Return what was done. Raises as `upgrade` does."""
-    settings = load_settings()
-    os.umask(0o077)  # the copy contains documents, so only its owner may read it
-    configure_logging(settings.log_format, "error", secrets=[key.key for key in settings.keys])
+    settings = quiet_settings()
     with progress() as watch:
         return asyncio.run(upgrade(Upgrade(settings, watch, target, copies), dry_run=dry_run))
 
