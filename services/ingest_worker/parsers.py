@@ -5,8 +5,8 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -136,13 +136,16 @@ class ParserPool:
         media_type: str | None = None,
         title_hint: str | None = None,
         links: bool = False,
+        wait_s: float | None = None,
     ) -> Extraction:
         """Return the file's text and properties, and its links if `links` is set.
+
+        If a file has waited for a process for `wait_s` seconds, it is given up. None: it waits as long as it takes.
 
         Raises:
             Rejected: code `empty`, `unsupported`, `damaged`, `password` or `too_large`.
             RetryLater: code `timeout`; the machine may have been too busy.
-            Unavailable: no process can be started, or the pool is closed.
+            Unavailable: no process can be started, none was free in time, or the pool is closed.
             RuntimeError: a bug in a reader, with its traceback.
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
@@ -152,11 +155,11 @@ class ParserPool:
         job = ParserJob(data, hints, self._cpu_s, self._most_text)
         try:
             try:
-                return await self._quickly(job, tenant)
+                return await self._quickly(job, tenant, wait_s)
             except (_Died, _Slow):
                 # The system may have killed the process. If it dies twice, the document is the cause.
-                async with self._slow_turns:
-                    return await self._in_turn(job, tenant, _always)
+                async with _turn(self._slow_turns, wait_s):
+                    return await self._in_turn(job, tenant, _always, wait_s)
         except _Died as death:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
         except _TimeOut as limit:
@@ -193,7 +196,7 @@ class ParserPool:
         await asyncio.gather(*(child.end() for child in self._idle), *self._ending)
         self._idle.clear()
 
-    async def _quickly(self, job: ParserJob, tenant: str) -> Extraction:
+    async def _quickly(self, job: ParserJob, tenant: str, wait_s: float | None) -> Extraction:
         """Return the extraction. A document that turns out to be slow needs a slow turn; raises _Slow without one."""
         async with AsyncExitStack() as stack:
 
@@ -203,12 +206,14 @@ class ParserPool:
                 await stack.enter_async_context(self._slow_turns)  # doesn't wait, as it isn't locked
                 return True
 
-            return await self._in_turn(job, tenant, may_take_long)
+            return await self._in_turn(job, tenant, may_take_long, wait_s)
 
-    async def _in_turn(self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
+    async def _in_turn(
+        self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]], wait_s: float | None
+    ) -> Extraction:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
-        async with self._turns:
+        async with _turn(self._turns, wait_s):
             return await self._attempt(job, tenant, may_take_long)
 
     async def _attempt(self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
@@ -413,6 +418,19 @@ def parser_pool(settings: Settings, tokens: TokenCounter) -> ParserPool:
 
 async def _always() -> bool:
     return True
+
+
+@asynccontextmanager
+async def _turn(turns: asyncio.Semaphore, wait_s: float | None) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(wait_s):
+            await turns.acquire()
+    except TimeoutError:
+        raise Unavailable("all parsers are busy with other files") from None
+    try:
+        yield
+    finally:
+        turns.release()
 
 
 async def _received(process: asyncio.subprocess.Process) -> Reply:

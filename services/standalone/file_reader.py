@@ -1,7 +1,7 @@
 """Gives the API a file reader made of the ingest worker's parsers, since services don't import each other."""
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from services.query_api.clients.open_webui import FileText, ReadFile
 from shared.runtime.resources import Resources
@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from services.ingest_worker.parsers import ParserPool
 
 
-def file_reader(parsers: "ParserPool") -> ReadFile:
-    """Return a function that reads a file with these parsers."""
+# The client waits for the reply, and its request holds memory. Images take seconds of CPU time each, and they queue.
+_WAIT_S: Final = 60.0
+
+
+def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> ReadFile:
+    """Return a function that reads a file with these parsers; a file waits for one for at most `wait_s` seconds."""
 
     async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
-        extraction = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type)
+        extraction = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type, wait_s=wait_s)
         known = {
             "source": name,
             "title": extraction.title,

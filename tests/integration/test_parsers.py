@@ -242,6 +242,21 @@ async def test_others_go_on_beside_a_document_that_hangs(make_pool: Callable[...
     await asyncio.gather(hanging, return_exceptions=True)
 
 
+async def test_a_file_that_may_wait_only_so_long_is_told_that_the_parsers_are_busy(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool = make_pool(1)
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "begun"))
+    await _until(tmp_path / "begun")
+
+    with pytest.raises(Unavailable, match=r"^all parsers are busy with other files$"):
+        await pool.extract(_rough("pid"), tenant="default", filename="x.rough", wait_s=0.05)
+
+    hanging.cancel()
+    await asyncio.gather(hanging, return_exceptions=True)
+    assert await _process(pool)  # the turn that nobody took is free
+
+
 async def _slow_turns_taken(pool: ParserPool) -> None:
     async with asyncio.timeout(_HANG_GUARD_S):
         while not pool._slow_turns.locked():  # noqa: ASYNC110 - nobody is told

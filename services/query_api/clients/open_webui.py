@@ -95,7 +95,10 @@ class FileOperation(Operation):
     status_code=200,
 )
 async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:
-    """Extract the text of a file without storing it: Open WebUI's external document loader."""
+    """Extract the text of a file without storing it: Open WebUI's external document loader.
+
+    If no parser is free within a minute, the reply is a 503.
+    """
     body = await request.body()
     if not body:
         raise Problem(400, "the body is missing", details={"field": "body"})

@@ -1,12 +1,16 @@
 """Open WebUI's web search, document loader and tools, and web pages that call from a browser."""
 
+import asyncio
 import re
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts
+from services.standalone.file_reader import file_reader
+from tests.fakes.tokens import Words
 from tests.integration.api import a_client, an_app, problem
 from tests.integration.clients.site import Site
 
@@ -46,6 +50,21 @@ async def test_the_document_loader_says_what_it_cannot_read(quoting: Site) -> No
     problem(empty, 400)
     assert "a.pdf" in problem(damaged, 422)
     problem(reader, 403)
+
+
+async def test_the_document_loader_says_that_all_parsers_are_busy(quoting: Site, parts: ApiParts) -> None:
+    pool = ParserPool(1, tokens=Words(), program="tests.integration.rough_parser", confined=False)
+    reader, long = file_reader(pool, wait_s=0.05), b"." * 65_536
+
+    async with a_client(an_app(parts, file_reader=reader), quoting.key.removeprefix("key-of-")) as client:
+        hanging = asyncio.create_task(pool.extract(b"ROUGH hang /dev/null 0 " + long, tenant="other"))
+        await asyncio.sleep(0)  # it takes the only turn
+        reply = await client.put("/process", content=b"ROUGH pid - 0 " + long, headers={"X-Filename": "a.rough"})
+        hanging.cancel()
+        await asyncio.gather(hanging, pool.close(), return_exceptions=True)
+
+    assert problem(reply, 503) == "all parsers are busy with other files"
+    assert int(reply.headers["retry-after"]) > 0
 
 
 async def test_the_tools_are_the_routes_that_only_read(quoting: Site) -> None:
