@@ -106,8 +106,8 @@ class Collection:
         sparse = [(str(number), score) for number, score in sorted(words.items(), key=lambda hit: -hit[1])[:DEPTH]]
         asked = question(query)
         found_pairs = []
-        places = {id_: (self.passages[int(id_)].document, int(id_)) for id_, _ in (*dense, *sparse)}
-        for each in fuse({"dense": dense, "sparse": sparse}, places=places):
+        chunk_keys = {id_: (self.passages[int(id_)].document, int(id_)) for id_, _ in (*dense, *sparse)}
+        for each in fuse({"dense": dense, "sparse": sparse}, chunk_keys=chunk_keys):
             number = int(each.id)
             passage = self.passages[number]
             compared = features(asked, float(cosines[number]), passage.text, passage.headings)

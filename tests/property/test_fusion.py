@@ -102,14 +102,14 @@ def test_neighbours_change_the_order_only(dense: Leg, sparse: Leg, data: st.Data
     both = {"dense": dense, "sparse": sparse}
     fused = fuse(both)
     numbers = data.draw(st.permutations(range(len(fused))))
-    places = {hit.id: ("document", number) for hit, number in zip(fused, numbers, strict=True)}
+    chunk_keys = {hit.id: ("document", number) for hit, number in zip(fused, numbers, strict=True)}
 
-    assert sorted(fuse(both, places=places), key=fused.index) == fused
-    assert fuse(both, places={hit.id: (hit.id, 0) for hit in fused}) == fused  # each in a document of its own
+    assert sorted(fuse(both, chunk_keys=chunk_keys), key=fused.index) == fused
+    assert fuse(both, chunk_keys={hit.id: (hit.id, 0) for hit in fused}) == fused  # each in a document of its own
 
 
 def test_a_passage_goes_before_a_slightly_better_one_if_the_passages_beside_it_are_good_too() -> None:
     leg = [("lone", 0.60), ("one", 0.58), ("two", 0.50), ("far", 0.30)]
-    places = {"lone": ("a", 7), "one": ("b", 3), "two": ("b", 5), "far": ("b", 8)}
+    chunk_keys = {"lone": ("a", 7), "one": ("b", 3), "two": ("b", 5), "far": ("b", 8)}
 
-    assert [hit.id for hit in fuse({"dense": leg}, places=places)] == ["one", "two", "lone", "far"]
+    assert [hit.id for hit in fuse({"dense": leg}, chunk_keys=chunk_keys)] == ["one", "two", "lone", "far"]

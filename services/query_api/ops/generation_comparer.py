@@ -11,13 +11,13 @@ from services.query_api.ops.generation_comparison import (
     CompareRequest,
     Comparison,
     Judged,
-    Place,
+    PassageSpan,
     QuestionComparison,
     Side,
     compared,
     drawn,
     most_changed,
-    place_of,
+    span_of,
     summary,
 )
 from services.query_api.ops.generation_plan import chunk_topic_bytes, index_bytes
@@ -58,7 +58,7 @@ class GenerationComparer:
         found: list[QuestionComparison] = []
         times: list[list[float]] = [[], []]
         for number, judged in enumerate(questions):
-            rankings: list[list[Place]] = [[], []]
+            rankings: list[list[PassageSpan]] = [[], []]
             for side in (0, 1) if number % 2 else (1, 0):  # alternating, so that neither always finds warm caches
                 rankings[side], took = await _searched(asked[side], tenant, judged, wanted.top_k)
                 times[side].append(took)
@@ -132,10 +132,10 @@ def _other(registry: Registry, id_: str | None) -> Registered:
     return newest_first[0]
 
 
-async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: int) -> tuple[list[Place], float]:
+async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: int) -> tuple[list[PassageSpan], float]:
     """Return what a generation finds, and the milliseconds that it took."""
     results = await retriever.search(tenant, judged.question, top_k=top_k)
-    return [place_of(hit) for hit in results.hits], results.embed_ms + results.store_ms + results.fuse_ms
+    return [span_of(hit) for hit in results.hits], results.embed_ms + results.store_ms + results.fuse_ms
 
 
 def _notes(other: GenerationStatus) -> list[str]:

@@ -13,8 +13,8 @@ from shared.state.index import Index
 
 MOST_QUESTIONS: Final = 500  # of one comparison
 SHOWN: Final = 10  # questions that a report lists
-_DRAWN_A_TURN: Final = 8  # chunks that are read together
-_TURNS: Final = 4  # groups per wanted question: many chunks have no title, or a document that was drawn before
+_CHUNKS_PER_READ: Final = 8  # one of them gives a question
+_READS: Final = 4  # reads per wanted question: many chunks have no title, or a title that was drawn before
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     top_k: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEPTH
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class PassageSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A passage in a ranking: its document, and its offsets in the document's text."""
 
     document: str
@@ -46,11 +46,11 @@ class QuestionComparison(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """What both generations found for a question. It has nDCG only if the right documents are known."""
 
     question: str
-    overlap: float  # share of the documents found that both found
-    passages: float  # share of the serving generation's passages of which the other one found at least a part
+    overlap: float  # share of the found documents that both generations found
+    passages: float  # share of the serving generation's passages that the other one found at least in part
     moved: float  # mean number of ranks by which a document that both found moved
     first: str | None  # path of the serving generation's best document
-    first_other: str | None  # path of the other one's best document
+    first_other: str | None  # path of the other generation's best document
     ndcg: float | None = None
     ndcg_other: float | None = None
 
@@ -73,7 +73,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     embedded: int  # texts, by the processes that run now
     copied: int  # vectors, by the processes that run now
     disk_bytes: int | None  # of collections and chunk topic; None: neither store nor log measures them
-    build_seconds: int | None  # from its start until it had all documents that existed then; None: not measured
+    build_seconds: int | None  # until it had all documents that existed when it was started; None: not measured
     search_ms: float  # median of the searches of this comparison
     ndcg: float | None = None
 
@@ -86,12 +86,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     top_k: int
     questions: int
     judged: int  # questions whose right documents are known
-    drawn: bool  # whether the questions are titles and headings; the document that has one is then the right one
+    drawn: bool  # whether the questions are titles and headings; the right document is then the one that has it
     overlap: float
     passages: float
     same_first: float  # share of the questions whose best document is the same
     moved: float
-    drop: float | None  # by how much nDCG is lower in the other one; below 0: higher; None: nothing is judged
+    drop: float | None  # serving nDCG minus the other one's; None: nothing is judged
     changed: list[QuestionComparison]  # those that changed most, worst first
     notes: list[str]
 
@@ -107,18 +107,20 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ndcg_other: float | None
 
 
-def place_of(hit: Found) -> Place:
+def span_of(hit: Found) -> PassageSpan:
     """Return the hit's document and offsets."""
     known: Mapping[str, Any] = hit.metadata
-    return Place(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
+    return PassageSpan(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
 
 
-def compared(judged: Judged, ours: Sequence[Place], theirs: Sequence[Place], depth: int = DEPTH) -> QuestionComparison:
+def compared(
+    judged: Judged, ours: Sequence[PassageSpan], theirs: Sequence[PassageSpan], depth: int = DEPTH
+) -> QuestionComparison:
     """Return how the rankings of the serving generation and of the other one differ for a question."""
     paths = {each.document: each.path for each in (*ours, *theirs)}
-    old, new = ([*dict.fromkeys(each.document for each in places)] for places in (ours, theirs))
+    old, new = ([*dict.fromkeys(each.document for each in spans)] for spans in (ours, theirs))
     both = [name for name in old if name in new]
-    standing = [any(_meet(each, other) for other in theirs) for each in ours]
+    matched = [any(_overlap(each, other) for other in theirs) for each in ours]
     scores: dict[str, float] = {}
     if judged.documents:
         right = set(judged.documents)
@@ -127,7 +129,7 @@ def compared(judged: Judged, ours: Sequence[Place], theirs: Sequence[Place], dep
     return QuestionComparison(
         question=judged.question,
         overlap=len(both) / max(len(old), len(new)) if old or new else 1.0,
-        passages=sum(standing) / len(standing) if standing else float(not theirs),
+        passages=sum(matched) / len(matched) if matched else float(not theirs),
         moved=sum(abs(old.index(name) - new.index(name)) for name in both) / len(both) if both else 0.0,
         first=paths[old[0]] if old else None,
         first_other=paths[new[0]] if new else None,
@@ -165,18 +167,18 @@ async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
     """
     random = Random(index.generation.id)  # noqa: S311 - a sample, no secret
     found: dict[str, Judged] = {}
-    for number in range(_TURNS * count):
+    for number in range(_READS * count):
         if len(found) >= count:
             break
-        chunks = await index.titled_page(tenant, after=str(UUID(int=random.getrandbits(128))), limit=_DRAWN_A_TURN)
+        chunks = await index.titled_page(tenant, after=str(UUID(int=random.getrandbits(128))), limit=_CHUNKS_PER_READ)
         for known in chunks:
             names = [known.get("title"), known.get("sectionTitle")]
             name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
             if name is not None and name not in found:
                 found[name] = Judged(question=name, documents=(known["documentId"],))
-                break  # one question per group, so that the sample isn't all neighbours by id
+                break  # one question per read, so that the sample isn't all neighbours by id
     return list(found.values())
 
 
-def _meet(one: Place, other: Place) -> bool:
+def _overlap(one: PassageSpan, other: PassageSpan) -> bool:
     return one.document == other.document and one.start < other.end and other.start < one.end

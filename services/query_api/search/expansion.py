@@ -11,6 +11,7 @@ import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid
+from services.query_api.search.fusion import chunk_key
 from services.query_api.search.results import Found
 from shared.answers import Conversation, Finished, Sampling, Turn
 from shared.answers.models import ChatModels
@@ -42,7 +43,7 @@ class QueryExpander:
             raise invalid("expansion", "needs a language model, but SLUICE_CHAT names none")
 
     async def related(self, question: str) -> tuple[list[str], list[str]]:
-        """Return at most `MOST` related questions, and a warning if the model fails; then there are none."""
+        """Return at most `MOST` related questions, and warnings. If the model fails: no question and one warning."""
         try:
             with self._breaker.guarded():
                 return related_questions(await self._written(question), question), []
@@ -71,7 +72,7 @@ class QueryExpander:
 
 
 def related_questions(text: str, question: str) -> list[str]:
-    """Return the lines that a model wrote, without marks of a list, repetitions and the question itself."""
+    """Return the lines that a model wrote, without list markers, duplicates and the question itself."""
     lines = (_MARK.sub("", line).strip().strip('"') for line in text.splitlines())
     known = {question.casefold().strip()}
     found: list[str] = []
@@ -83,18 +84,15 @@ def related_questions(text: str, question: str) -> list[str]:
 
 
 def merged(hits: Iterable[Found], others: Sequence[tuple[str, Sequence[Found]]]) -> list[Found]:
-    """Return the hits of the query and of the related questions by score, each passage once with its best score.
+    """Return the hits of the query and of the related questions by score; each passage once, with its best score.
 
-    A passage that a related question finds better names that question in its explanation.
+    If a related question gave a passage its best score, the explanation of the hit names that question.
     """
-    best: dict[tuple[str, int], Found] = {_name(hit): hit for hit in hits}
+    best = {chunk_key(hit.metadata): hit for hit in hits}
     for query, found in others:
         for hit in found:
-            if _name(hit) not in best or best[_name(hit)].score < hit.score:
+            key = chunk_key(hit.metadata)
+            if key not in best or best[key].score < hit.score:
                 explanation = msgspec.structs.replace(hit.explanation, query=query)
-                best[_name(hit)] = msgspec.structs.replace(hit, explanation=explanation)
+                best[key] = msgspec.structs.replace(hit, explanation=explanation)
     return sorted(best.values(), key=lambda hit: -hit.score)
-
-
-def _name(hit: Found) -> tuple[str, int]:
-    return hit.metadata["documentId"], hit.metadata["chunkOrder"]

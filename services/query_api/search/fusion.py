@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 NO_WEIGHTS: Mapping[str, float] = {}
-Place = tuple[str, int]  # a document, and the number of a chunk in it
-NEIGHBOURS = 2  # chunks on each side of a hit that can move it up
+ChunkKey = tuple[str, int]  # document id, and the chunk's position in the document
+NEIGHBOURS = 2  # chunks on each side of a hit whose scores can move it up
 _AROUND = tuple(offset for offset in range(-NEIGHBOURS, NEIGHBOURS + 1) if offset)
-NEIGHBOUR_WEIGHT = 0.3  # of the best one's score; chosen on SciFact's train queries
+NEIGHBOUR_WEIGHT = 0.3  # of the best neighbour's score; chosen on SciFact's train queries
 
 
 class LegRank(msgspec.Struct, frozen=True):
@@ -27,10 +28,15 @@ class FusedHit(msgspec.Struct, frozen=True):
     legs: Mapping[str, LegRank]
 
 
+def chunk_key(metadata: Mapping[str, Any]) -> ChunkKey:
+    """Return the key of the chunk that has this metadata."""
+    return metadata["documentId"], metadata["chunkOrder"]
+
+
 def fuse(
     legs: Mapping[str, Sequence[tuple[str, float]]],
     weights: Mapping[str, float] = NO_WEIGHTS,
-    places: Mapping[str, Place] | None = None,
+    chunk_keys: Mapping[str, ChunkKey] | None = None,
 ) -> list[FusedHit]:
     """Return every id once, best first, with a score in [0, 1].
 
@@ -42,7 +48,7 @@ def fuse(
     (nDCG@10 on three collections 0.728, 0.848, 0.609 instead of 0.729, 0.835, 0.593;
     docs/adr/0006-fusion-by-distribution.md). Ties: the smaller id first.
 
-    If `places` has the place of each hit, good hits in neighbouring chunks move a hit up. Its score stays the same.
+    With `chunk_keys`, by id, good hits in neighbouring chunks move a hit up; its score stays the same.
 
     `legs` contains, by name, (id, score) pairs with the best first. Scores are finite, and ids are unique in a leg.
     """
@@ -56,25 +62,25 @@ def fuse(
             standings.setdefault(id_, {})[name] = LegRank(rank, score)
     total = sum(weights.get(name, 1.0) for name in found)
     totals = {id_: value / total for id_, value in sums.items()}
-    ranked = totals if places is None else _with_neighbours(totals, places)
+    ranked = totals if chunk_keys is None else _with_neighbours(totals, chunk_keys)
     order = sorted(ranked, key=lambda id_: (-ranked[id_], id_))
     return [FusedHit(id_, min(1.0, max(0.0, totals[id_])), standings[id_]) for id_ in order]
 
 
-def _with_neighbours(totals: Mapping[str, float], places: Mapping[str, Place]) -> dict[str, float]:
+def _with_neighbours(totals: Mapping[str, float], chunk_keys: Mapping[str, ChunkKey]) -> dict[str, float]:
     """Return each hit's total plus a share of the best total among the chunks around it.
 
-    The chunks beside an answer are often about the same thing (docs/adr/0099-neighbours-speak-for-a-passage.md).
+    The chunks beside an answer are often about the same subject (docs/adr/0099-neighbours-speak-for-a-passage.md).
     """
-    there: dict[str, dict[int, float]] = {}
+    by_document: dict[str, dict[int, float]] = {}
     for id_, total in totals.items():
-        document, number = places[id_]
-        there.setdefault(document, {})[number] = total
+        document, position = chunk_keys[id_]
+        by_document.setdefault(document, {})[position] = total
     found = {}
     for id_, total in totals.items():
-        document, number = places[id_]
-        own = there[document]
-        best = max([own.get(number + offset, 0.0) for offset in _AROUND]) if len(own) > 1 else 0.0
+        document, position = chunk_keys[id_]
+        own = by_document[document]
+        best = max([own.get(position + offset, 0.0) for offset in _AROUND]) if len(own) > 1 else 0.0
         found[id_] = total + NEIGHBOUR_WEIGHT * best
     return found
 

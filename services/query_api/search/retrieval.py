@@ -17,7 +17,7 @@ from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.facets import Facets, FacetValues
-from services.query_api.search.fusion import FusedHit, fuse
+from services.query_api.search.fusion import FusedHit, chunk_key, fuse
 from services.query_api.search.relevance import Features, compared, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
@@ -103,8 +103,8 @@ class Retriever:
         """Return the tenant's `top_k` best current chunks; fewer only if no more match.
 
         The first `DEPTH` hits of each leg are the candidates, ordered by score; ties are in the fused order. If more
-        are requested, the legs' further hits follow. With `rerank`, the cross-encoder orders the first `RERANKED`, if
-        one is configured; if it fails, the order stays, and a warning says so.
+        are requested, the legs' further hits follow. With `rerank`, a configured cross-encoder then orders the first
+        `RERANKED` hits; if it fails, the order stays, and a warning says so.
         """
         rerank = rerank and self.reranks
         query = query[:LONGEST_QUERY]
@@ -155,9 +155,9 @@ class Retriever:
         )
 
     async def _reranked(self, query: str, results: Results, top_k: int) -> tuple[Results, bool]:
-        """Return the first `top_k` results in the cross-encoder's order, and True; as they are, and False, if it fails.
+        """Return the first `top_k` results in the cross-encoder's order, and True. If it fails, keep the order; False.
 
-        Its scores stand in the explanations: the hits' own scores stay comparable.
+        The cross-encoder's scores go into the explanations: a hit's own score stays comparable between searches.
         """
         assert self._reranker is not None
         began = time.perf_counter()
@@ -261,8 +261,8 @@ class Retriever:
         weights = {"dense": UNREAD_WEIGHT} if by_words else {}
         payloads = {hit.id: hit.payload for hits in candidates.rankings.values() for hit in hits}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
-        places = {id_: _place(payload["metadata"]) for id_, payload in payloads.items()}
-        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, places)
+        chunk_keys = {id_: chunk_key(payload["metadata"]) for id_, payload in payloads.items()}
+        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
         chosen = {each.id for each in first}
         lacking = max(0, top_k - len(first))
         further = [each for each in fuse(legs, weights) if each.id not in chosen][:lacking] if lacking else []
@@ -287,10 +287,6 @@ class Retriever:
         ]
 
 
-def _place(metadata: Mapping[str, Any]) -> tuple[str, int]:
-    return metadata["documentId"], metadata["chunkOrder"]
-
-
 def _headings(metadata: Mapping[str, Any]) -> list[str]:
     """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
     get = metadata.get
@@ -299,13 +295,13 @@ def _headings(metadata: Mapping[str, Any]) -> list[str]:
     return [*named, *variant_texts(metadata)] if VARIANTS in metadata else named
 
 
-def _explanation(fused: FusedHit, place: int, figures: Features, *, by_words: bool) -> Explanation:
+def _explanation(fused: FusedHit, rank: int, figures: Features, *, by_words: bool) -> Explanation:
     dense, sparse = fused.legs.get("dense"), fused.legs.get("sparse")
     return Explanation(
         cosine=None if by_words else figures.cosine,
         bm25=None if sparse is None else sparse.score,
         ranks=Ranks(dense=None if dense is None else dense.rank, sparse=None if sparse is None else sparse.rank),
-        fused=place,
+        fused=rank,
         coverage=figures.coverage,
     )
 

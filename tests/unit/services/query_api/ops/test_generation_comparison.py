@@ -1,16 +1,16 @@
 import pytest
 
-from services.query_api.ops.generation_comparison import Judged, Place, compared, most_changed, summary
+from services.query_api.ops.generation_comparison import Judged, PassageSpan, compared, most_changed, summary
 
 QUESTION = Judged(question="Where is the heron?")
 
 
-def place(document: str, start: int = 0, end: int = 100) -> Place:
-    return Place(document=document, path=f"{document}.md", start=start, end=end)
+def span(document: str, start: int = 0, end: int = 100) -> PassageSpan:
+    return PassageSpan(document=document, path=f"{document}.md", start=start, end=end)
 
 
 def test_the_same_ranking_differs_in_nothing() -> None:
-    ranking = [place("a"), place("b"), place("a", 100, 200)]
+    ranking = [span("a"), span("b"), span("a", 100, 200)]
 
     same = compared(Judged(question="?", documents=("b.md",)), ranking, ranking)
 
@@ -21,8 +21,8 @@ def test_the_same_ranking_differs_in_nothing() -> None:
 
 
 def test_documents_are_compared_whatever_their_chunks_are() -> None:
-    whole = [place("a", 0, 800), place("b", 0, 800)]
-    cut = [place("b", 0, 200), place("a", 600, 800), place("a", 0, 200)]
+    whole = [span("a", 0, 800), span("b", 0, 800)]
+    cut = [span("b", 0, 200), span("a", 600, 800), span("a", 0, 200)]
 
     found = compared(QUESTION, whole, cut)
 
@@ -31,7 +31,7 @@ def test_documents_are_compared_whatever_their_chunks_are() -> None:
 
 
 def test_what_only_one_finds_counts_against_the_longer_ranking() -> None:
-    found = compared(QUESTION, [place("a"), place("b", 0, 50)], [place("b", 50, 100), place("c"), place("d")])
+    found = compared(QUESTION, [span("a"), span("b", 0, 50)], [span("b", 50, 100), span("c"), span("d")])
 
     assert found.overlap == pytest.approx(1 / 3)
     assert found.passages == 0.0  # neither a nor the first half of b
@@ -40,13 +40,13 @@ def test_what_only_one_finds_counts_against_the_longer_ranking() -> None:
 
 @pytest.mark.parametrize(("ours", "theirs", "overlap"), [([], [], 1.0), (["a"], [], 0.0), ([], ["a"], 0.0)])
 def test_a_generation_that_finds_nothing(ours: list[str], theirs: list[str], overlap: float) -> None:
-    found = compared(QUESTION, [place(name) for name in ours], [place(name) for name in theirs])
+    found = compared(QUESTION, [span(name) for name in ours], [span(name) for name in theirs])
 
     assert (found.overlap, found.passages) == (overlap, overlap)
 
 
 def test_a_document_is_right_by_its_path_or_its_id() -> None:
-    ranking = [place("a"), place("b")]
+    ranking = [span("a"), span("b")]
 
     by_path = compared(Judged(question="?", documents=("a.md",)), ranking, ranking[::-1])
     by_id = compared(Judged(question="?", documents=("a",)), ranking, ranking[::-1])
@@ -57,9 +57,9 @@ def test_a_document_is_right_by_its_path_or_its_id() -> None:
 
 def test_the_mean_of_ndcg_is_over_judged_questions_and_what_got_worse_comes_first() -> None:
     judged = Judged(question="judged", documents=("a.md",))
-    worse = compared(judged, [place("a"), place("b")], [place("b"), place("a")])
-    other = compared(QUESTION, [place("a")], [place("b")])
-    same = compared(QUESTION, [place("a")], [place("a")])
+    worse = compared(judged, [span("a"), span("b")], [span("b"), span("a")])
+    other = compared(QUESTION, [span("a")], [span("b")])
+    same = compared(QUESTION, [span("a")], [span("a")])
 
     means = summary([same, other, worse])
 
