@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -293,18 +293,18 @@ class _Collection:
         Only heads that searches needed are kept, so that memory and the start don't grow with the number of documents.
         """
         wanted = set(ids)
-        unknown = wanted - self.heads.keys()
+        unknown = {id_ for id_ in wanted if id_ not in self.heads}  # `wanted - keys()` would walk through all keys
         if len(self.heads) + len(unknown) > _HEADS_KEPT:
             self.heads.clear()
             unknown = wanted
         if unknown:
             found: dict[str, int | None] = dict.fromkeys(unknown)
             named: list[Any] = [identifier for identifier in unknown if is_id(identifier)]
-            for record in self.shard.retrieve(named, _only(_HEAD_FIELDS), False):
+            for identifier, record in _with_ids(named, self.shard.retrieve(named, _only(_HEAD_FIELDS), False)):
                 payload = record.payload or {}
                 version = payload.get("version")
                 if isinstance(version, int) and payload.get("deleted") is not True:
-                    found[str(record.id)] = version
+                    found[identifier] = version
             self.heads |= found
         return self.heads
 
@@ -631,7 +631,11 @@ class Engine:
                     for number in short
                 ]
             )
-            found = dict(zip(short, collection.shard.query_batch(batch), strict=True))
+            found = {
+                number: current.named(scored)
+                for number, scored in zip(short, collection.shard.query_batch(batch), strict=True)
+            }
+            current.read([id_ for scored in found.values() for id_, _ in scored[: request.limit]])
             for number, scored in found.items():
                 rankings[number] = current.first(scored, request.limit)
             short = [
@@ -639,7 +643,7 @@ class Engine:
             ]
             asked *= _WIDER
         dense = next((number for number, leg in enumerate(request.legs) if leg.dense is not None), None)
-        cosines = {} if dense is None else _cosines(collection.shard, rankings, dense, queries[dense])
+        cosines = {} if dense is None else current.cosines(rankings, dense, queries[dense])
         return wire.SearchFound(
             rankings,
             {id_: (current.payload(id_), cosines.get(id_)) for ranking in rankings for id_, _ in ranking},
@@ -656,6 +660,7 @@ class _CurrentPoints:
             chunks.payload_fields = fields.document, fields.version
             chunks.payloads.clear()
         self._heads = heads
+        self._engine_ids: dict[str, Any] = {}  # by id: the engine takes its own objects faster than texts
         self._payloads: dict[str, bytes | None] = {}  # by id; None: not current
 
     def payload(self, id_: str) -> msgspec.Raw:
@@ -664,22 +669,45 @@ class _CurrentPoints:
         assert encoded is not None
         return msgspec.Raw(encoded)
 
-    def first(self, scored: Sequence[Any], limit: int) -> list[tuple[str, float]]:
-        """Return id and score of the first `limit` of a ranking that are current.
+    def named(self, scored: Sequence[Any]) -> list[tuple[str, float]]:
+        """Return id and score of each hit of the engine."""
+        hits = []
+        for hit in scored:
+            engine_id = hit.id
+            id_ = str(engine_id)
+            self._engine_ids[id_] = engine_id
+            hits.append((id_, hit.score))
+        return hits
+
+    def first(self, scored: Sequence[tuple[str, float]], limit: int) -> list[tuple[str, float]]:
+        """Return the first `limit` of a ranking that are current.
 
         The engine takes longer to hand out a payload than to rank the point, so no more are read than are needed.
         """
         hits: list[tuple[str, float]] = []
         at = 0
         while at < len(scored) and len(hits) < limit:
-            some = [(str(hit.id), hit.score) for hit in scored[at : at + max(limit - len(hits), _SPARE)]]
+            some = scored[at : at + max(limit - len(hits), _SPARE)]
             at += len(some)
-            self._read([id_ for id_, _ in some])
+            self.read([id_ for id_, _ in some])
             hits += [hit for hit in some if self._payloads[hit[0]] is not None]
         return hits[:limit]
 
-    def _read(self, ids: Sequence[str]) -> None:
-        unknown = [id_ for id_ in ids if id_ not in self._payloads]
+    def cosines(self, rankings: Sequence[Sequence[tuple[str, float]]], dense: int, query: Any) -> dict[str, float]:
+        """Return each hit's cosine by id: that of the dense ranking, or asked for by id."""
+        cosines = dict(rankings[dense])
+        others = {id_ for ranking in rankings for id_, _ in ranking} - cosines.keys()
+        if others:
+            only = qdrant.Filter(must=[qdrant.HasIdCondition({self._engine_ids[id_] for id_ in others})])
+            request = qdrant.QueryRequest(
+                limit=len(others), query=query, filter=only, with_payload=False, params=_EXACT
+            )
+            cosines |= {str(hit.id): hit.score for hit in self._shard.query(request)}
+        return cosines
+
+    def read(self, ids: Iterable[str]) -> None:
+        """Read those of the points that weren't read yet, all at once."""
+        unknown = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._payloads))
         kept = {id_: found for id_ in unknown if (found := self._cache.get(id_)) is not None}
         if len(kept) < len(unknown):
             kept |= self._retrieved([id_ for id_ in unknown if id_ not in kept])
@@ -690,7 +718,8 @@ class _CurrentPoints:
 
     def _retrieved(self, ids: Sequence[str]) -> dict[str, KeptPayload]:
         found = {}
-        for record in self._shard.retrieve(list[Any](ids), True, False):
+        records = self._shard.retrieve([self._engine_ids[id_] for id_ in ids], True, False)
+        for id_, record in _with_ids(ids, records):
             payload: Payload = record.payload or {}
             document, version = value_at(payload, self._document), value_at(payload, self._version)
             kept = KeptPayload(
@@ -698,24 +727,24 @@ class _CurrentPoints:
                 version if isinstance(version, int) else None,
                 msgspec.msgpack.encode(payload),
             )
-            found[str(record.id)] = kept
-            self._cache.put(str(record.id), kept)
+            found[id_] = kept
+            self._cache.put(id_, kept)
         return found
+
+
+def _with_ids(asked: Sequence[str], records: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield id and record of a `retrieve`.
+
+    The engine keeps the order of the ids it was asked for, each once, and leaves out those that it doesn't have. To
+    make an id of a record takes as long as half of a payload.
+    """
+    if len(records) == len(asked):
+        return zip(asked, records, strict=True)
+    return ((str(record.id), record) for record in records)
 
 
 def _is_current(found: KeptPayload, versions: Mapping[str, int | None]) -> bool:
     return found.document is not None and found.version is not None and versions[found.document] == found.version
-
-
-def _cosines(shard: Any, rankings: Sequence[Sequence[tuple[str, float]]], dense: int, query: Any) -> dict[str, float]:
-    """Return each hit's cosine by id: that of the dense ranking, or asked for by id."""
-    cosines = dict(rankings[dense])
-    others = {id_ for ranking in rankings for id_, _ in ranking} - cosines.keys()
-    if others:
-        only = qdrant.Filter(must=[qdrant.HasIdCondition({*others})])
-        request = qdrant.QueryRequest(limit=len(others), query=query, filter=only, with_payload=False, params=_EXACT)
-        cosines |= {str(hit.id): hit.score for hit in shard.query(request)}
-    return cosines
 
 
 def _vectors(description: _Description) -> str:

@@ -1,5 +1,6 @@
 """Payloads that searches found lately, encoded: the engine takes longer to read a payload than to find its point."""
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -18,14 +19,14 @@ class PayloadCache:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: dict[str, KeptPayload] = {}
+        self._kept: OrderedDict[str, KeptPayload] = OrderedDict()  # a dict searches all its gaps for the first key
         self._bytes = 0
 
     def get(self, point: str) -> KeptPayload | None:
         """Return the point's payload, None if it isn't kept."""
-        found = self._kept.pop(point, None)
+        found = self._kept.get(point)
         if found is not None:
-            self._kept[point] = found  # moves it to the end
+            self._kept.move_to_end(point)
         return found
 
     def put(self, point: str, payload: KeptPayload) -> None:
@@ -34,7 +35,7 @@ class PayloadCache:
         self._kept[point] = payload
         self._bytes += len(payload.encoded)
         while self._bytes > self._most:
-            self.drop((next(iter(self._kept)),))
+            self._bytes -= len(self._kept.popitem(last=False)[1].encoded)
 
     def drop(self, points: Iterable[str]) -> None:
         """Forget these payloads: the points were written or deleted."""

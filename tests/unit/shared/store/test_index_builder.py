@@ -70,6 +70,28 @@ def test_a_shard_gets_its_index_and_keeps_its_points(builder: IndexBuilder, tmp_
     assert [nearest(shard, n) for n in (1, 250, 500)] == [1, 250, 500]
 
 
+def test_records_come_in_the_order_of_the_ids_whichever_segment_they_are_in(
+    builder: IndexBuilder, tmp_path: Path
+) -> None:
+    """`engine._with_ids` relies on this."""
+    shard = a_shard(tmp_path / "a")
+    builder.begin(shard, SIZE, sparse=True)
+    builder.wait()
+    opened = qdrant.EdgeShard.load(str(shard))
+    newer = [qdrant.Point(n, {"": a_vector(n)}) for n in (7, 300, 501, 502)]
+    opened.update(qdrant.UpdateOperation.upsert_points(newer))
+    opened.update(qdrant.UpdateOperation.delete_points([9]))
+    opened.flush()
+    asked = [*range(1, 503)]
+    random.Random(5).shuffle(asked)
+
+    found = [int(record.id) for record in opened.retrieve([999, *asked], True, False)]
+
+    assert growing(shard) > 0
+    assert found == [number for number in asked if number != 9]
+    opened.close()
+
+
 def test_a_folder_that_holds_no_shard_is_told_and_the_next_request_is_served(
     builder: IndexBuilder, tmp_path: Path
 ) -> None:
