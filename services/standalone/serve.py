@@ -23,7 +23,7 @@ from shared.log.consume import Consumption
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
-from shared.runtime.process import done_before, settle_memory, stop_signal, tune_interpreter
+from shared.runtime.process import done_before, result_before, settle_memory, stop_signal, tune_interpreter
 from shared.runtime.resources import open_resources
 from shared.settings import Settings
 
@@ -67,10 +67,9 @@ def serve(settings: Settings, announce: Announce) -> int:
 async def _serve(settings: Settings, listener: socket.socket, announce: Announce) -> int:
     stop = stop_signal()
     async with AsyncExitStack() as stack:
-        starting = asyncio.create_task(start(settings, stack))
-        if not await done_before(stop, starting):
+        parts = await result_before(stop, start(settings, stack))
+        if parts is None:
             return 0
-        parts = starting.result()
         settle_memory()
         async with answered(GenerationApps(parts), listener, connections_of(settings)) as answering:
             url = url_of(listener)

@@ -5,9 +5,10 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import structlog
 from litestar.types import ASGIApp
@@ -19,6 +20,8 @@ from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.probes import Probed, Troubles, side_app
 from shared.settings import Settings
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -95,6 +98,16 @@ async def done_before(stop: asyncio.Event, *work: "asyncio.Task[object]") -> boo
     return any(task.done() for task in work)
 
 
+async def result_before(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`, or None if `stop` was set first: then `work` has been cancelled, and has ended."""
+    task = asyncio.create_task(work)
+    if not await done_before(stop, task):
+        task.cancel()
+        await asyncio.wait({task})
+        return None
+    return task.result()
+
+
 class _Named:
     """A running service, with its readiness before the start and during the stop."""
 
@@ -111,12 +124,9 @@ class _Named:
             answering = [await ports.enter_async_context(answered(side_app(probed), side, Connections(_PROBES)))]
             watched = f"probes and metrics on {url_of(side)}"
             announce(f"{self._name} is starting: {watched}")
-            starting = asyncio.create_task(self._started(parts))
-            if not await done_before(stop, starting):
-                starting.cancel()
-                await asyncio.wait({starting})
+            service = await result_before(stop, self._started(parts))
+            if service is None:
                 return 0
-            service = starting.result()
             probed.troubles, probed.registry = service.troubles, service.registry
             settle_memory()
             async with AsyncExitStack() as doors:

@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.e2e.harness import Server, served
+from tests.e2e.harness import START_GUARD_S, Server, served
 from tests.servers.cache import CI_ONLY
 
 pytestmark = pytest.mark.slow
@@ -46,6 +47,21 @@ def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: 
     assert alive == []
     assert "Traceback" not in server.log.read_text()
     assert not (server.data / "serve.json").exists()
+
+
+@CI_ONLY
+def test_a_polite_signal_during_the_start_ends_it_without_an_error(tmp_path: Path) -> None:
+    server = Server(tmp_path / "data")
+    server.launch()
+    deadline = time.monotonic() + START_GUARD_S
+    while not (server.data / "store").exists():
+        assert time.monotonic() < deadline, f"the start has not reached the store: {server.tail()}"
+        time.sleep(0.01)  # polling another process; there is nothing to await
+
+    code = server.stop()
+
+    assert code == 0
+    assert server.log.read_text() == ""
 
 
 @CI_ONLY

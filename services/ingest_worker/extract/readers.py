@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePosixPath
 from typing import Final
@@ -58,6 +59,9 @@ def _versions(form: Format) -> list[str]:
     return [f"{library}={_version(library)}" for library in sorted(form.libraries)]
 
 
+# Several formats share a library, and importlib.metadata parses a file at each call. An installation stays the same
+# while it is running.
+@cache
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
