@@ -9,7 +9,6 @@ import pytest
 from pydantic import SecretStr
 
 from shared.embedder import Embedder
-from shared.embedder.cache import QueryCache
 from shared.embedder.minilm import MiniLm, Precision
 from shared.embedder.ollama import ollama_embedder
 from shared.embedder.openai import openai_embedder
@@ -45,7 +44,6 @@ def running(precision: Precision) -> Iterator[MiniLm]:
     params=[
         "minilm",
         "minilm:int8",
-        "cached",
         "memory",
         "fake ollama",
         pytest.param("ollama", marks=pytest.mark.server),
@@ -58,8 +56,6 @@ async def embedder(request: pytest.FixtureRequest, minilm: MiniLm, minilm_int8: 
         yield minilm
     elif request.param == "minilm:int8":
         yield minilm_int8
-    elif request.param == "cached":
-        yield QueryCache(minilm)
     elif request.param == "memory":
         yield MemoryEmbedder()
     elif request.param == "ollama":

@@ -19,6 +19,8 @@ import pytest
 import pytest_asyncio
 from litestar import Litestar
 
+from shared.embedder import Vector
+from shared.embedder.minilm import MiniLm
 from shared.ids import document_id
 from tests.integration.api import a_client
 
@@ -162,3 +164,20 @@ async def test_a_foreign_id_is_answered_as_an_unknown_one(five: list[Tenant]) ->
     assert foreign | {"instance": ""} == unknown | {"instance": ""}
     medians = {kind: statistics.median(each) for kind, each in times.items()}
     print(f"medians in us: { {kind: round(each * 1e6) for kind, each in medians.items()} }")
+
+
+async def test_a_query_is_embedded_for_each_tenant_that_asks_it(
+    five: list[Tenant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = MiniLm.embed_query
+    asked: list[str] = []
+
+    async def noted(model: MiniLm, text: str) -> Vector:
+        asked.append(text)
+        return await embed(model, text)
+
+    monkeypatch.setattr(MiniLm, "embed_query", noted)
+    for tenant in (five[0], five[1], five[0]):
+        assert (await tenant.http.post("/rag/search", json={"query": "Who asked this before?"})).status_code == 200
+
+    assert asked == ["Who asked this before?"] * 2  # a fast reply would tell that another tenant has asked it
