@@ -142,6 +142,16 @@ async def test_on_this_machine_the_cookie_needs_no_tls(app: Litestar) -> None:
     assert "secure" not in reply.headers["set-cookie"].lower()
 
 
+@pytest.mark.parametrize("host", ["[", "[::1", "[x]"])
+async def test_a_host_that_is_no_name_gets_a_cookie_for_tls_only(app: Litestar, host: str) -> None:
+    async with a_client(app) as client:
+        reply = await client.post(
+            "/console/session", json={"key": "key-reader"}, headers={"Host": host, "Sec-Fetch-Site": "same-origin"}
+        )
+
+    assert "secure" in reply.headers["set-cookie"].lower()
+
+
 async def test_an_unknown_key_signs_nobody_in(app: Litestar) -> None:
     async with a_client(app) as client:
         reply = await client.post("/console/session", json={"key": "key-of-nobody"}, headers=OWN)

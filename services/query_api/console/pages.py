@@ -148,7 +148,10 @@ def _session(caller: Caller | None, *, keys: bool) -> Session:
 
 def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
     """Return the session cookie; it is `Secure` except on loopback addresses, where there is no TLS."""
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    except ValueError:  # such as "[", which no browser sends
+        host = None
     return Cookie(
         key=SESSION_COOKIE,
         value=value,

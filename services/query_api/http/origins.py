@@ -18,6 +18,14 @@ def sending_site(headers: Headers) -> Literal["own", "other", "unknown"]:
     origin = headers.get("origin")
     if origin is None:
         return "unknown"
-    if urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+    if _host_of(origin) != headers.get("host", "").lower():
         return "other"
     return "unknown" if site else "own"
+
+
+def _host_of(origin: str) -> str | None:
+    """Return the host with its port; None if the origin is `null` or no URL, such as `http://[`."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
