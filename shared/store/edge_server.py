@@ -6,7 +6,6 @@ and SIGTERM: its parent handles them, and may still have to write.
 """
 
 import asyncio
-import fcntl
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from shared import sandbox
 from shared.store import wire
 from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
 from shared.store.fair_queue import FairQueue
+from shared.store.folder_lock import lock, owner
 from shared.store.index_builder import IndexBuilder
 from shared.store.rewriting import Rewriter
 
@@ -201,44 +201,6 @@ class _Session(asyncio.Protocol):
         self._transport.resume_reading()
 
 
-def lock(folder: Path, wait_s: float, parent: int) -> bool:
-    """Return whether this process could lock the folder within the time; the lock lasts until the process ends.
-
-    Call it before a shard is opened: the engine refuses to open a shard twice, but the attempt breaks the first opener.
-    """
-    # The file is never closed. If this lock were released before the engine's own locks, the next owner would open a
-    # shard that is still open here.
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    deadline = time.monotonic() + wait_s
-    while not (_locked(descriptor) and _all_closed(folder)):
-        if time.monotonic() > deadline or os.getppid() != parent:
-            return False
-        time.sleep(0.02)  # polled: a blocking lock call would not notice that the parent has ended
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    return True
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _all_closed(folder: Path) -> bool:
-    """Return whether no shard is open any more: the locks of an ending process aren't all released at one moment."""
-    for log in folder.glob("collections/*/*/wal"):
-        descriptor = os.open(log, os.O_RDONLY)
-        try:
-            if not _locked(descriptor):
-                return False
-        finally:
-            os.close(descriptor)
-    return True
-
-
 async def _serve(  # noqa: PLR0917 - of `main` alone
     engine: Engine, path: Path, parent: int, folder: Path, builder: IndexBuilder, upkeep_every_s: float
 ) -> tuple[int, bool]:
@@ -266,7 +228,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     """Serve until the parent is gone or asks to stop; return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     if not lock(folder, lock_wait_s, parent):
-        tell("store_not_started", reason=f"{folder} is in use by process {(folder / 'lock').read_text()}")
+        tell("store_not_started", reason=f"{folder} is in use by process {owner(folder)}")
         return LOCKED
     path = wire.socket_path(folder)
     path.parent.mkdir(mode=0o700, exist_ok=True)

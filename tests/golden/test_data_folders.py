@@ -4,6 +4,7 @@ A start takes the migrations that are due by itself, `sluice upgrade` after a co
 """
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import shutil
@@ -175,6 +176,18 @@ def test_each_migration_has_a_folder_that_needs_it_and_one_that_has_taken_it_or_
     for each in MIGRATIONS:
         assert any(each.number in folder.due for folder in FOLDERS)
         assert each.number <= VERSION or any(each.number not in folder.due for folder in FOLDERS)
+
+
+async def test_an_upgrade_copies_nothing_while_a_killed_stores_process_is_still_writing(data: Path) -> None:
+    before = hashes(data)
+    with (data / "store/lock").open("a") as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+
+        with pytest.raises(CommandError, match=r"is in use by process .*: stop it first"):
+            await upgraded(data, patience_s=0.05)
+
+    assert hashes(data) == before
+    assert not (data.parent / f"data.before-{NEWEST}").exists()
 
 
 STEPS = ("mark", "copy", "settle", *(str(each.number) for each in MIGRATIONS), "verify", "unmark")

@@ -60,7 +60,7 @@ template <class... T> static unsigned char *stbi_load_from_memory(T...) { return
 static void stbi_image_free(void *) {}
 """
 
-# Only ggml computes. llama.cpp around it loads models and splits text, and optimising it takes most of the build's time.
+# Only ggml computes. llama.cpp around it loads models and splits text, and optimising it takes most of the time.
 _COMPILER = """\
 #!/bin/sh
 case "$PWD" in

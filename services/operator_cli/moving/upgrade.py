@@ -41,6 +41,7 @@ from shared.state.index import GENERATIONS
 from shared.store import Store, wire
 from shared.store.edge import EdgeStore
 from shared.store.folder_copy import copied_folder, copy_without_holes, disk_bytes
+from shared.store.folder_lock import is_closed, owner
 from shared.store.open import open_store
 from shared.topics import PAIRING
 
@@ -92,7 +93,7 @@ class Upgrade(NamedTuple):
     watch: VerifyProgress
     target: Path | None = None  # of the copy; None: beside the data folder
     copies: bool = True
-    patience_s: float = 20.0
+    patience_s: float = 20.0  # for the process of a store that is ending, and for documents that are on their way
     step: Callable[[str], None] = lambda _: None  # called before each step; for tests
 
 
@@ -109,7 +110,7 @@ async def upgrade(order: Upgrade, *, dry_run: bool) -> Upgraded:
     """
     settings, began = order.settings, asyncio.get_running_loop().time()
     check_log_exists(settings)
-    with _locked(settings):
+    with _locked(settings, order.patience_s):
         found = await _found(settings)
         wanted, mark = due(found), _read_mark(settings.data)
         done = Upgraded(
@@ -143,11 +144,14 @@ async def upgrade(order: Upgrade, *, dry_run: bool) -> Upgraded:
 
 
 @contextmanager
-def _locked(settings: Settings) -> Iterator[None]:
+def _locked(settings: Settings, patience_s: float) -> Iterator[None]:
     if not settings.keeps_data:
         yield
         return
     with lock_data_folder(settings.data):
+        store = settings.data / "store"
+        if settings.embeds_store and not is_closed(store, patience_s):
+            raise CommandError(f"{store} is in use by process {owner(store)}: stop it first")
         yield
 
 

@@ -1,0 +1,41 @@
+"""Who has an embedded store's folder open."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from shared.store.folder_lock import is_closed, lock, owner
+
+
+def test_a_folder_that_no_store_opened_is_closed(tmp_path: Path) -> None:
+    assert is_closed(tmp_path, 0.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("held", ["lock", "collections/generations/0/wal"])
+def test_a_folder_is_open_until_its_lock_and_all_logs_are_released(tmp_path: Path, held: str) -> None:
+    for name in ("lock", "collections/generations/0/wal", "collections/documents/0/wal"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with (tmp_path / held).open("a") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+
+        assert not is_closed(tmp_path, 0.05)
+
+    assert is_closed(tmp_path, 0.05)
+
+
+def test_the_lock_bears_its_owners_number_and_lasts(tmp_path: Path) -> None:
+    assert lock(tmp_path, 0.0, os.getppid())
+
+    assert owner(tmp_path) == str(os.getpid())
+    assert not lock(tmp_path, 0.05, os.getppid())
+    assert not is_closed(tmp_path, 0.0)
+
+
+def test_who_lost_the_parent_doesnt_wait_for_the_lock(tmp_path: Path) -> None:
+    assert lock(tmp_path, 0.0, os.getppid())
+
+    assert not lock(tmp_path, 3600, parent=-1)
