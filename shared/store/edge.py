@@ -55,6 +55,8 @@ _LEAVE_S = 1.5  # wait for its exit after the flush; then it is killed, which lo
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
 _STEADY_S = 30.0  # once a process has lived this long, the delay before its restart is short again
 _IMPATIENT_S = 5.0
+# The engine allocates each field of a payload by itself; freed ones are kept for reuse instead of being merged.
+_MALLOC = "glibc.malloc.tcache_count=65535"
 
 _nothing = wire.body_decoder(None)
 _names = wire.body_decoder(list[str])
@@ -368,7 +370,7 @@ class _Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=2**20,  # bytes of a line
-            env=sandbox.environment(RUST_BACKTRACE="0"),
+            env=sandbox.environment(RUST_BACKTRACE="0", GLIBC_TUNABLES=_MALLOC),
             start_new_session=True,  # Ctrl-C in a terminal goes to its whole process group
         )
         self._listener = asyncio.create_task(self._listen(self._process), name="store-listener")

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved
 from shared.store.fair_queue import FairQueue
 from shared.store.folder_lock import lock, owner
 from shared.store.index_builder import IndexBuilder
+from shared.store.read_ahead import available_memory, read_ahead
 from shared.store.rewriting import Rewriter
 
 LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
@@ -235,11 +237,14 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     if not wire.is_private(path.parent):
         tell("store_not_started", reason=f"{path.parent} must be a folder of this user alone (mode 0700)")
         return FAILED
+    memory = available_memory()
     builder = IndexBuilder(folder)  # started now, because a confined process may start none
     sandbox.confine(sandbox.STORE, read=sandbox.libraries(), write=[folder, path.parent])
     engine = Engine(folder)
     try:
         engine.load(_tell_long_load)
+        # A daemon: it mustn't keep the process from ending.
+        threading.Thread(target=read_ahead, args=(engine.searched_files(), memory // 2), daemon=True).start()
     except BaseException as error:  # noqa: BLE001 - a Rust panic, too: the parent must learn the reason
         tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
         return FAILED

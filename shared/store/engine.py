@@ -9,6 +9,7 @@ engine refuses to load a shard twice, but the attempt already breaks the first o
 import itertools
 import os
 import shutil
+import sys
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ from shared.store import (
 )
 from shared.store.checks import is_id, json_path, value_at
 from shared.store.payload_cache import KeptPayload, PayloadCache
+from shared.store.read_ahead import opening_files, read_ahead, searched_files
 
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
@@ -61,7 +63,7 @@ _SLOT = 8  # bytes of a segment's file of versions for each point it has ever he
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
-_HEADS_KEPT = 20_000  # heads that a collection keeps in memory
+_HEADS_KEPT = 100_000  # heads that a collection keeps in memory: 20 MB
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
 _FIRST_SHARD = "shard"
 _update = qdrant.UpdateOperation
@@ -111,6 +113,7 @@ class _Collection:
     def __init__(self, folder: Path, description: _Description) -> None:
         self.folder = folder
         self.description = description
+        read_ahead(opening_files(folder / description.shard), sys.maxsize)
         self.shard = qdrant.EdgeShard.load(str(folder / description.shard))
         self.copy: Copy | None = None
         self.unflushed = False
@@ -334,6 +337,15 @@ class Engine:
             began = time.monotonic()
             self._load(folder.name)
             loaded(folder.name, time.monotonic() - began)
+
+    def searched_files(self) -> list[Path]:
+        """Return the files that searches read pages of; those of other collections are read completely at the start."""
+        return [
+            path
+            for collection in self._open.values()
+            if collection.description.size is not None
+            for path in searched_files(collection.folder / collection.description.shard)
+        ]
 
     def _load(self, name: str) -> None:
         folder = self._folder / name
