@@ -12,6 +12,8 @@ CITED_SECTIONS = re.compile(r"correctness\.md\)?,? sections? (\d+)((?:, \d+)*)(?
 CITED_INVARIANT = re.compile(r"\bI\d\b")
 CITED_DECISION = re.compile(r"\bADRs? (\d{4})|docs/adr/(\d{4})-|adr/(\d{4})-")
 CITED_PAGE = re.compile(r"(?<![\w/.])(docs/[\w/-]+\.(?:md|png))")
+CITED_TESTS = re.compile(r"\]\(([\w./]*/test_\w+\.py)\)((?:,? `test_\w+`)+)")
+NAMED_TEST = re.compile(r"`(test_\w+)`")
 OURS = ("services", "shared", "tests", "deploy", "docs", "*.md", "Makefile", "compose.yaml", "pyproject.toml")
 
 
@@ -54,6 +56,19 @@ def test_every_cited_page_exists() -> None:
     cited = [(name, page) for name, text in texts() for page in CITED_PAGE.findall(text)]
 
     assert [each for each in cited if not (ROOT / each[1]).exists()] == []
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    """A table's cell names a file and, after it, its tests."""
+    missing = []
+    for page in (ROOT / "docs").rglob("*.md"):
+        for file, names in CITED_TESTS.findall(page.read_text(encoding="utf-8")):
+            target = page.parent / file
+            code = target.read_text(encoding="utf-8") if target.is_file() else ""
+            missing += [(page.name, file, name) for name in NAMED_TEST.findall(names) if f"def {name}(" not in code]
+
+    assert CITED_TESTS.search((ROOT / "docs/security.md").read_text(encoding="utf-8")), "the pattern is wrong"
+    assert missing == []
 
 
 def test_nobody_cites_a_page_that_only_its_author_had() -> None:

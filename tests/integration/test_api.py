@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import pytest_asyncio
 from litestar import Litestar
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.routes import ASGIRoute, HTTPRoute
+from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
 from services.query_api.http.auth import RoleGuard
 from services.query_api.http.lanes import JSON_ONLY, LANE
 from services.query_api.ingest.status_waiters import StatusWaiters
+from services.standalone.serve import start
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
 from shared.blobs.file import FileBlobs
@@ -29,6 +32,7 @@ from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
 from shared.runtime.probes import OPEN
+from shared.settings import SHORT_KEY, Settings
 from shared.state.index import Index
 from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
@@ -616,6 +620,18 @@ async def test_keys_open_doors_by_role(app: Litestar) -> None:
 async def test_probes_need_no_key(app: Litestar, prefix: str, path: str) -> None:
     async with a_client(app) as client:
         assert (await client.get(prefix + path)).status_code == 200
+
+
+async def test_a_key_that_can_be_guessed_is_warned_of_at_the_start(tmp_path: Path) -> None:
+    keys = SecretStr(f"my-key-of-acme:acme:query,{'k' * SHORT_KEY}:acme:query")
+
+    with capture_logs() as logged:
+        async with AsyncExitStack() as stack:
+            await start(Settings(data=tmp_path, samples="off", api_keys=keys), stack)
+
+    warned = [(each["entry"], each["tenant"]) for each in logged if each["event"] == "short_api_key"]
+    assert warned == [(1, "acme")]
+    assert "my-key-of-acme" not in str(logged)
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/tools/openapi.json"])
