@@ -45,7 +45,7 @@ FAULTS = {
     "poison": Fault("records of forty-odd bad kinds between good ones", "tests/faults/test_poison.py", 10),
     "mutation": Fault("records with 1 to 8 bits flipped", "tests/faults/test_mutated_records.py", 2000),
     "simulation": Fault(
-        "the real stages on simulated ports: crashes, zombies, power loss, erasures, replays; per 2,000 seeds",
+        "the real stages on simulated ports: crashes, zombies, power loss, erasures, replays; per 1,000 seeds",
         "tests/simulation/test_simulation.py",
         1,
     ),
