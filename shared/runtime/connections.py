@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 import structlog
 from uvicorn._types import ASGI3Application
@@ -212,6 +213,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._stop(431, _TOO_LARGE)
         if self._header_fields > HEADER_FIELDS:
             self._stop(431, f"there are more than {HEADER_FIELDS} headers")
+        if name.lower() == b"host" and not _names_a_host(value):
+            self._stop(400, "Host is not a name with a port")  # RFC 9112 section 3.2
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -278,6 +281,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._running is None or not self._running.response_started:
             self.transport.write(refusal.reply())
         self.transport.close()
+
+
+def _names_a_host(value: bytes) -> bool:
+    """Return whether a URL can hold it. Libraries make URLs of it, and would raise at whatever asks for the port."""
+    try:
+        urlsplit(b"//" + value).port  # noqa: B018 - checks it
+    except ValueError:
+        return False
+    return True
 
 
 def connections_within_file_limit(wanted: int) -> int:

@@ -140,6 +140,15 @@ async def test_headers_beyond_the_limits_are_refused_with_a_sentence(headers: by
     assert sentence in reply
 
 
+@pytest.mark.parametrize("host", [b"[", b"[::1", b"[x]", b"x:y", b"127.0.0.1:99999", b"a:b:c", b"\xff"])
+async def test_a_host_that_no_url_can_hold_is_refused(host: bytes) -> None:
+    async with serving(Connections(10)) as server:
+        reply = await (await server.connect(b"GET / HTTP/1.1\r\nhost: " + host + b"\r\n\r\n")).reply()
+
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert b"Host is not a name with a port" in reply
+
+
 async def test_an_address_without_an_end_is_refused() -> None:
     async with serving(Connections(10)) as server:
         reply = await (await server.connect(b"GET /" + b"a" * 3 * HEADER_BYTES)).reply()
