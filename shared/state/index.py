@@ -48,7 +48,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.documentId": "keyword",
     "metadata.source": "keyword",
     "metadata.tags": "keyword",
-    "metadata.chunkHash": "keyword",
+    "metadata.chunkHash": "lookup",
     "metadata.version": "integer",
     "metadata.chunkOrder": "integer",
     "attempt": "integer",

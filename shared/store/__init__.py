@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Scalar = str | int | bool
-IndexKind = Literal["keyword", "tenant", "integer"]  # tenant: a keyword that the engine groups its data by
+# tenant: a keyword that the engine groups its data by; lookup: one by which points are found, but searches not filtered
+IndexKind = Literal["keyword", "tenant", "lookup", "integer"]
 Payload = dict[str, Any]
 
 

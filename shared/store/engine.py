@@ -120,6 +120,7 @@ class _Collection:
         self.unsynced = False
         self.heads: dict[str, int | None] = {}  # versions that searches needed, by document; None: none answers
         self.payloads = PayloadCache(_PAYLOADS_KEPT)
+        self.indexes: dict[str, IndexKind] = {}  # as asked for by `Create`; copies get these
         self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
 
     def write(self, operation: Any) -> None:
@@ -515,6 +516,7 @@ class Engine:
         wanted = _Description(request.size, request.sparse)
         if request.name not in self._open:
             self._make(request.name, wanted, request.indexes)
+            self._open[request.name].indexes = request.indexes
             return
         collection = self._open[request.name]
         if (collection.description.size, collection.description.sparse) != (wanted.size, wanted.sparse):
@@ -522,17 +524,18 @@ class Engine:
                 f"collection {request.name!r} has {_vectors(collection.description)}; asked for were {_vectors(wanted)}"
             )
         there = collection.shard.info().payload_schema
+        collection.indexes = request.indexes
         for field, kind in sorted(request.indexes.items()):
             if json_path(field) not in there:
                 collection.drop_copy()  # the copy would lack the index
-                collection.write(_index(field, kind))
+                collection.write(_index(field, kind, wanted))
 
     def _make(self, name: str, description: _Description, indexes: dict[str, IndexKind]) -> None:
         folder = self._making / uuid4().hex
         (folder / description.shard).mkdir(parents=True)
         shard = qdrant.EdgeShard.create(str(folder / description.shard), _config(description))
         for field, kind in sorted(indexes.items()):
-            shard.update(_index(field, kind))
+            shard.update(_index(field, kind, description))
         shard.flush()
         shard.close()
         (folder / _DESCRIPTION).write_bytes(msgspec.json.encode(description))
@@ -588,8 +591,13 @@ class Engine:
 
     @staticmethod
     def _begin_copy(collection: _Collection) -> None:
-        schemas = collection.shard.info().payload_schema
-        collection.begin_copy((field, found.params or found.data_type) for field, found in sorted(schemas.items()))
+        schemas = {
+            field: found.params or found.data_type for field, found in collection.shard.info().payload_schema.items()
+        }
+        schemas |= {
+            json_path(field): _schema(kind, collection.description) for field, kind in collection.indexes.items()
+        }
+        collection.begin_copy(sorted(schemas.items()))
 
     def _scroll(self, request: wire.Scroll) -> PointPage:
         collection = self._at(request.name)
@@ -773,13 +781,22 @@ def _config(description: _Description) -> Any:
     return qdrant.EdgeConfig(vectors=dense, sparse_vectors=sparse if description.sparse or dense is None else None)
 
 
-def _index(field: str, kind: IndexKind) -> Any:
-    schema: Any = {
-        "keyword": qdrant.PayloadSchemaType.Keyword,
-        "integer": qdrant.PayloadSchemaType.Integer,
-        "tenant": qdrant.KeywordIndexParams(is_tenant=True),
-    }[kind]
-    return _update.create_field_index(json_path(field), schema)
+def _index(field: str, kind: IndexKind, description: _Description) -> Any:
+    return _update.create_field_index(json_path(field), _schema(kind, description))
+
+
+def _schema(kind: IndexKind, description: _Description) -> Any:
+    """Return the payload index of this kind.
+
+    An index that searches filter by is read into memory. Of a large collection that takes a third of the start and half
+    of the memory for hashes and numbers, and mapped from their files they are found as fast.
+    """
+    if kind == "tenant":
+        return qdrant.KeywordIndexParams(is_tenant=True)
+    if description.size is None or kind == "keyword":
+        return qdrant.PayloadSchemaType.Integer if kind == "integer" else qdrant.PayloadSchemaType.Keyword
+    mapped = qdrant.Memory.Cached
+    return qdrant.IntegerIndexParams(memory=mapped) if kind == "integer" else qdrant.KeywordIndexParams(memory=mapped)
 
 
 def _shown(fields: Sequence[str] | None) -> Any:

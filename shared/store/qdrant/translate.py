@@ -17,7 +17,7 @@ def schema(kind: IndexKind) -> models.PayloadSchemaType | models.KeywordIndexPar
     """Return the payload index of this kind."""
     if kind == "tenant":
         return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-    return models.PayloadSchemaType(kind)
+    return models.PayloadSchemaType("keyword" if kind == "lookup" else kind)
 
 
 def payload_selector(fields: Sequence[str] | None) -> bool | list[str]:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import qdrant_edge as qdrant
 
 from shared.state.index import vector_hash
-from shared.store import EVERYTHING, Filter, Match, Payload, Point, Sparse, wire
+from shared.store import EVERYTHING, Filter, Match, Payload, Point, Range, Sparse, wire
 from shared.store.engine import Engine, Unserved
 
 CANARY = b"Quetzalcoatlus"
@@ -134,3 +135,37 @@ def test_a_rewritten_collection_is_itself_after_the_next_opening(engine: Engine,
 
     assert everything(again) == expected
     again.close()
+
+
+def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_search_filters_by(
+    tmp_path: Path,
+) -> None:
+    engine = opened(tmp_path / "store")
+    engine.answer(wire.Create("c", 8, True, {"doc": "keyword", "hash": "keyword", "tenant": "tenant"}))
+    put(engine, *(a_point(number, hash=f"{number:032x}", tenant="a") for number in range(20)))
+    engine.close()
+    again = opened(tmp_path / "store")
+    again.answer(
+        wire.Create("c", 8, True, {"doc": "keyword", "hash": "lookup", "tenant": "tenant", "order": "integer"})
+    )
+    before = everything(again)
+
+    rewritten(again)
+
+    assert memories(again) == {"doc": None, "hash": qdrant.Memory.Cached, "order": qdrant.Memory.Cached, "tenant": None}
+    assert everything(again) == before
+    named = Filter(must=(Match("hash", (f"{7:032x}",)), Range("order", gte=7), Match("tenant", ("a",))))
+    assert again.answer(wire.Count("c", named)) == 1
+    assert [point.payload["order"] for point in again.answer(last_of_all)] == [19, 18]
+    rewritten(again)
+    assert again.answer(wire.Count("c", named)) == 1
+    again.close()
+
+
+last_of_all = wire.Ordered("c", EVERYTHING, "order", descending=True, limit=2, start=None)
+
+
+def memories(engine: Engine) -> dict[str, object]:
+    """Return where the collection's payload indexes are, by field; None: in memory."""
+    schemas = engine._open["c"].shard.info().payload_schema
+    return {field: None if found.params is None else found.params.memory for field, found in schemas.items()}
