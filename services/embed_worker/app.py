@@ -11,7 +11,7 @@ from faststream.kafka import KafkaBroker
 from services.embed_worker.apply import Apply
 from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.embed import Embed
-from services.embed_worker.sweep import HalfTime, shorten_deleted, sweep, sweep_points
+from services.embed_worker.sweep import HalfSpeedThrottle, shorten_deleted, sweep, sweep_points
 from services.embed_worker.vectors import Vectors
 from shared.blobs import BlobInventory, Blobs
 from shared.errors import Unavailable
@@ -104,7 +104,7 @@ async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves:
             # Only the generation that serves decides what the truth still has to hold.
             serving = await serves()
             if time.monotonic() >= due:
-                rest = HalfTime()
+                rest = HalfSpeedThrottle()
                 await (sweep(index, ledger, publish, rest) if serving else sweep_points(index, publish, rest))
                 due, since = time.monotonic() + SWEEP_EVERY_S, 0
             if serving:

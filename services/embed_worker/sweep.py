@@ -22,19 +22,19 @@ PAGE = 256  # entries read at a time
 Rest = Callable[[], Awaitable[None]]  # called after each page
 
 
-class HalfTime:
-    """Rests for as long as the work since the last rest took, which leaves others half of the store's time."""
+class HalfSpeedThrottle:
+    """Pauses after each page for as long as the page took, so that other work gets half of the store's time."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
-        """Begin the work; `clock` (seconds) and `pause` are for tests."""
+        """Start measuring. `clock` (seconds) and `pause` are for tests."""
         self._clock = clock
         self._pause = pause
         self._since = clock()
 
     async def __call__(self) -> None:
-        """Rest."""
+        """Pause."""
         await self._pause(self._clock() - self._since)
         self._since = self._clock()
 
@@ -55,9 +55,9 @@ async def sweep(index: Index, ledger: Ledger, publish: Publish, rest: Rest = _at
 
 
 async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest = _at_once) -> int:
-    """Return how many versions were removed from the truth: those below their head, and a surplus of failed ones.
+    """Return how many versions were removed from the truth: those below their head, and surplus failed ones.
 
-    Usually the worker that switched, or failed, has removed them.
+    Usually, the worker that switched versions or wrote the failure has removed them already.
     """
     removed = 0
     after: str | None = None
@@ -80,8 +80,8 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest
 async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None) -> int:
     """Shorten the entries of documents deleted since then, and return the `since` of the next call.
 
-    Times are the log's, in ms since 1970. `now` None: the time of the ledger's newest change, because the machine's
-    clock may be ahead, and then ends would be forgotten while somebody waits for them.
+    Times are the log's, in ms since 1970. `now` None means the time of the ledger's newest change, not the machine's
+    clock: a clock that is ahead would drop ends that somebody still waits for.
 
     Raises:
         Unavailable: the store is away, or the ledger is being rebuilt.

@@ -1,4 +1,4 @@
-"""Writes commands into the audit trail that work on the installation itself, not through the API."""
+"""Records in the audit trail the commands that work on the installation itself instead of through the API."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,10 +19,10 @@ from shared.topics import audit_topic
 PATIENCE_S: Final = 20.0
 
 
-async def enter(
+async def record(
     log: Log, settings: Settings, action: str, result: AuditResult, *, of: Sequence[tuple[str, str]] = (("", ""),)
 ) -> None:
-    """Return when the trail has an entry for each tenant and key id that the command concerns.
+    """Add an entry for each tenant and key id that the command concerns; return when the log has them.
 
     Raises:
         Unavailable: the log is away.
@@ -33,7 +33,7 @@ async def enter(
     try:
         trail = AuditTrail(partial(publish, broker))
         for tenant, key in of:
-            trail.enter(
+            trail.add(
                 AuditEntry(time=trail.now_ms, action=action, result=result, tenant=tenant, key=key, door="command")
             )
         await trail.written()
@@ -43,22 +43,22 @@ async def enter(
 
 @asynccontextmanager
 async def audited(log: Log, settings: Settings, action: str) -> AsyncIterator[None]:
-    """Enter the command before and after the block.
+    """Record the command before and after the block.
 
     Raises:
-        Unavailable: the log is away; before the block nothing was done.
+        Unavailable: the log is away. If it was away before the block, nothing was done.
     """
-    await enter(log, settings, action, "begun")
+    await record(log, settings, action, "begun")
     try:
         yield
     except PipelineError:
-        await enter(log, settings, action, "failed")
+        await record(log, settings, action, "failed")
         raise
-    await enter(log, settings, action, "done")
+    await record(log, settings, action, "done")
 
 
-def enter_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) -> None:
-    """Enter the tenants and ids of keys that were made or revoked. If the log is away, only print that.
+def record_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) -> None:
+    """Record the tenants and ids of keys that were made or revoked. If the log is away, print a warning instead.
 
     Revoking a key must work while the log is away.
     """
@@ -69,13 +69,14 @@ def enter_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) -
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await log.start()
-                await enter(log, settings, action, "done", of=of)
+                await record(log, settings, action, "done", of=of)
         finally:
             await log.stop()
 
     try:
         asyncio.run(run())
     except TimeoutError:
-        remark(f"this is not in the audit trail: the log gave no answer in {PATIENCE_S:g} s")
+        remark(f"this command is not in the audit trail: the log gave no answer in {PATIENCE_S:g} s")
     except (Unavailable, ConfigurationError) as error:
-        remark(f"this is not in the audit trail: {error}")
+        sentence = error.sentence if isinstance(error, Unavailable) else str(error)
+        remark(f"this command is not in the audit trail: {sentence}")

@@ -20,10 +20,10 @@ from shared.topics import AUDIT
 log = structlog.get_logger(__name__)
 
 MOST_IDS: Final = 1000  # of one entry
-EVERY_S: Final = 60.0  # between two entries of equal calls that are only counted
+EVERY_S: Final = 60.0  # between two entries for equal calls that are only counted
 _KEY: Final = b"audit"
-_MOST_KINDS: Final = 1000  # kinds of calls that are counted separately in `EVERY_S`
-_MOST_WAITING: Final = 10_000  # entries; so many wait only while the log is away
+_MOST_KINDS: Final = 1000  # kinds of calls that are counted separately within `EVERY_S`
+_MOST_WAITING: Final = 10_000  # entries; more than a few wait only while the log is away
 _RECORD_BYTES: Final = 256 * 1024
 _END_S: Final = 5.0
 
@@ -55,7 +55,7 @@ class AuditTrail:
         self._now = now
         self._calls: dict[AuditedCall, None] = {}
         self._waiting: list[AuditEntry] = []
-        self._entered = self._written = 0
+        self._added = self._written = 0
         self._turn = asyncio.Lock()
         self._writing: asyncio.Task[None] | None = None
         self._counted: Counter[AuditEntry] = Counter()  # by the kind of call, since `EVERY_S` began
@@ -72,7 +72,7 @@ class AuditTrail:
         self._calls[call] = None
         self._note()
 
-    def enter(self, entry: AuditEntry) -> None:
+    def add(self, entry: AuditEntry) -> None:
         """Write the entry soon; `written` waits for it."""
         if len(self._waiting) >= _MOST_WAITING:
             log.error("audit_entry_lost", action=entry.action, result=entry.result)
@@ -82,16 +82,16 @@ class AuditTrail:
         self._note()
 
     def count(self, entry: AuditEntry) -> None:
-        """Write the first entry of its kind in each `EVERY_S`; of the others, write only how many they were.
+        """Write the first entry of each kind at once; of equal ones within `EVERY_S`, write only their number.
 
-        This is for calls that change nothing, so that nobody can fill the log with them.
+        This is for calls that change nothing: nobody can fill the log with them.
         """
         kind = msgspec.structs.replace(entry, time=0, request="")
         if kind not in self._counted and len(self._counted) >= _MOST_KINDS:
             kind = AuditEntry(time=0, action="other", result=entry.result)
         self._counted[kind] += 1
         if self._counted[kind] == 1:
-            self.enter(entry)
+            self.add(entry)
 
     async def written(self) -> None:
         """Return when the log has all that was noted before.
@@ -99,7 +99,7 @@ class AuditTrail:
         Raises:
             Unavailable: the log is away; the entries are kept and tried again.
         """
-        upto = self._entered
+        upto = self._added
         while self._written < upto:
             async with self._turn:
                 if self._written < upto:
@@ -121,28 +121,28 @@ class AuditTrail:
         counted, self._counted = self._counted, Counter()
         for kind, count in counted.items():
             if count > 1:
-                self.enter(msgspec.structs.replace(kind, time=self.now_ms, count=count - 1))
+                self.add(msgspec.structs.replace(kind, time=self.now_ms, count=count - 1))
         await self._soon()
 
     def _note(self) -> None:
-        self._entered += 1
+        self._added += 1
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._soon())
 
     async def _soon(self) -> None:
         try:
-            while self._written < self._entered:
+            while self._written < self._added:
                 await self.written()
         except (Unavailable, Rejected) as error:
             log.warning("audit_entries_wait", count=len(self._waiting), reason=error.sentence)
 
     def _collect(self) -> None:
-        """Make entries of the changes noted so far; they come before the entries made next."""
+        """Turn the changes noted so far into entries, ahead of entries that are added later."""
         calls, self._calls = self._calls, {}
         self._waiting += [entry for call in calls for entry in call.entries()]
 
     async def _write(self) -> None:
-        upto = self._entered
+        upto = self._added
         self._collect()
         while self._waiting:
             value, taken = _record(self._waiting)

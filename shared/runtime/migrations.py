@@ -1,7 +1,7 @@
-"""The numbered migrations of an installation: what a release changed in data that an earlier one has written.
+"""The numbered migrations of an installation: each changes data of an earlier release to a newer format.
 
-Each takes milliseconds, whatever the size, and can be repeated. A start takes those that are due. `sluice upgrade` says
-which are due, copies the folder first, and takes them one by one. docs/adr/0122-upgrades.md
+A migration takes milliseconds, however large the data is, and can be repeated. A start applies those that are due.
+`sluice upgrade` lists them, copies the data folder, and then applies them one by one. docs/adr/0122-upgrades.md
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,11 +30,11 @@ IndexFormat = Literal[
 ]
 
 
-class FormatFound(msgspec.Struct, frozen=True, kw_only=True):
-    """What an installation's data look like, as far as the migrations change it."""
+class DataFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of an installation's data that say which migrations are due."""
 
-    log: int  # number of the last migration that the log's file has taken; the newest one, if the log is a cluster
-    keys: frozenset[bytes]  # of the records of the log's topic of the pairing
+    log: int  # number of the last migration applied to the log's file; the newest number for a cluster
+    keys: frozenset[bytes]  # of the records on the log's pairing topic
     index: IndexFormat
 
 
@@ -47,13 +47,13 @@ class MigratedParts(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """A migration; releases of before its number are without it."""
+    """A migration. `needed` says whether it is due."""
 
     number: int
     part: Part
-    what: str  # a phrase for people
-    needed: Callable[[FormatFound], bool]
-    apply: Callable[[MigratedParts], Awaitable[None]] | None = None  # None: opening the log's file does it
+    what: str  # shown to operators
+    needed: Callable[[DataFormat], bool]
+    apply: Callable[[MigratedParts], Awaitable[None]] | None = None  # None: opening the log's file applies it
 
 
 async def _pair(parts: MigratedParts) -> None:
@@ -75,7 +75,7 @@ async def _register(parts: MigratedParts) -> None:
     await write_registry(parts.store)
 
 
-async def _remember(parts: MigratedParts) -> None:
+async def _copy_registry(parts: MigratedParts) -> None:
     broker = parts.log.broker("upgrade")
     await broker.start()
     try:
@@ -103,19 +103,19 @@ MIGRATIONS: Final = (
         "log",
         "a copy of the registry, for a lost index",
         lambda found: found.index != "none" and registry_copy.KEY not in found.keys,
-        _remember,
+        _copy_registry,
     ),
 )
 NEWEST: Final = MIGRATIONS[-1].number
 
 
-def due(found: FormatFound) -> tuple[Migration, ...]:
-    """Return the migrations that the installation has yet to take, in their order."""
+def due(found: DataFormat) -> tuple[Migration, ...]:
+    """Return the migrations that must still be applied, in their order."""
     return tuple(each for each in MIGRATIONS if each.needed(found))
 
 
-def format_of(found: FormatFound) -> int:
-    """Return the installation's format: the number before the first migration that is due, else the newest."""
+def format_of(found: DataFormat) -> int:
+    """Return the number of the format: one less than the first migration that is due; the newest if none is."""
     return next((each.number - 1 for each in due(found)), NEWEST)
 
 
@@ -132,7 +132,7 @@ async def index_format(store: Store) -> IndexFormat:
 
 
 async def pairing_keys(log: Log) -> frozenset[bytes]:
-    """Return the keys of a log's topic of the pairing; none if it has no such topic yet. Raises Unavailable."""
+    """Return the keys on the log's pairing topic; none if it has no such topic yet. Raises Unavailable."""
     [topic] = await log.inspect_topics([Topic(name=PAIRING)])
     if topic.partitions is None:
         return frozenset()

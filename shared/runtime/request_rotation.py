@@ -1,4 +1,4 @@
-"""Starts requests in rotation, so that one caller's many requests don't delay another caller's single one."""
+"""Starts requests round-robin by caller, so that one caller's many requests don't delay another's single one."""
 
 import asyncio
 from collections import deque
@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable
 
 
 class RequestRotation:
-    """Runs callbacks, one per turn of the event loop, the callers in rotation and each caller's own in their order.
+    """Runs one callback per iteration of the event loop, round-robin by caller; a caller's own keep their order.
 
-    A turn lasts as long as everything that is ready in it. If a crowd of 500 requests starts in one turn, every other
-    request waits for all of them at each of its steps.
+    An iteration runs every task that is ready. If 500 requests start in one iteration, every other request waits for
+    all of them at each of its steps.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class RequestRotation:
         self._running = False
 
     def add(self, caller: Hashable, start: Callable[[], None]) -> None:
-        """Run `start` at once if none ran in this turn, else when it is the caller's turn."""
+        """Run `start` at once if nothing was started in this iteration, else when it is the caller's turn."""
         self._waiting.setdefault(caller, deque()).append(start)
         if not self._running:
             self._next()

@@ -43,7 +43,7 @@ from shared.store import (
     wire,
 )
 from shared.store.checks import is_id, json_path, value_at
-from shared.store.payload_cache import KeptPayload, PayloadCache
+from shared.store.payload_cache import CachedPayload, PayloadCache
 from shared.store.read_ahead import opening_files, read_ahead, searched_files
 
 DENSE, SPARSE = "", "bm25"
@@ -736,13 +736,13 @@ class _CurrentPoints:
             found = kept.get(id_)
             self._payloads[id_] = None if found is None or not _is_current(found, versions) else found.encoded
 
-    def _retrieved(self, ids: Sequence[str]) -> dict[str, KeptPayload]:
+    def _retrieved(self, ids: Sequence[str]) -> dict[str, CachedPayload]:
         found = {}
         records = self._shard.retrieve([self._engine_ids[id_] for id_ in ids], True, False)
         for id_, record in _with_ids(ids, records):
             payload: Payload = record.payload or {}
             document, version = value_at(payload, self._document), value_at(payload, self._version)
-            kept = KeptPayload(
+            kept = CachedPayload(
                 document if isinstance(document, str) else None,
                 version if isinstance(version, int) else None,
                 msgspec.msgpack.encode(payload),
@@ -753,17 +753,17 @@ class _CurrentPoints:
 
 
 def _with_ids(asked: Sequence[str], records: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield id and record of a `retrieve`.
+    """Yield the id and record of each result of `retrieve`.
 
-    The engine keeps the order of the ids it was asked for, each once, and leaves out those that it doesn't have. To
-    make an id of a record takes as long as half of a payload.
+    The engine returns records in the order of the requested ids, each once, and leaves out ids that it doesn't have.
+    Converting a record's id to text takes half as long as reading a payload, so it is avoided.
     """
     if len(records) == len(asked):
         return zip(asked, records, strict=True)
     return ((str(record.id), record) for record in records)
 
 
-def _is_current(found: KeptPayload, versions: Mapping[str, int | None]) -> bool:
+def _is_current(found: CachedPayload, versions: Mapping[str, int | None]) -> bool:
     return found.document is not None and found.version is not None and versions[found.document] == found.version
 
 

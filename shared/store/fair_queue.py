@@ -1,4 +1,4 @@
-"""A queue in which no flow of requests holds up another one."""
+"""A fair queue: however many items one flow has, the others still get their turn."""
 
 from collections import deque
 from collections.abc import Hashable
@@ -8,13 +8,13 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Items of several flows. The flows take turns; the items of one flow keep their order.
+    """Items of several flows, taken round-robin. The items of one flow keep their order.
 
-    So an item waits for one item of each other flow at most, and for those of its own flow.
+    Between two items of a flow, at most one item of each other flow is taken.
     """
 
     def __init__(self) -> None:
-        self._flows: dict[Hashable, deque[T]] = {}  # without empty ones; the first has its turn
+        self._flows: dict[Hashable, deque[T]] = {}  # never empty; the first one is next
 
     def __bool__(self) -> bool:
         """Return whether there are items."""
@@ -34,5 +34,5 @@ class FairQueue(Generic[T]):
         waiting = self._flows.pop(flow)
         item = waiting.popleft()
         if waiting:
-            self._flows[flow] = waiting  # at the end: the others have their turn first
+            self._flows[flow] = waiting  # at the end, behind the other flows
         return item

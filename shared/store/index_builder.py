@@ -1,8 +1,8 @@
 """Builds the vector index of a copied shard in another process: the engine's optimizer holds Python's lock for minutes.
 
 The store's process starts this file as a script before it confines itself; afterwards it can't start processes. A
-request is a line on standard input, its reply a line on standard output. A build runs in a confined process of its
-own, which ends when the request is withdrawn, or when the store's process is gone.
+request is a line on standard input, its reply a line on standard output. Each build runs in a confined process of its
+own, which ends when the request is cancelled or when the store's process is gone.
 """
 
 import os
@@ -16,19 +16,19 @@ from pathlib import Path
 
 _GONE = b""
 _STOP = b"stop\n"
-_M, _EF_CONSTRUCT = 16, 100  # edges of a point; candidates for them
-_PLAIN_BELOW = 10_000  # kilobytes of vectors that match a filter: up to so many are compared without the graph
+_M, _EF_CONSTRUCT = 16, 100  # HNSW: edges per point; candidates for an edge
+_PLAIN_BELOW = 10_000  # kilobytes: if fewer of vectors pass a filter, they are compared without the graph
 
 
-class Failed(Exception):  # noqa: N818 - names the state
-    """The index could not be built."""
+class IndexBuildError(Exception):
+    """The index could not be built; the message says why."""
 
 
 class IndexBuilder:
-    """The store's end: asks for one build at a time."""
+    """The client in the store's process; it requests one build at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Start the process that builds indexes of shards below `folder`."""
+        """Start the process that builds indexes. Shards must be inside `folder`."""
         self._process = subprocess.Popen(  # noqa: S603 - our own file
             [sys.executable, "-P", __file__, str(folder)],
             stdin=subprocess.PIPE,
@@ -36,7 +36,7 @@ class IndexBuilder:
             stderr=subprocess.DEVNULL,
         )
         self._reading = threading.Lock()
-        self._asked = False  # a request whose reply was not read yet
+        self._asked = False  # whether a reply is still to be read
         self._reply = ""
 
     @property
@@ -45,7 +45,7 @@ class IndexBuilder:
         return self._process.pid
 
     def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
-        """Ask for the index of a closed shard with dense vectors of `size`. Raises Failed."""
+        """Request the index of a closed shard, whose dense vectors have this size. Raises IndexBuildError."""
         assert not self._asked
         self._send(f"{size} {int(sparse)} {shard}\n".encode())
         self._asked = True
@@ -54,16 +54,16 @@ class IndexBuilder:
         """Return when the index is built. Call it in a thread.
 
         Raises:
-            Failed: it isn't; the shard must not be used.
+            IndexBuildError: the build failed; the shard must not be used.
         """
         self._read()
         if self._reply != "built":
-            raise Failed(self._reply or "the process that builds indexes has ended")
+            raise IndexBuildError(self._reply or "the process that builds indexes has ended")
 
     def stop(self) -> None:
-        """Stop the build, if there is one, and return when it has ended; its `wait` fails."""
+        """Stop the build that is running, if any, and return when it has ended. Its `wait` raises."""
         if self._asked:
-            with suppress(Failed):
+            with suppress(IndexBuildError):
                 self._send(_STOP)
             self._read()
 
@@ -89,7 +89,7 @@ class IndexBuilder:
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError as error:
-            raise Failed(f"the process that builds indexes has ended: {error}") from error
+            raise IndexBuildError(f"the process that builds indexes has ended: {error}") from error
 
 
 def serve(folder: Path) -> None:
@@ -102,10 +102,10 @@ def serve(folder: Path) -> None:
                 return
             pending += read
         line, _, pending = pending.partition(b"\n")
-        if line + b"\n" == _STOP:  # the build has ended by itself
+        if line + b"\n" == _STOP:  # the build ended before the request to stop it
             continue
         size, sparse, shard = line.decode().split(" ", 2)
-        path = Path(shard).resolve()  # a link is judged by where it leads
+        path = Path(shard).resolve()  # resolved first, so that a link can't lead outside
         if not path.is_relative_to(folder.resolve()):
             os.write(1, f"{path} is not in {folder}\n".encode())
             continue

@@ -1,4 +1,4 @@
-"""Payloads that searches found lately, encoded: the engine takes longer to read a payload than to find its point."""
+"""Caches the payloads of recent hits: the engine takes longer to read a payload than to find its point."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 
-class KeptPayload(msgspec.Struct, frozen=True, gc=False):
-    """A point's payload, and which version of which document it belongs to."""
+class CachedPayload(msgspec.Struct, frozen=True, gc=False):
+    """A point's payload, with the document and version that it names."""
 
     document: str | None  # None: the payload names none
     version: int | None
@@ -15,22 +15,22 @@ class KeptPayload(msgspec.Struct, frozen=True, gc=False):
 
 
 class PayloadCache:
-    """Payloads by point id. Once they take more than `most` bytes, those that were unused for longest go."""
+    """Encoded payloads by point id, at most `most` bytes. The least recently used ones are evicted first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[str, KeptPayload] = OrderedDict()  # a dict searches all its gaps for the first key
+        self._kept: OrderedDict[str, CachedPayload] = OrderedDict()  # a plain dict would skip all deleted keys to find its first one
         self._bytes = 0
 
-    def get(self, point: str) -> KeptPayload | None:
-        """Return the point's payload, None if it isn't kept."""
+    def get(self, point: str) -> CachedPayload | None:
+        """Return the point's payload, None if it isn't cached."""
         found = self._kept.get(point)
         if found is not None:
             self._kept.move_to_end(point)
         return found
 
-    def put(self, point: str, payload: KeptPayload) -> None:
-        """Keep the payload."""
+    def put(self, point: str, payload: CachedPayload) -> None:
+        """Cache the payload."""
         self.drop((point,))
         self._kept[point] = payload
         self._bytes += len(payload.encoded)
@@ -38,13 +38,13 @@ class PayloadCache:
             self._bytes -= len(self._kept.popitem(last=False)[1].encoded)
 
     def drop(self, points: Iterable[str]) -> None:
-        """Forget these payloads: the points were written or deleted."""
+        """Remove these payloads, because their points were written or deleted."""
         for point in points:
             dropped = self._kept.pop(point, None)
             if dropped is not None:
                 self._bytes -= len(dropped.encoded)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all payloads."""
         self._kept.clear()
         self._bytes = 0

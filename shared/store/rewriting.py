@@ -1,6 +1,6 @@
-"""Rewrites collections with too many dead points, or too many vectors that are in no index.
+"""Rewrites collections that have too many dead points, or too many vectors outside their index.
 
-The engine itself never frees a deleted point, and never builds an index unasked.
+By itself, the engine never frees a deleted point and never builds an index.
 docs/adr/0046-dead-points-are-rewritten.md, docs/adr/0113-large-collections-get-an-index.md
 """
 
@@ -18,15 +18,15 @@ from shared.store.engine import Broken, Copy, Engine, NoCollection, sync_tree
 SMALL: Final = 2000  # dead points that never justify a rewrite
 BURST: Final = 20.0  # points written a second: more than this is a burst
 PATIENCE_S: Final = 3600.0  # a rewrite that is due waits for a burst to end, but no longer than this
-ROOM: Final = 1.5  # free disk space that a rewrite needs, in sizes of the collection
-ROOM_INDEXED: Final = 3.0  # the same where the index is built anew
-INDEXED_FROM: Final = 20_000  # vectors: fewer are compared one by one in two milliseconds, and exactly
+ROOM: Final = 1.5  # free disk space that a rewrite needs, relative to the collection's size
+ROOM_INDEXED: Final = 3.0  # the same for a rewrite that also builds the index
+INDEXED_FROM: Final = 20_000  # vectors; comparing fewer one by one takes two milliseconds and is exact
 _OUTGROWN: Final = 4  # the index is built again when a quarter of the points aren't in it
 _SLICE: Final = 16  # points copied between two requests: about two milliseconds
 _CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
 _REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
-_ALIVE_S: Final = 5.0  # seconds between notes that a copy whose index is being built makes progress
-_LONGEST_CHASE: Final = 1000  # slices: if writers outrun the copy for so long, the last step copies the rest
+_ALIVE_S: Final = 5.0  # seconds between two notes that the build of an index makes progress
+_LONGEST_CHASE: Final = 1000  # slices; if writers stay ahead of the copy for so long, the last step copies the rest
 
 
 class Tell(Protocol):
@@ -51,22 +51,22 @@ class Build(Protocol):
     """Builds the vector index of a closed shard in another process."""
 
     def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
-        """Begin to build it. An exception says why it can't."""
+        """Start the build. Raises an exception that says why it can't start."""
         ...
 
     def wait(self) -> None:
-        """Return when it is built. Runs in a thread. An exception says why it isn't."""
+        """Return when the index is built. Runs in a thread. Raises an exception that says why the build failed."""
         ...
 
     def stop(self) -> None:
-        """End a build that is under way, and return when it has ended."""
+        """Stop a running build, and return when it has ended."""
         ...
 
 
 class Rewriter:
     """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
 
-    An operator's rewrite goes first: it replaces one that is under way here, and none begins while it runs.
+    An operator's rewrite has priority: it replaces one that is under way here, and none starts while it runs.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Rewriter:
         free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; without a builder no index is built. `clock` (seconds), `free` (bytes) and `pause` are for tests."""
+        """Without a builder, no index is built. `clock` (seconds), `free` (bytes) and `pause` are for tests."""
         self._engine = engine
         self._folder = folder
         self._tell = tell

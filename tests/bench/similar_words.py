@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.query_api.search.similar_words import FILE, Table
+from services.query_api.search.similar_words import FILE, SimilarWordTable
 from services.query_api.search.words import stem, weight, words
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
 
@@ -53,7 +53,7 @@ def nearest(
             yield dict(list(found.items())[:MOST])
 
 
-def table() -> Table:
+def table() -> SimilarWordTable:
     """Return the table of the packaged model."""
     numbers = vocabulary()
     weights = tensors(np.memmap(package_folder() / "model.safetensors", dtype=np.uint8, mode="r"))
@@ -61,7 +61,7 @@ def table() -> Table:
     listed = [(word, near) for word, near in zip(numbers, nearest(list(numbers), vectors), strict=True) if near]
     stems = sorted({name for _, near in listed for name in near})
     at = {name: number for number, name in enumerate(stems)}
-    return Table(
+    return SimilarWordTable(
         model="all-MiniLM-L6-v2",
         weights_sha256=WEIGHTS_SHA256,
         least=LEAST,

@@ -37,7 +37,7 @@ def an_entry(number: int, tenant: str = "t", key: str = "k", action: str = "rag_
 @pytest.mark.feature(256)
 async def test_entries_are_read_in_order_by_page_and_filter(log: Log, trail: AuditTrail) -> None:
     for number in range(6):
-        trail.enter(an_entry(number, tenant=f"t{number % 2}", key=f"k{number % 3}"))
+        trail.add(an_entry(number, tenant=f"t{number % 2}", key=f"k{number % 3}"))
         await trail.written()
     first = await audit_page(log, ALL, limit=4)
     second = await audit_page(log, ALL, limit=4, after=first.after)
@@ -54,7 +54,7 @@ async def test_entries_are_read_in_order_by_page_and_filter(log: Log, trail: Aud
 
 async def test_a_page_reads_a_bounded_number_of_records(log: Log, trail: AuditTrail) -> None:
     for number in range(5):
-        trail.enter(an_entry(number))
+        trail.add(an_entry(number))
         await trail.written()
     page = await audit_page(log, AuditFilter(tenant="other"), limit=1, most=2)
 
@@ -62,7 +62,7 @@ async def test_a_page_reads_a_bounded_number_of_records(log: Log, trail: AuditTr
 
 
 async def test_what_came_before_a_time_is_left_out(log: Log, trail: AuditTrail) -> None:
-    trail.enter(an_entry(1))
+    trail.add(an_entry(1))
     await trail.written()
     broker = log.broker("time")
     await broker.start()
@@ -70,7 +70,7 @@ async def test_what_came_before_a_time_is_left_out(log: Log, trail: AuditTrail) 
     while now == began:
         now = (await publish(broker, AUDIT, b"{}", key=b"audit")).timestamp
     await broker.stop()
-    trail.enter(an_entry(2))
+    trail.add(an_entry(2))
     await trail.written()
     page = await audit_page(log, ALL, since=now, limit=10)
 

@@ -20,7 +20,7 @@ import pytest
 from services.operator_cli.client import CommandError
 from services.operator_cli.moving.backup import backup
 from services.operator_cli.moving.restore import restore
-from services.operator_cli.moving.upgrade import LOG_ELSEWHERE, MARK, Upgrade, Upgraded, upgrade
+from services.operator_cli.moving.upgrade import LOG_ELSEWHERE, MARK, Upgraded, UpgradeRequest, upgrade
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.embedder import Vector
@@ -149,7 +149,7 @@ def _hash(path: Path) -> str:
 
 
 async def upgraded(data: Path, *, dry_run: bool = False, **how: object) -> Upgraded:
-    return await upgrade(Upgrade(Settings(data=data), Quiet(), **how), dry_run=dry_run)  # type: ignore[arg-type]
+    return await upgrade(UpgradeRequest(Settings(data=data), Quiet(), **how), dry_run=dry_run)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.commit)
@@ -206,7 +206,7 @@ async def killed_at(data: Path, at: str) -> None:
 
 
 def die_at(data: Path, at: str) -> None:
-    """Upgrade, and kill this process when it comes to a step."""
+    """UpgradeRequest, and kill this process when it comes to a step."""
 
     def step(name: str) -> None:
         if name == at:
@@ -287,7 +287,7 @@ async def test_a_log_outside_of_the_folder_is_copied_too(data: Path, tmp_path: P
     was = log.read_bytes()
     settings = Settings(data=data, log=f"sqlite:{log}")
 
-    done = await upgrade(Upgrade(settings, Quiet(), tmp_path / "copy"), dry_run=False)
+    done = await upgrade(UpgradeRequest(settings, Quiet(), tmp_path / "copy"), dry_run=False)
 
     assert done.verdict == "right"
     assert (tmp_path / "copy" / LOG_ELSEWHERE / log.name).read_bytes() == was

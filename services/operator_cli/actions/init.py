@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.audited import enter
+from services.operator_cli.audited import record
 from shared.embedder.pool import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log
@@ -85,7 +85,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
         else:
             await make_missing(settings, log, store, registry)
         if missing or pair:
-            await enter(log, settings, "init --pair" if pair else "init", "done")
+            await record(log, settings, "init --pair" if pair else "init", "done")
         made = await _parts(settings, log, store, wanted)
         return tuple(
             msgspec.structs.replace(now, state="created") if before in missing else now

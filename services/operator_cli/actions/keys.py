@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.operator_cli.audited import enter_keys
+from services.operator_cli.audited import record_keys
 from services.operator_cli.client import Misuse
 from shared.runtime.key_file import KeyRecord, digest_of, editing, key_id, new_key, read_keys
 from shared.settings import ROLES, SHORT_KEY, Settings, load_settings
@@ -37,7 +37,7 @@ def make(tenant: str, roles: Sequence[str], note: str) -> NewKey:
         keys.append(record)
         after = _tenants(settings, keys)
         operated = any("operator" in key.roles for key in keys) or any("operator" in key.roles for key in settings.keys)
-    enter_keys(settings, "keys new", [(record.tenant, record.id)])
+    record_keys(settings, "keys new", [(record.tenant, record.id)])
     remarks = [f"{record.id}: a key of {tenant} for {', '.join(record.roles)}, in {settings.key_file}"]
     if keyless:
         remarks.append("This is the first key: every request needs one from now on.")
@@ -83,7 +83,7 @@ def revoked(ids: Sequence[str]) -> list[str]:
         gone = [key for key in keys if key.id in ids]
         keys[:] = [key for key in keys if key.id not in ids]
         none_left = not keys and not settings.keys
-    enter_keys(settings, "keys revoke", [(key.tenant, key.id) for key in gone])
+    record_keys(settings, "keys revoke", [(key.tenant, key.id) for key in gone])
     sentences = [f"revoked {key.id} of {key.tenant}" for key in gone]
     if none_left:
         sentences.append("No key is left, so every request is refused; sluice keys new makes one.")

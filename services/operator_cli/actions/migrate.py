@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services.operator_cli.audited import audited, enter
+from services.operator_cli.audited import audited, record
 from services.operator_cli.client import CommandError
 from services.operator_cli.existing_log import check_log_exists, existing_log
 from services.operator_cli.moving.move_log import LogMove, MovedLog, move_log
@@ -127,11 +127,11 @@ async def migrate_log(
         try:
             if dry_run:
                 return await move_log(move, dry_run=True)
-            await enter(log, settings, "migrate", "begun")
+            await record(log, settings, "migrate", "begun")
             done = await move_log(move, dry_run=False)
         except Rejected as error:
             raise CommandError(error.sentence) from error
-        await enter(target, target_settings, "migrate", "done")
+        await record(target, target_settings, "migrate", "done")
         return done
 
 

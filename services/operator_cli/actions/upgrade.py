@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from services.operator_cli.actions.keeping import quiet_settings
-from services.operator_cli.moving.upgrade import Upgrade, Upgraded, upgrade
+from services.operator_cli.moving.upgrade import Upgraded, UpgradeRequest, upgrade
 from services.operator_cli.verify.command import progress
 
 
@@ -13,13 +13,13 @@ def upgrade_here(target: Path | None, *, copies: bool, dry_run: bool) -> Upgrade
     """Return what was done. Raises as `upgrade` does."""
     settings = quiet_settings()
     with progress() as watch:
-        return asyncio.run(upgrade(Upgrade(settings, watch, target, copies), dry_run=dry_run))
+        return asyncio.run(upgrade(UpgradeRequest(settings, watch, target, copies), dry_run=dry_run))
 
 
 def upgrade_lines(done: Upgraded) -> Iterator[str]:
     """Yield the lines to print without `--json`."""
     if not done.migrations and not done.verdict:
-        yield f"{done.path} has format {done.format}, as this release writes it: nothing to do"
+        yield f"{done.path} has format {done.format}, which is this release's format: nothing to do"
         return
     yield f"{done.path} has format {done.format}, and this release writes format {done.newest}"
     for each in done.migrations:
@@ -29,10 +29,11 @@ def upgrade_lines(done: Upgraded) -> Iterator[str]:
         yield f"Would copy the folder to {done.copy} first, {size}" if done.copy else "Would make no copy"
         yield "Would embed nothing"
         return
-    yield f"The folder as it was is at {done.copy}, {size}" if done.copy else "No copy was made"
-    yield f"{len(done.migrations)} migrations were taken in {done.seconds:.1f} s, and nothing was embedded"
+    yield f"The copy from before the upgrade is at {done.copy}, {size}" if done.copy else "No copy was made"
+    count = len(done.migrations)
+    yield f"Applied {count} migration{'s' * (count != 1)} in {done.seconds:.1f} s; nothing was embedded"
     yield {
         "right": "Log and index agree: start Sluice",
-        "wrong": "Log and index differ: sluice verify says where",
+        "wrong": "Log and index differ: run sluice verify to see where",
         "unsettled": "Not everything could be compared yet: start Sluice, then run sluice verify",
     }[done.verdict]

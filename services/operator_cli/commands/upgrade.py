@@ -19,11 +19,11 @@ def upgrade(
 ) -> None:
     """Bring the data of an earlier release to this one's format, while nothing runs. After a crash, run it again.
 
-    The folder is copied first, and log and index are compared at the end. Nothing is embedded. A start takes the same
-    migrations by itself, without a copy.
+    The folder is copied first, and log and index are compared at the end. Nothing is embedded. Without this command,
+    the next start applies the same migrations, but makes no copy.
 
     Exit code 1: log and index differ, something runs, the copy exists, or the disk is too full; 2: a newer release has
-    written the folder, it is in use, or a part is away; or records are unread, so that not everything was compared.
+    written the folder, it is in use, or a part is away; or unread records kept the comparison from being complete.
     """
     from services.operator_cli.actions.keeping import shown
     from services.operator_cli.actions.upgrade import upgrade_here, upgrade_lines

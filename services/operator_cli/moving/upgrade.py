@@ -1,7 +1,7 @@
 """Brings the data of an earlier release to this one's format, while nothing runs. docs/adr/0122-upgrades.md
 
-The copy comes first, under a name that tells it from an unfinished one. A mark in the data folder names it until the
-end, so that a run that was killed goes on and doesn't copy a folder that has taken some of the migrations.
+The data folder is copied first; while the copy is unfinished, its name ends with `.partial`. A mark in the data folder
+names the copy until the end. So a run after a crash continues, and doesn't copy a folder that is half migrated.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from services.operator_cli.verify.verifier import VerifyProgress
 from shared.contracts import Message
 from shared.log.open import log_file
 from shared.log.sqlite.file import users
-from shared.log.sqlite.inspection import InspectedLog, brought_up, inspected
+from shared.log.sqlite.inspection import LogFileState, inspect_file, migrate_file
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.migrations import (
     NEWEST,
-    FormatFound,
+    DataFormat,
     MigratedParts,
     Migration,
     Part,
@@ -45,15 +45,15 @@ from shared.store.folder_lock import is_closed, owner
 from shared.store.open import open_store
 from shared.topics import PAIRING
 
-MARK: Final = "upgrade.json"  # in the data folder, from before the copy is made until everything was compared
-LOG_ELSEWHERE: Final = "log-elsewhere"  # folder of the copy, for a log that is outside the data folder
+MARK: Final = "upgrade.json"  # in the data folder, from before the copy until log and index were compared
+LOG_ELSEWHERE: Final = "log-elsewhere"  # folder within the copy, for a log that is outside the data folder
 _INSPECTING: Final = ".inspecting-store"
-_OURS: Final = {MARK, _INSPECTING, ".inspecting"}  # what isn't copied
-_ROOM: Final = 1.1  # free disk space that a copy needs, in sizes of the folder
+_OURS: Final = {MARK, _INSPECTING, ".inspecting"}  # names that aren't copied
+_ROOM: Final = 1.1  # free disk space that a copy needs, relative to the folder's size
 
 
 class UpgradeStep(Message, frozen=True, kw_only=True):
-    """A migration that is due, or was."""
+    """A migration that is due, or was applied."""
 
     number: int
     part: Part
@@ -65,12 +65,12 @@ class Upgraded(Message, frozen=True, kw_only=True):
 
     path: str  # the data folder
     dry_run: bool
-    format: int  # as it was found
+    format: int  # of the folder before the upgrade
     newest: int  # format of this release
     migrations: tuple[UpgradeStep, ...]
-    copy: str = ""  # the folder as it was; empty: none was made
+    copy: str = ""  # folder of the copy; empty: none was made
     copy_bytes: int = 0
-    verdict: str = ""  # of the comparison of log and index; empty: there was nothing to do
+    verdict: str = ""  # result of comparing log and index; empty: nothing was compared
     seconds: float = 0.0
 
     @property
@@ -86,8 +86,8 @@ class UpgradeMark(Message, frozen=True, kw_only=True):
     copy: str = ""  # where the folder's copy is, or will be; empty: none is made
 
 
-class Upgrade(NamedTuple):
-    """What was asked for."""
+class UpgradeRequest(NamedTuple):
+    """The options of an upgrade."""
 
     settings: Settings
     watch: VerifyProgress
@@ -97,7 +97,7 @@ class Upgrade(NamedTuple):
     step: Callable[[str], None] = lambda _: None  # called before each step; for tests
 
 
-async def upgrade(order: Upgrade, *, dry_run: bool) -> Upgraded:
+async def upgrade(request: UpgradeRequest, *, dry_run: bool) -> Upgraded:
     """Return what was done. After a crash, call it again.
 
     A dry run changes no file. Nothing is embedded.
@@ -108,10 +108,10 @@ async def upgrade(order: Upgrade, *, dry_run: bool) -> Upgraded:
             server, so that it can't be copied; or the index is lost.
         Unavailable: a part is away.
     """
-    settings, began = order.settings, asyncio.get_running_loop().time()
+    settings, began = request.settings, asyncio.get_running_loop().time()
     check_log_exists(settings)
-    with _locked(settings, order.patience_s):
-        found = await _found(settings)
+    with _locked(settings, request.patience_s):
+        found = await _inspect(settings)
         wanted, mark = due(found), _read_mark(settings.data)
         done = Upgraded(
             path=str(settings.data),
@@ -122,7 +122,7 @@ async def upgrade(order: Upgrade, *, dry_run: bool) -> Upgraded:
         )
         if not wanted and mark is None:
             return done
-        mark = mark or UpgradeMark(format=done.format, copy=_target(order))
+        mark = mark or UpgradeMark(format=done.format, copy=_target(request))
         done = msgspec.structs.replace(done, copy=mark.copy)
         if mark.copy:
             size = await asyncio.to_thread(_copy_bytes, settings)
@@ -130,14 +130,14 @@ async def upgrade(order: Upgrade, *, dry_run: bool) -> Upgraded:
             done = msgspec.structs.replace(done, copy_bytes=size)
         if dry_run:
             return done
-        await _keep_copy(order, mark)
-        await _take(order, wanted)
-    order.step("verify")
+        await _make_copy(request, mark)
+        await _apply(request, wanted)
+    request.step("verify")
     async with command.opened(settings) as parts:
         outcome = await command.verify(
-            parts, order.watch, repair=False, dry_run=False, sample=0, patience_s=order.patience_s
+            parts, request.watch, repair=False, dry_run=False, sample=0, patience_s=request.patience_s
         )
-    order.step("unmark")
+    request.step("unmark")
     (settings.data / MARK).unlink(missing_ok=True)
     seconds = round(asyncio.get_running_loop().time() - began, 1)
     return msgspec.structs.replace(done, verdict=outcome.report.verdict, seconds=seconds)
@@ -155,27 +155,27 @@ def _locked(settings: Settings, patience_s: float) -> Iterator[None]:
         yield
 
 
-# What is found
+# Inspecting
 
 
-async def _found(settings: Settings) -> FormatFound:
+async def _inspect(settings: Settings) -> DataFormat:
     path = log_file(settings.log, settings.data)
     if path is not None and (count := users(path)):
         raise CommandError(f"{path} is in use by {count} other processes of Sluice: stop all of them first")
-    async with _index_looked_at(settings) as store:
+    async with _inspected_index(settings) as store:
         index = "none" if store is None else await index_format(store)
     if path is None:
         async with existing_log(settings) as log:
-            return FormatFound(log=NEWEST, keys=await pairing_keys(log), index=index)
-    file: InspectedLog = await asyncio.to_thread(inspected, path, PAIRING)
-    return FormatFound(log=file.version, keys=file.keys, index=index)
+            return DataFormat(log=NEWEST, keys=await pairing_keys(log), index=index)
+    file: LogFileState = await asyncio.to_thread(inspect_file, path, PAIRING)
+    return DataFormat(log=file.version, keys=file.keys, index=index)
 
 
 @asynccontextmanager
-async def _index_looked_at(settings: Settings) -> AsyncIterator[Store | None]:
+async def _inspected_index(settings: Settings) -> AsyncIterator[Store | None]:
     """Yield a started store that has the registry, None if there is no store yet.
 
-    Opening an embedded store changes its files, so this is a copy of the one small collection.
+    Opening an embedded store changes its files, so the store yielded is a copy of that one small collection.
     """
     async with AsyncExitStack() as stack:
         if not settings.embeds_store:
@@ -195,32 +195,34 @@ async def _index_looked_at(settings: Settings) -> AsyncIterator[Store | None]:
         yield store
 
 
-# The copy
+# Copying
 
 
-def _target(order: Upgrade) -> str:
+def _target(request: UpgradeRequest) -> str:
     """Return where the copy goes, empty if none is wanted.
 
     Raises:
         ConfigurationError: the folder can't be copied there.
     """
-    if not order.copies:
+    if not request.copies:
         return ""
     try:
-        check_standalone(order.settings)
+        check_standalone(request.settings)
     except ConfigurationError as error:
         raise ConfigurationError(f"{error}. Then run sluice upgrade --no-backup") from None
-    data = order.settings.data.resolve()
-    if order.target is None:
+    data = request.settings.data.resolve()
+    if request.target is None:
         if data.is_mount():
             raise ConfigurationError(
-                f"SLUICE_DATA={data} is a mount point, so a folder beside it is on another disk: name one for the copy "
-                "with --backup"
+                f"SLUICE_DATA={data} is a mount point, so a folder beside it is on another disk: name a folder for the "
+                "copy with --backup"
             )
         return str(data.with_name(f"{data.name}.before-{NEWEST}"))
-    target = order.target.resolve()
+    target = request.target.resolve()
     if target.is_relative_to(data):
-        raise ConfigurationError(f"--backup {target} is inside SLUICE_DATA={data}, which is what is copied")
+        raise ConfigurationError(
+            f"--backup {target} is inside SLUICE_DATA={data}, the folder to copy: name another one"
+        )
     return str(target)
 
 
@@ -251,30 +253,30 @@ def _log_elsewhere(settings: Settings) -> list[Path]:
     return [file for file in (path, path.with_name(path.name + "-wal")) if file.exists()]
 
 
-async def _keep_copy(order: Upgrade, mark: UpgradeMark) -> None:
-    """Copy the folder as it is, once for an upgrade, however often it is interrupted."""
-    order.step("mark")
-    begun = _read_mark(order.settings.data) is not None
-    if not begun and order.settings.keeps_data:
-        _write_mark(order.settings.data, mark)
+async def _make_copy(request: UpgradeRequest, mark: UpgradeMark) -> None:
+    """Copy the data folder, unless an interrupted run of this upgrade has made the copy already."""
+    request.step("mark")
+    begun = _read_mark(request.settings.data) is not None
+    if not begun and request.settings.keeps_data:
+        _write_mark(request.settings.data, mark)
     if not mark.copy:
         return
-    order.step("copy")
+    request.step("copy")
     try:
-        order.watch.begin("copy", 0)
-        await asyncio.to_thread(_copy, order, Path(mark.copy))
+        request.watch.begin("copy", 0)
+        await asyncio.to_thread(_copy, request, Path(mark.copy))
     except BaseException as error:
         if not begun:
-            (order.settings.data / MARK).unlink()
+            (request.settings.data / MARK).unlink()
         if isinstance(error, OSError):
-            raise CommandError(f"{order.settings.data} can't be copied: {error}") from error
+            raise CommandError(f"{request.settings.data} can't be copied: {error}") from error
         raise
 
 
-def _copy(order: Upgrade, target: Path) -> None:
-    if target.exists():  # the run that made it was interrupted later
+def _copy(request: UpgradeRequest, target: Path) -> None:
+    if target.exists():  # made by a run that was interrupted later
         return
-    data, partial_ = order.settings.data.resolve(), target.with_name(target.name + PARTIAL)
+    data, partial_ = request.settings.data.resolve(), target.with_name(target.name + PARTIAL)
     shutil.rmtree(partial_, ignore_errors=True)
     partial_.parent.mkdir(parents=True, exist_ok=True)
 
@@ -282,12 +284,12 @@ def _copy(order: Upgrade, target: Path) -> None:
         return _OURS if Path(folder) == data else set()
 
     copied_folder(data, partial_, ignore=ignored)
-    if elsewhere := _log_elsewhere(order.settings):
+    if elsewhere := _log_elsewhere(request.settings):
         (partial_ / LOG_ELSEWHERE).mkdir()
         for file in elsewhere:
             copy_without_holes(file, partial_ / LOG_ELSEWHERE / file.name)
     os.sync()  # one call for all files
-    order.step("settle")
+    request.step("settle")
     partial_.rename(target)
     os.sync()
 
@@ -298,7 +300,7 @@ def _read_mark(data: Path) -> UpgradeMark | None:
     except FileNotFoundError:
         return None
     except msgspec.DecodeError:
-        return None  # interrupted while it was written, so nothing was done yet
+        return None  # a crash interrupted its write, so nothing was done yet
 
 
 def _write_mark(data: Path, mark: UpgradeMark) -> None:
@@ -309,15 +311,15 @@ def _write_mark(data: Path, mark: UpgradeMark) -> None:
     new.rename(data / MARK)
 
 
-# The migrations
+# Migrating
 
 
-async def _take(order: Upgrade, wanted: tuple[Migration, ...]) -> None:
-    """Take the migrations, those of the log's file first, because opening the log wants its tables."""
-    settings, path = order.settings, log_file(order.settings.log, order.settings.data)
-    order.watch.begin("migrations", len(wanted))
+async def _apply(request: UpgradeRequest, wanted: tuple[Migration, ...]) -> None:
+    """Apply the migrations. Those of the log's file come first, because opening the log needs its tables."""
+    settings, path = request.settings, log_file(request.settings.log, request.settings.data)
+    request.watch.begin("migrations", len(wanted))
     if path is not None:
-        await asyncio.to_thread(brought_up, path, lambda each: order.step(str(each.number)))
+        await asyncio.to_thread(migrate_file, path, lambda each: request.step(str(each.number)))
     rest = [each for each in wanted if each.apply is not None]
     if not rest:
         return
@@ -328,7 +330,7 @@ async def _take(order: Upgrade, wanted: tuple[Migration, ...]) -> None:
         await store.start()
         await stack.enter_async_context(audited(log, settings, "upgrade"))
         for each in rest:
-            order.step(str(each.number))
+            request.step(str(each.number))
             assert each.apply is not None
             await each.apply(MigratedParts(settings, log, store))
-            order.watch.step(1)
+            request.watch.step(1)

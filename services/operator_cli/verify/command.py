@@ -10,7 +10,7 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.audited import enter
+from services.operator_cli.audited import record
 from services.operator_cli.existing_log import check_log_exists
 from services.operator_cli.terminal import console
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
@@ -68,13 +68,13 @@ def verify_here(
     async def run() -> VerifyOutcome:
         async with opened(settings, generation) as parts:
             if repair and not dry_run:
-                await enter(parts.log, settings, "verify --repair", "begun")
+                await record(parts.log, settings, "verify --repair", "begun")
             with progress() as watch:
                 outcome = await verify(
                     parts, watch, repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience_s
                 )
             if repair and not dry_run:
-                await enter(parts.log, settings, "verify --repair", "done")
+                await record(parts.log, settings, "verify --repair", "done")
             return outcome
 
     return asyncio.run(run())

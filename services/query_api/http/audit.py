@@ -1,6 +1,6 @@
-"""Enters each change, each admin call and each refusal into the audit trail.
+"""Records each change, each admin call and each refusal in the audit trail.
 
-A reply that confirms a change leaves only after the log has its entry (docs/adr/0049-an-audit-trail-on-the-log.md).
+A reply that confirms a change is sent only after the log has its entry (docs/adr/0049-an-audit-trail-on-the-log.md).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ RequestId = Callable[[Scope], str]
 
 
 def note_change(document_id: str, result: AuditResult = "accepted") -> None:
-    """Note that the current request has changed a document; outside of a request, do nothing."""
+    """Note that the current request has changed a document. Outside a request, do nothing."""
     visit = _current.get()
     if visit is not None:
         visit.trail.change(visit.call, document_id, result)
@@ -43,19 +43,19 @@ def note_caller(caller: Caller) -> None:
 
 
 async def note_begin(_: Request[Any, Any, Any]) -> None:
-    """Write the entry that an admin's change begins, before it does.
+    """Write the entry `begun` before an admin changes anything.
 
     Raises:
         Unavailable: the log is away; nothing was changed.
     """
     visit = _current.get()
     if visit is not None and visit.by_admin and visit.writes:
-        visit.trail.enter(visit.entry("begun", None, ()))
+        visit.trail.add(visit.entry("begun", None, ()))
         await visit.trail.written()
 
 
 class Audit:
-    """Middleware around all others, so that it sees refused requests, too."""
+    """The outermost middleware, so that it sees refused requests, too."""
 
     def __init__(self, app: ASGIApp, trail: AuditTrail, request_id: RequestId) -> None:
         self._app = app
@@ -101,7 +101,7 @@ class Audit:
 
 
 class _Route(NamedTuple):
-    """The part of an entry that depends on the route, and whether its calls are entered."""
+    """The part of an audit entry that depends on the route, and whether its calls are recorded."""
 
     action: str
     role: str | None
@@ -145,7 +145,7 @@ class _Visit:
         result: AuditResult = "done" if status < 400 else "refused" if status in _REFUSALS else "failed"
         whole = self.writes and (self.by_admin or self._signs) and result == "done"
         if whole:
-            self.trail.enter(self.entry(result, status, ()))
+            self.trail.add(self.entry(result, status, ()))
         elif self._counts(result):
             self.trail.count(self.entry(result, status, ()))
         if whole or self.call.changes:

@@ -1,7 +1,7 @@
-"""Knows which English words mean nearly the same as a word, by the packaged model's own word vectors.
+"""Looks up English words of nearly the same meaning, in a table made from the packaged model's word vectors.
 
-The table is fixed, as the words' weights are: a score must depend on query and passage alone
-(docs/adr/0124-similar-words.md). `similar_words.msgpack` is written by `python -m tests.bench.similar_words`.
+The table is part of the release, so that a score depends on query and passage alone (docs/adr/0124-similar-words.md).
+`python -m tests.bench.similar_words` writes `similar_words.msgpack`.
 """
 
 import functools
@@ -16,23 +16,23 @@ FILE: Final = Path(__file__).with_name("similar_words.msgpack")
 _MOST: Final = 255  # the byte that stands for a similarity of 1
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """The file: words, and for each the stems of the most similar words, the nearest first."""
+class SimilarWordTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the file: words, each with the stems of its most similar words, the most similar first."""
 
-    model: str  # whose word vectors were compared
-    weights_sha256: str  # of that model's file
-    least: float  # cosine below which words aren't listed
+    model: str  # name of the model whose word vectors were compared
+    weights_sha256: str  # hash of that model's file
+    least: float  # the lowest cosine that is listed
     words: tuple[str, ...]
-    stems: tuple[str, ...]  # that similar words have
-    counts: bytes  # of each word's similar stems
-    numbers: bytes  # of these stems, two bytes each, the lower one first
-    cosines: bytes  # 255 stands for 1
+    stems: tuple[str, ...]  # all stems that occur below
+    counts: bytes  # by word: how many stems it has, one byte each
+    numbers: bytes  # the stems of all words as indexes into `stems`, 16 bits each, little endian
+    cosines: bytes  # of the same stems, one byte each; 255 stands for 1
 
 
 class SimilarWords:
-    """Looks up similar words in a table."""
+    """The table, ready for look-ups."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: SimilarWordTable) -> None:
         self._stems = table.stems
         self._at = {word: number for number, word in enumerate(table.words)}
         self._ends = np.cumsum(np.frombuffer(table.counts, np.uint8), dtype=np.int64)
@@ -40,9 +40,9 @@ class SimilarWords:
         self._cosines = np.frombuffer(table.cosines, np.uint8)
 
     def of(self, word: str) -> Sequence[tuple[str, float]]:
-        """Return the stems of the words similar to this lower-case word, with cosines in 0..1, the nearest first.
+        """Return the stems of the words similar to this lower-case word, with cosines in 0..1, the most similar first.
 
-        The word's own stem isn't among them. Words that the model's vocabulary has only in pieces have none.
+        The word's own stem isn't among them. A word that the model's vocabulary has only in pieces has none.
         """
         at = self._at.get(word)
         if at is None:
@@ -54,5 +54,5 @@ class SimilarWords:
 
 @functools.cache
 def similar_words() -> SimilarWords:
-    """Return the words of the packaged table: 10 ms at the first use."""
-    return SimilarWords(msgspec.msgpack.decode(FILE.read_bytes(), type=Table))
+    """Return the packaged table. The first call takes 10 ms."""
+    return SimilarWords(msgspec.msgpack.decode(FILE.read_bytes(), type=SimilarWordTable))

@@ -1,4 +1,4 @@
-"""Reads a log's file without changing it. Opening the log itself would take the migrations that are due."""
+"""Reads a log's file without changing it. Opening it as a log would apply the migrations that are due."""
 
 import shutil
 import sqlite3
@@ -17,18 +17,18 @@ from shared.log.sqlite.migrations import LogMigration, version_of
 _FOLDER: Final = ".inspecting"  # beside the file; deleted afterwards, or by the next inspection
 
 
-class InspectedLog(msgspec.Struct, frozen=True):
-    """What a log's file says, as it is on the disk."""
+class LogFileState(msgspec.Struct, frozen=True):
+    """The state of a log's file on the disk."""
 
-    version: int  # number of the last migration that it has taken
-    keys: frozenset[bytes]  # of the records of the topic that was asked for
+    version: int  # number of the last migration applied
+    keys: frozenset[bytes]  # of the records of the requested topic
 
 
-def inspected(path: Path, topic: str) -> InspectedLog:
-    """Return what the file says, with the keys of one of its topics. No process may write to it meanwhile.
+def inspect_file(path: Path, topic: str) -> LogFileState:
+    """Return the state of the file, with the keys of one topic. No process may write to the file meanwhile.
 
-    SQLite writes beside a file that it only reads, so it gets a link to the file in a folder of its own, and a copy of
-    the write-ahead log.
+    SQLite creates files beside a database even to read it. So it reads a hard link to the file in a separate folder,
+    with a copy of the write-ahead log.
 
     Raises:
         ConfigurationError: the file is no log of ours, or a newer version's.
@@ -41,13 +41,13 @@ def inspected(path: Path, topic: str) -> InspectedLog:
         linked = folder / path.name
         try:
             linked.hardlink_to(path)
-        except OSError:  # a file system without links
+        except OSError:  # the file system has no hard links
             shutil.copyfile(path, linked)
-        with suppress(FileNotFoundError):  # after a clean end there is none
+        with suppress(FileNotFoundError):  # it doesn't exist after a clean shutdown
             shutil.copyfile(f"{path}-wal", f"{linked}-wal")
         with closing(sqlite3.connect(f"file:{quote(str(linked))}?mode=ro", uri=True)) as connection:
             check_ours(path, connection)
-            return InspectedLog(version_of(connection), _keys(connection, topic))
+            return LogFileState(version_of(connection), _keys(connection, topic))
     except sqlite3.Error as error:
         raise unavailable(path, error) from error
     finally:
@@ -63,8 +63,8 @@ def _keys(connection: sqlite3.Connection, topic: str) -> frozenset[bytes]:
     return frozenset(bytes(row[0]) for row in found)
 
 
-def brought_up(path: Path, step: Callable[[LogMigration], None]) -> None:
-    """Take the migrations that the file has yet to take; `step` is called before each.
+def migrate_file(path: Path, step: Callable[[LogMigration], None]) -> None:
+    """Apply the migrations that are due to the file; `step` is called before each.
 
     Raises:
         ConfigurationError: the file is no log of ours, or a newer version's.

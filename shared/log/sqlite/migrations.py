@@ -1,10 +1,10 @@
-"""Numbered steps that bring a log of an earlier release to this release's tables.
+"""The numbered migrations of the log's file, which bring its tables to this release's schema.
 
-The number is the file's `user_version`. Each step is one transaction and may be repeated, because releases before
-step 4 took some of them without raising the number. docs/adr/0108-numbered-migrations.md
+The file's `user_version` is the number of the last migration applied. Each migration is one transaction. It can be
+repeated, because releases before number 4 applied some without raising the number. docs/adr/0108-numbered-migrations.md
 
-`shared/runtime/migrations.py` has the list of all steps of an installation. A new step here gets the next number of
-that list.
+`shared/runtime/migrations.py` lists all migrations of an installation. A new one here gets the next number of that
+list.
 """
 
 import sqlite3
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from shared.log.sqlite import age
 
-# For the compaction. `listing.listed`: the records below this offset are in the list; `begun`: the log's age when the
-# list was begun. `newest`: the last listed record of each key. `dirty`: listed records that go, at once (kind 0), or,
-# tombstones (kind 1), after a day.
+# The list from which compaction works. `listing.listed`: all records below this offset are listed. `listing.begun`: the
+# log's age when the list was begun. `newest`: the last listed record of each key. `dirty`: listed records to delete, at
+# once (kind 0) or, for tombstones (kind 1), after a day.
 _LIST: Final = """
 CREATE TABLE IF NOT EXISTS listing(partition INTEGER PRIMARY KEY, listed INTEGER NOT NULL, begun INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS newest(
@@ -24,14 +24,14 @@ CREATE TABLE IF NOT EXISTS dirty(
     partition INTEGER NOT NULL, kind INTEGER NOT NULL, offset INTEGER NOT NULL,
     PRIMARY KEY (partition, kind, offset)) WITHOUT ROWID
 """
-_LONG_AGO: Final = -(10**15)  # before any age of a log: the next compaction makes the list again
+_LONG_AGO: Final = -(10**15)  # below every age of a log, so the next compaction makes the list again
 
 
 class LogMigration(NamedTuple):
-    """A step, and what it does to the file."""
+    """A migration of the log's file."""
 
     number: int
-    what: str  # a phrase for people
+    what: str  # shown to operators
     apply: Callable[[sqlite3.Connection], None]
 
 
@@ -68,34 +68,34 @@ MIGRATIONS: Final = (
     LogMigration(3, "a list of replaced records, from which compaction works", _script(_LIST)),
     LogMigration(4, "a compaction lag for each topic, for which replaced versions stay", _add_lag),
 )
-VERSION: Final = MIGRATIONS[-1].number  # of a file that this release writes
+VERSION: Final = MIGRATIONS[-1].number  # `user_version` of a file of this release
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the number of the last step that the file has taken; 0: it has no tables yet, 1: it was just created."""
+    """Return the number of the last migration applied; 0: the file has no tables yet, 1: it was just created."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
 def due(version: int) -> tuple[LogMigration, ...]:
-    """Return the steps that a file of this version has yet to take."""
+    """Return the migrations that a file of this version still needs."""
     return tuple(each for each in MIGRATIONS if each.number > version)
 
 
 def migrate(
     connection: sqlite3.Connection, step: Callable[[LogMigration], None] = lambda _: None
 ) -> tuple[LogMigration, ...]:
-    """Take all steps that are due, each in a transaction of its own; return them. `step` is called before each."""
-    taken = due(version_of(connection))
-    for each in taken:
+    """Apply all migrations that are due, each in its own transaction; return them. `step` is called before each."""
+    applied = due(version_of(connection))
+    for each in applied:
         step(each)
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if version_of(connection) < each.number:  # else another process was first
+            if version_of(connection) < each.number:  # else another process has applied it
                 each.apply(connection)
                 connection.execute(f"PRAGMA user_version = {each.number}")
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
             raise
-    return taken
+    return applied

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.embed_worker.sweep import HalfTime, shorten_deleted, sweep
+from services.embed_worker.sweep import HalfSpeedThrottle, shorten_deleted, sweep
 from shared.contracts import LogPosition, Status, truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
@@ -69,7 +69,7 @@ async def test_a_sweep_rests_for_as_long_as_it_works() -> None:
         rests.append(seconds)
         now += seconds
 
-    rest = HalfTime(lambda: now, pause)
+    rest = HalfSpeedThrottle(lambda: now, pause)
     await sweep(index, ledger, publish, rest)
     await rest()
     await rest()

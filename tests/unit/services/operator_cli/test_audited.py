@@ -51,7 +51,7 @@ def test_a_key_is_revoked_though_the_log_is_away(
     ran = sluice("keys", "revoke", made["id"])
 
     assert ran.out.startswith(f"revoked {made['id']} of acme\n")
-    assert "this is not in the audit trail" in ran.err
+    assert "this command is not in the audit trail" in ran.err
     assert ran.code == 0
 
 

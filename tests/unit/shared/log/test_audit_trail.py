@@ -59,11 +59,11 @@ async def test_entries_that_come_while_one_is_written_share_the_next_record() ->
     topic = Topic()
     trail = AuditTrail(topic.publish)
     topic.open.clear()
-    trail.enter(an_entry("first"))
+    trail.add(an_entry("first"))
     await asyncio.sleep(0)
     writers = []
     for number in range(50):
-        trail.enter(an_entry(f"later{number}"))
+        trail.add(an_entry(f"later{number}"))
         writers.append(asyncio.create_task(trail.written()))
     await asyncio.sleep(0)
     topic.open.set()
@@ -95,11 +95,11 @@ async def test_what_the_log_refuses_is_kept_and_told() -> None:
     topic = Topic()
     trail = AuditTrail(topic.publish)
     topic.away = True
-    trail.enter(an_entry("kept"))
+    trail.add(an_entry("kept"))
     with pytest.raises(Unavailable, match="the log is away"):
         await trail.written()
     topic.away = False
-    trail.enter(an_entry("next"))
+    trail.add(an_entry("next"))
     await trail.written()
 
     assert [entry.action for entry in topic.entries] == ["kept", "next"]
@@ -109,7 +109,7 @@ async def test_a_writer_that_is_cancelled_loses_nothing() -> None:
     topic = Topic()
     trail = AuditTrail(topic.publish)
     topic.open.clear()
-    trail.enter(an_entry("kept"))
+    trail.add(an_entry("kept"))
     writer = asyncio.create_task(trail.written())
     await asyncio.sleep(0)
     writer.cancel()
@@ -151,7 +151,7 @@ async def test_a_log_that_is_away_for_long_bounds_what_waits() -> None:
     trail = AuditTrail(topic.publish)
     topic.away = True
     for _ in range(10_050):
-        trail.enter(an_entry())
+        trail.add(an_entry())
     topic.away = False
     await trail.end()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import qdrant_edge as qdrant
 
-from shared.store.index_builder import Failed, IndexBuilder
+from shared.store.index_builder import IndexBuilder, IndexBuildError
 
 SIZE = 16
 
@@ -96,7 +96,7 @@ def test_a_folder_that_holds_no_shard_is_told_and_the_next_request_is_served(
     builder: IndexBuilder, tmp_path: Path
 ) -> None:
     builder.begin(tmp_path / "none", SIZE, sparse=True)
-    with pytest.raises(Failed, match="the build ended with code 1"):
+    with pytest.raises(IndexBuildError, match="the build ended with code 1"):
         builder.wait()
 
     builder.begin(a_shard(tmp_path / "a"), SIZE, sparse=True)
@@ -106,7 +106,7 @@ def test_a_folder_that_holds_no_shard_is_told_and_the_next_request_is_served(
 @pytest.mark.parametrize("path", ["/elsewhere/shard", "{}/../shard"])
 def test_a_folder_outside_of_the_store_is_refused(builder: IndexBuilder, tmp_path: Path, path: str) -> None:
     builder.begin(Path(path.format(tmp_path)), SIZE, sparse=True)
-    with pytest.raises(Failed, match="is not in"):
+    with pytest.raises(IndexBuildError, match="is not in"):
         builder.wait()
 
 
@@ -117,7 +117,7 @@ def test_a_link_that_leads_outside_of_the_store_is_refused(tmp_path: Path) -> No
     builder = IndexBuilder(tmp_path / "store")
     try:
         builder.begin(tmp_path / "store" / "link", SIZE, sparse=True)
-        with pytest.raises(Failed, match="is not in"):
+        with pytest.raises(IndexBuildError, match="is not in"):
             builder.wait()
     finally:
         builder.close()
@@ -143,6 +143,6 @@ def test_without_its_process_each_request_fails(builder: IndexBuilder, tmp_path:
         builder.wait()
 
     for _ in range(2):  # the first may still be written
-        with pytest.raises(Failed, match="the process that builds indexes has ended"):
+        with pytest.raises(IndexBuildError, match="the process that builds indexes has ended"):
             ask()
     builder.stop()

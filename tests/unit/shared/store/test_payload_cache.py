@@ -1,8 +1,8 @@
-from shared.store.payload_cache import KeptPayload, PayloadCache
+from shared.store.payload_cache import CachedPayload, PayloadCache
 
 
-def a_payload(size: int) -> KeptPayload:
-    return KeptPayload("d", 1, bytes(size))
+def a_payload(size: int) -> CachedPayload:
+    return CachedPayload("d", 1, bytes(size))
 
 
 def test_the_payload_that_was_unused_for_longest_goes_first() -> None:

@@ -27,8 +27,8 @@ def test_it_says_what_is_due_and_where_the_copy_is() -> None:
     assert list(upgrade_lines(upgraded())) == [
         "/d has format 1, and this release writes format 7",
         "   2  log    a list of replaced records",
-        "The folder as it was is at /d.before-7, 2.5 MB",
-        "1 migrations were taken in 1.2 s, and nothing was embedded",
+        "The copy from before the upgrade is at /d.before-7, 2.5 MB",
+        "Applied 1 migration in 1.2 s; nothing was embedded",
         "Log and index agree: start Sluice",
     ]
     assert list(upgrade_lines(upgraded(dry_run=True, verdict="")))[-2:] == [
@@ -41,7 +41,7 @@ def test_it_says_what_is_due_and_where_the_copy_is() -> None:
 
 def test_a_folder_of_this_release_needs_nothing() -> None:
     assert list(upgrade_lines(upgraded(format=7, migrations=(), copy="", verdict=""))) == [
-        "/d has format 7, as this release writes it: nothing to do"
+        "/d has format 7, which is this release's format: nothing to do"
     ]
 
 

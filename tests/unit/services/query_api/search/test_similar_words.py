@@ -8,7 +8,7 @@ import pytest
 
 from services.query_api.search.calibration import scorer_of
 from services.query_api.search.relevance import features, question
-from services.query_api.search.similar_words import FILE, Table, similar_words
+from services.query_api.search.similar_words import FILE, SimilarWordTable, similar_words
 from services.query_api.search.words import stem, weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
 from tests.bench.similar_words import nearest, vocabulary
@@ -28,7 +28,7 @@ def test_a_word_that_is_not_in_the_table_has_no_similar_words(word: str) -> None
 
 
 def test_the_nearest_come_first_and_no_word_is_similar_to_itself() -> None:
-    table = msgspec.msgpack.decode(FILE.read_bytes(), type=Table)
+    table = msgspec.msgpack.decode(FILE.read_bytes(), type=SimilarWordTable)
 
     for word in table.words:
         near = similar_words().of(word)
@@ -42,7 +42,7 @@ def test_the_nearest_come_first_and_no_word_is_similar_to_itself() -> None:
 
 
 def test_the_table_is_what_the_packaged_model_says() -> None:
-    table = msgspec.msgpack.decode(FILE.read_bytes(), type=Table)
+    table = msgspec.msgpack.decode(FILE.read_bytes(), type=SimilarWordTable)
     assert table.weights_sha256 == WEIGHTS_SHA256
     numbers = vocabulary()
     weights = tensors(np.memmap(package_folder() / "model.safetensors", dtype=np.uint8, mode="r"))

@@ -10,7 +10,7 @@ import pytest
 
 from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Presence, connect, open_writer, users
-from shared.log.sqlite.inspection import InspectedLog, brought_up, inspected
+from shared.log.sqlite.inspection import LogFileState, inspect_file, migrate_file
 from shared.log.sqlite.migrations import VERSION
 from shared.settings import ConfigurationError
 
@@ -43,9 +43,9 @@ def test_it_finds_what_a_killed_writer_left_and_changes_no_file(path: Path) -> N
     before = files(path)
     assert before["log.sqlite-wal"]
 
-    assert inspected(path, "t") == InspectedLog(VERSION, frozenset({b"store"}))
+    assert inspect_file(path, "t") == LogFileState(VERSION, frozenset({b"store"}))
 
-    assert inspected(path, "another").keys == frozenset()
+    assert inspect_file(path, "another").keys == frozenset()
     assert files(path) == before
 
 
@@ -57,7 +57,7 @@ def test_a_file_system_without_links_gets_a_copy(path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(Path, "hardlink_to", refused)
 
-    assert inspected(path, "t").version == VERSION
+    assert inspect_file(path, "t").version == VERSION
 
 
 def test_it_counts_the_processes_that_have_the_log_open(path: Path) -> None:
@@ -73,24 +73,24 @@ def test_it_counts_the_processes_that_have_the_log_open(path: Path) -> None:
 def test_what_can_t_be_read_is_said_and_nothing_is_left(path: Path) -> None:
     path.write_bytes(b"no database" * 100)
     with pytest.raises(ConfigurationError, match="is no SQLite file"):
-        inspected(path, "t")
+        inspect_file(path, "t")
     path.unlink()
     with closing(open_writer(path, connect)) as connection:
         connection.execute("DROP TABLE record")
     with pytest.raises(LogUnavailable, match="no such table: record"):
-        inspected(path, "t")
+        inspect_file(path, "t")
     assert [each.name for each in path.parent.iterdir()] == ["log.sqlite"]
 
 
-def test_a_file_is_brought_up_step_by_step(path: Path) -> None:
+def test_a_file_is_migrate_file_step_by_step(path: Path) -> None:
     with closing(open_writer(path, connect)) as connection:
         connection.execute("PRAGMA user_version = 1")
     steps: list[int] = []
 
-    brought_up(path, lambda each: steps.append(each.number))
+    migrate_file(path, lambda each: steps.append(each.number))
 
     assert steps == list(range(2, VERSION + 1))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(ConfigurationError, match="newer Sluice"):
-        brought_up(path, lambda _: None)
+        migrate_file(path, lambda _: None)
