@@ -71,7 +71,9 @@ class Settings(BaseSettings):
     result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
     rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name; empty: none
     rerank_api_key: SecretStr = SecretStr("")  # API key for that server
-    rerank_timeout: float = Field(default=2.0, gt=0, le=60)  # seconds; then results keep their plain order
+    rerank_timeout: float = Field(
+        default=2.0, gt=0, le=60
+    )  # seconds to wait for it; after that, results keep their order
     prompts: Path | None = None  # folder whose system.jinja and question.jinja replace the built-in prompts
     general_knowledge: Literal["on", "off"] = "off"  # on: if no passage is relevant, a model answers and says so
     answer_links: Literal["keep", "inert"] = "keep"  # inert: links and images in answers from documents are text only
@@ -303,7 +305,7 @@ def parse_tenant_topics(text: str) -> dict[str, str]:
     """Return the tenant of each topic of `topic:tenant,…`.
 
     Raises:
-        ValueError: an entry has another shape, or a topic is there twice.
+        ValueError: an entry has another shape, or a topic is listed twice.
     """
     found: dict[str, str] = {}
     for entry in _listed(text):
@@ -311,7 +313,7 @@ def parse_tenant_topics(text: str) -> dict[str, str]:
         if not colon or not re.fullmatch(_TOPIC, topic) or not re.fullmatch(_TENANT, tenant):
             raise ValueError(f"{entry} must be topic:tenant, each of letters, digits, '.', '_' or '-'")
         if topic in found:
-            raise ValueError(f"the topic {topic} is there twice; a topic belongs to one tenant")
+            raise ValueError(f"the topic {topic} is listed twice, but a topic belongs to one tenant")
         found[topic] = tenant
     return found
 

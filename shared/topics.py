@@ -31,7 +31,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     replication: int | None = None  # replicas of a new topic; None: the cluster's default
     cleanup: Literal["delete", "compact"] = "delete"
     retention_ms: int | None = 7 * DAY  # None: for ever
-    compaction_lag_ms: int = 0  # of a compacted topic: age from which a record replaces or deletes others
+    compaction_lag_ms: int = 0  # of a compacted topic: the age at which a record replaces or deletes others
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
 
@@ -74,7 +74,7 @@ def moved_topic(moves: int) -> Topic:
 
 
 def moves_of(topics: Iterable[str]) -> int:
-    """Return how often the records of a log with these topics were moved from one log to another."""
+    """Return how many moves from log to log the records of a log with these topics have behind them."""
     numbers = [name.removeprefix(_MOVED) for name in topics if name.startswith(_MOVED)]
     return max((int(number) for number in numbers if number.isascii() and number.isdigit()), default=0)
 

@@ -19,7 +19,7 @@ LONGEST_SHOWN = 1_000  # characters of a description that each chunk shows
 def sparse_text(document: DocumentVersion, chunk: Chunk, *, described: bool = True) -> str:
     """Return the text of the sparse vector. It includes title and section, so that changing them needs no embedding.
 
-    With `described` (ADR 0112), it includes the chunk's language variants, and the first chunk's the description.
+    With `described` (ADR 0112), it includes the chunk's language variants and, for the first chunk, the description.
     """
     more: list[str | None] = []
     if described:
@@ -38,7 +38,7 @@ def chunk_points(
 ) -> list[Point]:
     """Return the points of `chunks[slice_]`; `vectors` and `sparse` belong to the slice.
 
-    With `described`, they have the document's description.
+    With `described`, their metadata has the document's description.
     """
     description = {"description": document.description[:LONGEST_SHOWN]} if described and document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])

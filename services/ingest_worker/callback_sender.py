@@ -29,17 +29,17 @@ from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
 
-# Pauses between tries. The first are short: a workflow may only begin to wait after its document has ended.
+# Pauses between tries. The first are short, because a workflow may start waiting only after its document has ended.
 PAUSES_S: Final = (1.0, 5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0)
 TIMEOUT_S: Final = 10.0  # of one try
 LEASE_MS: Final = 60_000  # after this long, another worker takes over a dead worker's callback
 MOST_AGE_MS: Final = 24 * 3600 * 1000  # a callback is tried for this long after the end of its submission
 AT_ONCE: Final = 32
 AT_ONCE_PER_HOST: Final = 4
-TURN_S: Final = 0.5  # longest wait for a host's turn; then the callback is put off
+TURN_S: Final = 0.5  # longest wait for a free slot of a host; after that, the callback is postponed
 POLL_S: Final = 2.0
-MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only looked at from time to time
-LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two looks at a submission under way
+MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only checked from time to time
+LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two checks of a submission under way
 CLEAN_EVERY_S: Final = 3600.0
 AGAIN_S: Final = 1.0  # after the store was away
 _GONE: Final = 410  # the receiver wants no more tries (Standard Webhooks)
@@ -147,7 +147,7 @@ def _failed(url: str, response: httpx.Response) -> FailedTry | None:
 
 
 class CallbackSender:
-    """Makes the callbacks that are due. Any number of workers do so; one at a time claims a callback."""
+    """Makes the callbacks that are due. Any number of workers may do so: each callback is claimed by one at a time."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class CallbackSender:
         callbacks.registered = self._expect
 
     def heard(self, notice: StatusNotice) -> None:
-        """Look at once at the callback of the notice's submission, if it was registered in this process."""
+        """Check the callback of the notice's submission at once, if this process registered it."""
         id_ = self._expected.pop((notice.document_id, notice.place), None)
         if id_ is not None:
             self._hot[id_] = None
@@ -194,7 +194,7 @@ class CallbackSender:
                 task.cancel()
 
     async def _take_up(self) -> None:
-        """Look at once at all callbacks whose submissions were under way when the last process ended."""
+        """Check at once all callbacks whose submissions were under way when the last process ended."""
 
         async def waiting() -> None:
             after: str | None = None
@@ -244,7 +244,7 @@ class CallbackSender:
                 log.error("callback_bug", exc_info=error)
 
     async def _again(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Call `act` until it succeeds: the store may be away, or have lost the collection."""
+        """Call `act` until it succeeds: the store may be away, or may have lost the collection."""
         while True:
             try:
                 return await act()
@@ -317,7 +317,7 @@ class CallbackSender:
         await self._callbacks.change(callback, next=now + pause_ms, tries=tries, error=failed.sentence)
 
     async def _postponed(self, callback: Callback, pause_s: float, error: str | None = None) -> None:
-        """Put the callback off without counting a try; give it up if it is too old by now."""
+        """Postpone the callback without counting a try; give it up if it is too old."""
         now = self._clock()
         assert callback.end is not None
         error = error or callback.error

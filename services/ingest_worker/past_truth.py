@@ -1,7 +1,7 @@
 """What documents.extracted held at a past moment, for a generation that shows it.
 
-Documents that were erased since are left out. Each erasure is written as a head of that generation before the first
-version is chunked, and that head keeps older versions from being written. docs/adr/0095-an-index-of-a-past-moment.md
+Documents that were erased since are left out: before the first version is chunked, each erasure is written as a head of
+that generation, and the head keeps older versions from being written. docs/adr/0095-an-index-of-a-past-moment.md
 """
 
 from shared.contracts import ERASED, DocumentExtracted, DocumentVersion, decode
@@ -32,11 +32,11 @@ class PastTruth:
                         await self._apply_erasure(record)
                     elif record.value is None:
                         self._replaced.add(record.key or b"")
-                    else:  # written again, by a repair or a redrive
+                    else:  # published again, by a repair or a redrive
                         self._replaced.discard(record.key or b"")
 
     async def shows(self, record: Record) -> bool:
-        """Return whether a document may have had this version at that moment; applies later erasures."""
+        """Return whether the document may have had this version at that moment; documents erased since had none."""
         if not self._as_of.covers(record.partition, record.offset):
             await self._apply_erasure(record)
             return False
@@ -51,7 +51,7 @@ class PastTruth:
 
 
 async def past_truth_of(registered: Registered, index: Index, log: Log) -> PastTruth | None:
-    """Return what the generation shows; None: the present. Raises Unavailable."""
+    """Return the past that the generation shows; None if it shows the present. Raises Unavailable."""
     if registered.as_of is None:
         return None
     past = PastTruth(registered.as_of, index)

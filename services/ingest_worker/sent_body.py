@@ -1,4 +1,4 @@
-"""What the ledger keeps of a body as it was sent. Also: whether two routes sent the same document."""
+"""Describes a body as it was sent, for the ledger, and compares submissions of different routes."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ _HASHED_AT_ONCE: Final = 1 << 20  # bytes
 
 
 async def body_as_sent(content: Content, place: LogPosition) -> SubmittedBody | None:
-    """Return what the ledger keeps of the body; None if there is no body, or it wasn't read."""
+    """Return hash, size and position of the body; None if there is no body, or if it wasn't read."""
     if content.before is not None:
         return content.before.body
     if content.body is None:

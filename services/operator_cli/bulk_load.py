@@ -17,7 +17,7 @@ from shared.ids import file_hash
 
 AT_ONCE: Final = 16  # enough to keep the server's stages busy, and few enough to have so many files in memory
 COMPARED_AT_ONCE: Final = 500
-MOST_PERCENT: Final = 20  # of a source's documents that may be removed without a confirmed number
+MOST_PERCENT: Final = 20  # share of a source's documents that may be removed without confirming their number
 RENAMES_LOOKED_FOR: Final = 1000  # missing documents that are looked up one by one
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Call
 
 
 def check_share(count: int, total: int, confirmed: int | None) -> None:
-    """Raise Misuse if so many of a source's documents would be removed that their number must be confirmed."""
+    """Raise Misuse if the removal is so large that the number of documents must be confirmed, and isn't."""
     if confirmed is not None and confirmed != count:
         raise Misuse(f"--confirm {confirmed} is not the number of documents that are gone: {count} of {total}")
     if confirmed is None and count * 100 > total * MOST_PERCENT:

@@ -90,7 +90,7 @@ app.add_typer(groups, name="groups")
 
 
 def _join_lines(commands: typer.Typer) -> None:
-    """Join the lines of each paragraph of the help texts: the terminal breaks them anew, by its own width."""
+    """Join the lines of each paragraph of the help texts, so that they are wrapped to the terminal's width."""
     for command in commands.registered_commands:
         paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

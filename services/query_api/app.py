@@ -78,9 +78,9 @@ from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.store.bm25 import Bm25
 
-# MCP's library is an extra and slow to import; its one route is made below.
+# MCP's library is an extra and slow to import, so its only route is made below.
 ROUTES: Final = routes_in(
-    (ingest, documents, search, answer, ops, clients), but=("services.query_api.clients.mcp_server",)
+    (ingest, documents, search, answer, ops, clients), excluding=("services.query_api.clients.mcp_server",)
 )
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
 _GENERATIONS: Final = [route for route in ROUTES if route.fn.__module__ == generations.__name__]

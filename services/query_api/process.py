@@ -13,7 +13,7 @@ from services.query_api.app import ApiParts
 from services.query_api.clients.open_webui import ReadFile
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
-from services.query_api.ops.file_rewrites import FileRewrites, rewrite_for_ever
+from services.query_api.ops.file_rewrites import FileRewrites, rewrite_periodically
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import forgotten
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
@@ -83,7 +83,7 @@ async def opened(
         embedders=base.embedders,
         watch=base.generations,
     )
-    base.generations.listen(generations.drive, last=True)  # so that a switch finds this API as it is
+    base.generations.listen(generations.drive, last=True)  # so that a switch sees the state of this API
     letters = DeadLetterService(
         log=base.log, ledger=base.ledger, index=base.index, blobs=base.blobs, publish=partial(publish, broker)
     )
@@ -93,7 +93,7 @@ async def opened(
     settling = asyncio.create_task(settle_for_ever(letters))
     stack.callback(settling.cancel)
     rewrites = FileRewrites(partial(forgotten, base.log, base.index))
-    stack.callback(asyncio.create_task(rewrite_for_ever(rewrites)).cancel)
+    stack.callback(asyncio.create_task(rewrite_periodically(rewrites)).cancel)
     return ApiParts(
         settings=settings,
         version=VERSION,

@@ -45,7 +45,7 @@ _ENDINGS: Final = tuple(
         (r"(?<=\w\w\w)e$", ""),
     )
 )
-_MOST_KNOWN: Final = 20_000  # words whose compared form is cached: 5 MB; most words of a text are frequent ones
+_MOST_KNOWN: Final = 20_000  # words whose compared form is cached (5 MB); most words of a text are frequent
 _LONGEST_KNOWN: Final = 32  # characters
 # English only: in other languages, the words' weights by rarity have nearly the same effect.
 _STOP: Final = """

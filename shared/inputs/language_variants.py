@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-FIELD: Final = "languageVariants"  # in a chunk's metadata: texts, or objects with a text, by language
+FIELD: Final = "languageVariants"  # field of a chunk's metadata: by language, a text or an object with a text
 
 
 def variant_text(metadata: Mapping[str, Any], language: str) -> str | None:

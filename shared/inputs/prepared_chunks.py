@@ -189,7 +189,7 @@ def _text(value: Mapping[str, Any], clean: Callable[[str], str]) -> str:
         found = _variant(value.get("languageVariants"))
     text = _cleaned(found, "text", clean)
     if len(text) > LONGEST:
-        raise _Wrong(f"text has {len(text)} characters, at most {LONGEST} are possible")
+        raise _Wrong(f"text has {len(text)} characters, but at most {LONGEST} are allowed")
     return text
 
 

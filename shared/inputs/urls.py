@@ -26,7 +26,7 @@ def canonical(url: str, base: str | None = None) -> str:
             parsed = parsed.copy_with(host=parsed.host.removesuffix("."), raw_path=parsed.raw_path)
             if len(str(parsed)) <= MOST_CHARACTERS:
                 return str(parsed)
-            fault = f"has {len(str(parsed))} characters; at most {MOST_CHARACTERS} are possible"
+            fault = f"has {len(str(parsed))} characters, but at most {MOST_CHARACTERS} are allowed"
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         fault = f"is not valid: {error}"
     raise Rejected(f"the address {text[:200]!r} {fault}", "url") from None

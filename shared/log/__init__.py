@@ -171,7 +171,7 @@ class Compacting(Protocol):
     """A log that knows how far compaction may have come."""
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return an offset for each partition: only records below it may have made compaction delete others.
+        """Return an offset for each partition; compaction may have deleted records that ones below it replaced.
 
         A reader that stops at this offset, or at a later one, sees what the topic held when that was its end.
 

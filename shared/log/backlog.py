@@ -35,7 +35,7 @@ class Backlog:
         self._now = now
 
     def follow(self, readers: Mapping[str, str], others: Iterable[Mapping[str, str]] = ()) -> None:
-        """Watch these readers from now on, and `others`, the readers of generations that don't serve."""
+        """Watch these readers from now on; `others` are the readers of generations that don't serve."""
         self._readers = readers
         self._others = tuple(others)
 

@@ -131,7 +131,7 @@ async def new_offsets(
     )
     chosen = sorted(tp for tp in ends if partitions is None or tp.partition in partitions)
     if missing := sorted((partitions or frozenset()) - {tp.partition for tp in chosen}):
-        raise Rejected(f"{topic} has {len(ends)} partitions, no {missing[0]}", "no_partition")
+        raise Rejected(f"{topic} has {len(ends)} partitions, but no partition {missing[0]}", "no_partition")
     wanted: Mapping[TopicPartition, int]
     match to.kind:
         case "earliest":

@@ -14,7 +14,7 @@ from shared.log import Record
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
 REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
 FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
-MOVED_HEADER = "sluice-moved"  # moves/partition/offset: the record of the previous log that this one copies
+MOVED_HEADER = "sluice-moved"  # of a copy: moves/partition/offset of its record on the previous log
 PARTITIONS_PER_LOG = 1_000_000  # partition numbers for the log positions of one log
 _LARGEST = 2**63 - 1  # that the ledger can hold
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
@@ -44,7 +44,7 @@ def position_of(record: Record) -> LogPosition:
 
 def _first_position(record: Record) -> LogPosition | None:
     first = position_from(header(record, PLACE_HEADER) or "")
-    # The first position can't be newer than the record; one in the future would win over all later submissions.
+    # The first position can't be newer than the record: a position in the future would supersede all later submissions.
     return first if first is not None and first.time <= record.timestamp + SKEW_MS else None
 
 

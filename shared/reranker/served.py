@@ -17,7 +17,7 @@ BATCH: Final = 32  # texts per call: the largest batch of text-embeddings-infere
 _LONGEST_TEXT: Final = 8_000  # characters; these models read 512 to 8,192 tokens
 _LONGEST_QUERY: Final = 2_000
 
-Shape = Literal["documents", "texts"]  # what the endpoint calls the passages
+Shape = Literal["documents", "texts"]  # name of the field with the passages
 
 
 class _Scored(msgspec.Struct, frozen=True):
@@ -49,8 +49,8 @@ class RerankAddress(msgspec.Struct, frozen=True):
 class ServedReranker:
     """A cross-encoder on a server.
 
-    There are two request shapes in use. `{"query", "documents"}` is tried first; a server that refuses it gets
-    `{"query", "texts"}`, and what works is remembered.
+    Servers use two request shapes. `{"query", "documents"}` is tried first; a server that refuses it gets
+    `{"query", "texts"}`. The shape that works is remembered.
     """
 
     def __init__(self, address: RerankAddress, key: SecretStr, timeout_s: float) -> None:
@@ -107,7 +107,9 @@ class ServedReranker:
         found = {each.index: each.score if each.relevance_score is None else each.relevance_score for each in scored}
         scores = [found.get(index) for index in range(count)]
         if len(scored) != count or any(score is None or not math.isfinite(score) for score in scores):
-            raise BadAnswer(f"{self._address.server} gave {len(scored)} scores for {count} texts, or invalid ones")
+            raise BadAnswer(
+                f"{self._address.server} returned {len(scored)} scores for {count} texts, or scores that are no numbers"
+            )
         return [score for score in scores if score is not None]
 
 

@@ -28,11 +28,11 @@ log = structlog.get_logger(__name__)
 HEADER_BYTES: Final = 64 * 1024
 HEADER_FIELDS: Final = 100
 HEADERS_S: Final = 10.0
-BACKLOG: Final = 256  # open files that are reserved for connections being accepted or refused
+BACKLOG: Final = 256  # file descriptors reserved for connections being accepted or refused
 # Length of the queue in which the system keeps connections until we accept them; it may allow fewer. If the queue is
 # full, the system drops a client's first packet, and the client tries again only after a second.
 WAITING: Final = 4096
-AT_ONCE: Final = 16  # connections that the event loop accepts in a row before it serves the others again
+AT_ONCE: Final = 16  # connections that the event loop accepts before it runs other tasks again
 OTHER_FILES: Final = 256  # descriptors that the process needs besides: log, store, parsers, servers
 AGAIN_S: Final = 2
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again

@@ -1,4 +1,4 @@
-"""Which settings are in force. An index goes on with the model and the chunk sizes that it was built with.
+"""Which settings are in force. An index keeps the model and the chunk sizes that it was built with.
 
 A setting that differs doesn't stop the start. The banner, readiness and `sluice doctor` name it, with the command that
 builds an index with it (ADR 0085).

@@ -127,7 +127,7 @@ def read_keys(path: Path) -> tuple[KeyRecord, ...]:
 
 @contextmanager
 def editing(path: Path) -> Iterator[list[KeyRecord]]:
-    """Give the keys of the file as a list; the list as the block leaves it is written in one step.
+    """Yield the keys of the file as a list. When the block ends, the list replaces the file's keys atomically.
 
     Raises:
         ConfigurationError: the file can't be read or written.

@@ -147,7 +147,7 @@ class Resources:
         )
 
     async def _follow(self, registry: Registry) -> None:
-        """Point the parts that outlive a switch at the generation that serves now."""
+        """Make the parts that outlive a switch use the generation that serves now."""
         if registry.serving != self.index.generation.id:
             self.index.serve(registry.current.generation)
             log_.info("generation_serves", generation=registry.serving)
@@ -345,8 +345,8 @@ async def look_at(settings: Settings, log: Log, store: Store, generation: Genera
     there = await store.collections()
     wanted = (LEDGER, generation.heads, generation.chunks)
     counts = await asyncio.gather(*(store.count(name) for name in wanted if name in there))
-    # One after the other: another process may write a checkpoint meanwhile, and each of these is written before the one
-    # that is read before it. Read together, a good store looked like an older backup.
+    # The order matters, because another process may write a checkpoint meanwhile: to the store first, then to the log.
+    # Read in any other order, a valid store could look like an older backup.
     on_log = await pairing.on_log(log)
     in_store = await pairing.in_store(store)
     ends = await pairing.extracted_ends(log)

@@ -11,7 +11,7 @@ from shared.topics import EXTRACTED
 
 
 def moment_of(given: int | str) -> AsOf:
-    """Return the moment of an offset or a time, without offsets by partition. A time without a zone is UTC.
+    """Return the moment for an offset or a time, without the partitions' offsets. A time without a zone is UTC.
 
     Raises:
         Rejected: it is neither; callers put the field's name before the sentence.
@@ -55,7 +55,7 @@ async def reachable(moment: AsOf, log: Log) -> AsOf:
 
 async def overtaken(as_of: AsOf, log: Log) -> bool:
     """Return whether compaction may have deleted versions that the moment has. Raises Unavailable."""
-    assert isinstance(log, Compacting)  # both logs are
+    assert isinstance(log, Compacting)  # both adapters are
     replaced = await log.replaced_below(EXTRACTED)
     return not as_of.until or any(as_of.until.get(str(tp.partition), 0) < offset for tp, offset in replaced.items())
 
@@ -65,7 +65,7 @@ async def _earliest(log: Log) -> str:
     assert isinstance(log, Compacting)
     replaced = await log.replaced_below(EXTRACTED)
     early, late = 0, int(time.time() * 1000) + 1
-    while early < late:  # the first time whose offsets are all high enough
+    while early < late:  # the earliest time at which all offsets are high enough
         middle = (early + late) // 2
         since = await log.offsets_since(EXTRACTED, middle)
         if all(since[tp] >= offset for tp, offset in replaced.items()):

@@ -20,7 +20,7 @@ from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, S
 COLLECTION: Final = "callbacks"
 INDEXES: Final[dict[str, IndexKind]] = {"documentId": "keyword", "rev": "integer", "next": "integer", "over": "integer"}
 KEPT_MS: Final = 7 * 24 * 3600 * 1000  # how long a callback is shown after its last try
-FIRST_LOOK_MS: Final = 5000  # after this long, a worker looks by itself whether the submission has ended
+FIRST_LOOK_MS: Final = 5000  # after this long, a worker checks unprompted whether the submission has ended
 MOST_SHOWN: Final = 64  # callbacks of one document that are shown
 
 _NAMES: Final = UUID("6f0b5a52-9a0d-5c52-8d3c-6a4f3f0f8f11")
@@ -58,7 +58,7 @@ class Callback(Message, frozen=True):
     looks: int = 0  # number of looks that found the submission under way
     tries: int = 0  # number of requests made
     error: str | None = None  # why the last try failed
-    end: CallbackEnd | None = None  # None: as far as known, the submission is under way
+    end: CallbackEnd | None = None  # None: the submission isn't known to have ended
 
     @property
     def id(self) -> str:

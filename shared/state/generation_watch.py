@@ -29,11 +29,11 @@ from shared.store import Filter, Ids, Match, Point, Store
 log = structlog.get_logger(__name__)
 
 LOOK_S: Final = 1.0
-GLANCES: Final = 5  # reads of the registry alone between two looks, so that a switch is noticed soon
+GLANCES: Final = 5  # reads of only the registry between two looks, so that a switch is noticed soon
 BEAT_S: Final = 3.0
 GONE_S: Final = 15.0
 LEASE_S: Final = 3.0  # how long a registry with one generation may be believed
-SEEN_S: Final = 2 * LEASE_S  # time after its registration at which every process knows a generation
+SEEN_S: Final = 2 * LEASE_S  # after this time, every process knows a generation that was registered
 _BEAT: Final = "alive"  # `state` of a heartbeat's point
 
 
@@ -54,7 +54,7 @@ class Heartbeat(Message, frozen=True):
 class _Seen(NamedTuple):
     heartbeat: Heartbeat
     first: float  # seconds of our clock
-    changed: float | None  # None: not since our first look
+    changed: float | None  # None: unchanged since our first look
 
 
 class GenerationWatch:
@@ -80,11 +80,11 @@ class GenerationWatch:
         self._looks: Batcher[str, Registry] = Batcher(self._shared_look)
 
     def listen(self, listener: Callable[[Registry], Awaitable[None]], *, last: bool = False) -> None:
-        """Call `listener` after each look; one that is the `last` is called after those that come later, too."""
+        """Call `listener` after each look. A `last` one is called after all others, also those that are added later."""
         (self._last_listeners if last else self._listeners).append(listener)
 
     def wrote(self, registry: Registry) -> None:
-        """Take over what this process has written."""
+        """Take a registry that this process has just written, without reading it."""
         self.registry = registry
 
     def nudge(self) -> None:
@@ -92,7 +92,7 @@ class GenerationWatch:
         self._nudged.set()
 
     async def followed(self) -> Registry:
-        """Look now, and return the registry once every listener has followed it, with what they changed of it."""
+        """Look now. Return the registry once every listener has followed it, including changes that listeners made."""
         waiting: asyncio.Future[Registry] = asyncio.get_running_loop().create_future()
         self._following.append(waiting)
         self.nudge()

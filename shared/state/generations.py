@@ -126,7 +126,7 @@ def begun(
     limit: float | None = None,
     as_of: AsOf | None = None,
 ) -> Registry:
-    """Return the registry with another generation. Its number makes sure that its names were never used before.
+    """Return the registry with another generation. Its number is new, so its names were never used before.
 
     Raises:
         Rejected: another generation is being built, or one of the same moment is there.
@@ -137,7 +137,7 @@ def begun(
         raise Rejected(f"generation {same[0].id} already shows that moment; `sluice reindex gc` drops it", CODE)
     numbered = msgspec.structs.replace(generation, build=registry.builds + 1)
     new = Registered(generation=numbered, embedder=embedder, began=now, ends=dict(ends), limit=limit, as_of=as_of)
-    if as_of is not None:  # an earlier release would feed it, and let it serve
+    if as_of is not None:  # an earlier release would write to it, and could let it serve
         registry = msgspec.structs.replace(registry, format=FORMAT)
     return msgspec.structs.replace(registry, generations=(*registry.generations, new), builds=registry.builds + 1)
 
@@ -286,7 +286,7 @@ def _newer(why: str) -> ConfigurationError:
 
 
 async def change(store: Store, transition: Callable[[Registry], Registry], *, seen: Registry | None = None) -> Registry:
-    """Write what `transition` makes of the registry, and return it; it is called again when another process wrote.
+    """Write and return what `transition` makes of the registry. If another process wrote meanwhile, it is called again.
 
     `seen` is the registry as the caller has just read it, which saves a read.
 
@@ -308,7 +308,7 @@ async def change(store: Store, transition: Callable[[Registry], Registry], *, se
 
 
 async def write_registry(store: Store) -> Registry:
-    """Return the registry, which is in the store afterwards, also where an earlier release had none.
+    """Return the registry; write it to the store if an earlier release left none.
 
     Raises:
         Unavailable: the store is away, or has no generation yet. ConfigurationError: a newer release has written it.

@@ -484,7 +484,7 @@ class Index:
         ], page.after
 
     async def _versions(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the version that answers of each document that has one."""
+        """Return the answering version of each document that has one."""
         points = await self._store.retrieve(self._heads, ids, fields=("version", "deleted"))
         return {point.id: point.payload["version"] for point in points if not point.payload.get("deleted")}
 
@@ -550,7 +550,7 @@ class ServingIndex(Index):
     """The index of the generation that serves now, for parts of a process that outlive a switch."""
 
     def serve(self, generation: Generation) -> None:
-        """Use another generation from now on; calls that are under way may still see the one before."""
+        """Use another generation from now on; calls under way may still use the previous one."""
         self.generation = generation
         self._chunks = generation.chunks
         self._heads = generation.heads

@@ -263,7 +263,7 @@ def finished(
     if entry is None:
         return None
     kept = without(entry, forgotten)
-    if status in WELL:  # what failed before it is about to leave the truth, too
+    if status in WELL:  # earlier failures are about to leave the truth as well
         kept = msgspec.structs.replace(kept, failed=tuple(each for each in kept.failed if each > version))
     elif version in kept.published and version < kept.accepted.version and not kept.erased:
         kept = msgspec.structs.replace(kept, failed=tuple(sorted({*kept.failed, version})))

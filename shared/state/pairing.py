@@ -89,7 +89,10 @@ def decide(seen: BothSides) -> PairingDecision:
 
 def _unpaired(seen: BothSides) -> PairingDecision:
     if not seen.documents and not seen.emptied:
-        raise _misfit(f"the log is empty, and the store at {seen.address} holds documents: the log is lost or another")
+        raise _misfit(
+            f"the log is empty, and the store at {seen.address} holds documents: the log was lost, or this is another "
+            "log"
+        )
     if seen.documents and seen.emptied and not seen.beside:
         raise _misfit(
             f"the log holds documents, and the store at {seen.address} is empty: an empty wrong store looks like a "
@@ -104,7 +107,7 @@ def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
     state = "holds documents, and no id" if seen.documents else "is empty"
     raise _misfit(
         f"the log {state}, and the store at {seen.address} belongs to the log {in_store.log_id}: "
-        "the log is lost, another, or an older backup"
+        "the log was lost, or this is another log or an older backup"
     )
 
 
@@ -112,7 +115,7 @@ def _without_store(seen: BothSides, on_log: Pairing) -> PairingDecision:
     if not seen.emptied:
         raise _misfit(
             f"the log belongs to the store {on_log.store_id}, and the store at {seen.address} holds documents and no "
-            "id: it is another, or an older backup"
+            "id: it is another store, or an older backup"
         )
     if seen.documents and on_log.address != seen.address:
         raise _misfit(
@@ -130,12 +133,12 @@ def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecisio
     if in_store.checkpoint < on_log.checkpoint:
         raise _misfit(
             f"the store at {seen.address} is an older backup: its checkpoint is {in_store.checkpoint}, the log's "
-            f"{on_log.checkpoint}. Take the newer store; or empty it, and it is rebuilt from the log"
+            f"{on_log.checkpoint}. Use the newer store; or empty this one, and it is rebuilt from the log"
         )
     if behind := sorted(int(number) for number, end in in_store.ends.items() if seen.ends.get(number, 0) < end):
         raise _misfit(
             f"the log is an older backup: {EXTRACTED}/{behind[0]} ends at {seen.ends.get(str(behind[0]), 0)}, and the "
-            f"store has seen it end at {in_store.ends[str(behind[0])]}. Take the newer log"
+            f"store has seen it end at {in_store.ends[str(behind[0])]}. Use the newer log"
         )
     if on_log.store_id != in_store.store_id and in_store.checkpoint != on_log.checkpoint + 1:
         raise _misfit(
@@ -190,7 +193,7 @@ def store_address(settings: Settings) -> str:
         place = settings.store.partition("?")[0]
         scheme, _, rest = place.partition("://")
         return f"{scheme}://{rest.rpartition('@')[2]} {settings.qdrant_prefix}".rstrip()
-    # In one folder with the log: the folder may be moved or mounted elsewhere as a whole.
+    # The log is in the same folder, and the folder may be moved or mounted elsewhere as a whole.
     return "edge:" if beside(settings) else f"edge:{(settings.data / 'store').resolve()}"
 
 

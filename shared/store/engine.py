@@ -49,7 +49,7 @@ from shared.store.read_ahead import opening_files, read_ahead, searched_files
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # as a limit: all points
-_NEARBY = qdrant.SearchParams(  # of the dense leg; without an index, every vector is compared
+_NEARBY = qdrant.SearchParams(  # search parameters of the dense leg; without an index, every vector is compared
     hnsw_ef=128,
     quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0),
 )
@@ -104,7 +104,7 @@ class Copy(msgspec.Struct, eq=False):
     touched: set[str]  # ids written to the old one since they were copied
     after: str | None = None  # the id up to which it is copied
     at: float = 0.0  # time.monotonic() of the last slice
-    building: Callable[[], None] | None = None  # ends the build of its index, for which the shard is closed
+    building: Callable[[], None] | None = None  # stops the build of its index, for which the shard is closed
 
 
 class _Collection:

@@ -1,4 +1,4 @@
-"""Copies folders and leaves holes out: a small store's files are 2 MB, and 1.1 GB if each hole is written."""
+"""Copies folders without writing the holes of sparse files: a small store takes 2 MB, with its holes 1.1 GB."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def copy_without_holes(source: str | Path, target: str | Path) -> None:
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise
-                break  # no data behind: the rest is a hole
+                break  # no more data: the rest is a hole
             end = os.lseek(read.fileno(), at, os.SEEK_HOLE)
             os.lseek(read.fileno(), at, os.SEEK_SET)
             written.seek(at)

@@ -91,7 +91,7 @@ async def test_a_reset_stays_within_what_the_partition_holds(log: Log, to: str, 
 
 
 async def test_what_can_not_be_reset_is_refused(log: Log) -> None:
-    with pytest.raises(Rejected, match="has 2 partitions, no 7"):
+    with pytest.raises(Rejected, match="has 2 partitions, but no partition 7"):
         await new_offsets(log, GROUP, SUBMITTED, ResetTo("earliest"), frozenset({7}))
     with pytest.raises(Rejected, match="no offset in partition 0"):
         await new_offsets(log, GROUP, SUBMITTED, ResetTo("shift-by", 1))

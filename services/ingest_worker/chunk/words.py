@@ -26,7 +26,7 @@ class Words:
         """Return how similar the words before and after are, 0..1: their cosine squared (Hearst, TextTiling, 1997)."""
         start, end = max(0, at - _SIGHT), min(len(self._text), at + _SIGHT)
         if not self._begin <= start <= end <= self._end:
-            self._begin = max(0, start - LARGEST)  # the borders near a chunk's end are asked for in any order
+            self._begin = max(0, start - LARGEST)  # callers ask for the borders near a chunk's end in any order
             self._end = min(len(self._text), start + _PIECE)
             piece = self._text[self._begin : self._end]
             # The lower-case forms of these depend on the context, or are longer.

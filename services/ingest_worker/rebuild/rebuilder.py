@@ -1,7 +1,7 @@
 """Rebuilds a lost index: the ledger from the log, then the points by sending versions through the stages again.
 
 A version is restored by publishing its record of documents.extracted again, so the usual stages apply it, and what the
-index still holds of it is kept. One process rebuilds at a time. If it ends, another one continues.
+index still holds of it is kept. One process rebuilds at a time; if it ends, another one continues.
 """
 
 import asyncio

@@ -136,7 +136,9 @@ def confined_by(means: str) -> Check:
     if {"seccomp", "landlock"} <= set(means.split(", ")):
         return Check(name="sandbox", verdict="ok", found=f"parsers are confined: {means}")
     if "seccomp" in means:
-        found = f"parsers are confined ({means}), but may read what this user may read: no landlock here"
+        found = (
+            f"parsers are confined ({means}), but can read what this user can read, because this system has no Landlock"
+        )
         return Check(name="sandbox", verdict="warning", found=found, fix="use Linux 5.13 or newer with Landlock")
     found = "this system can't confine parsers: a file that takes one over can do what this user can"
     fix = "run Sluice on Linux, on x86-64 or aarch64, in a container that allows seccomp, or under a user of its own"
@@ -205,7 +207,7 @@ def _largest(topics: Mapping[str, float]) -> str:
 
 def _owned(blobs: Mapping[str, float]) -> str:
     if not blobs:
-        return "blobs are measured once a day, and not yet"
+        return "blobs have not been measured yet, which happens once a day"
     whole, unowned = sum(blobs.values()) / 1000**3, blobs.get("no", 0.0) / 1000**3
     return f"blobs of {whole:.1f} GB, {unowned:.1f} GB of them without an owner"
 

@@ -237,7 +237,7 @@ def _check_folders(options: IngestOptions, files: Sequence[FoundFile]) -> None:
     for folder in options.paths:
         if not any(each.file.is_relative_to(folder) for each in files):
             raise Misuse(
-                f"{folder} has no file to load, as if it were not mounted, so nothing was removed; to remove all "
+                f"{folder} has no file to load and may not be mounted, so nothing was removed; to remove all "
                 f"documents of the source: sluice documents rm --source {options.files_source}"
             )
 

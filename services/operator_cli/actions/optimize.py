@@ -1,4 +1,4 @@
-"""`sluice optimize`: runs the upkeep of log, index and blobs now, and reports the bytes that each freed."""
+"""Runs `sluice optimize`: the upkeep of log, index and blobs, now. Reports the bytes that each part freed."""
 
 import time
 from collections.abc import Iterator

@@ -56,15 +56,15 @@ from shared.topics import (
 )
 
 COPIED: Final = (EXTRACTED, DEAD_LETTERS, SUBMITTED, AUDIT)  # in this order: letters name records of the first topic
-CODE: Final = "move"  # of refusals
+CODE: Final = "move"  # of errors that refuse a move
 _COMPACTED: Final = (EXTRACTED, DEAD_LETTERS)
-_PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose records' log positions are stored elsewhere, too
+_PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose log positions are also stored elsewhere
 _WINDOW: Final = 256  # records being written at once
 _BATCH: Final = 200  # ledger entries per read
 _SPARE: Final = 1024  # bytes that the headers of a copy may add to a record
 _MARK_KEY: Final = b"move"
 _MODULUS: Final = 1 << 128
-_LOST: Final = -1  # partition and offset of a letter's record that isn't on the new log
+_LOST: Final = -1  # stands for partition and offset of a letter's record that isn't on the new log
 
 
 class MovedLog(Message, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class MovedLog(Message, frozen=True, kw_only=True):
 
 
 class MoveMark(Message, frozen=True, kw_only=True):
-    """Says to which move an incomplete target belongs. It is on the topic whose name has the number of moves."""
+    """Says which move an incomplete target belongs to. It is stored on the topic `log.moved.<number of moves>`."""
 
     source: str  # id of the log that is copied
     log_id: str  # of the new log
@@ -97,8 +97,8 @@ class LogMove(NamedTuple):
     publish: Publish  # on the target
     topics: Sequence[Topic]  # of the target, with the tenants' own
     watch: VerifyProgress
-    to: str  # address of the target, for people
-    address: str  # of the store, as the target's pairing has it
+    to: str  # address of the target, as shown to operators
+    address: str  # of the store, as the target's pairing will have it
     step: Callable[[str], None] = lambda _: None  # called before each step; for tests
 
 
@@ -174,7 +174,10 @@ async def _check_target(target: Log, moves: int, on_source: pairing.Pairing) -> 
             raise Rejected("the target has an unfinished copy of another log: empty it first", CODE)
         return mark
     if target.moves:
-        raise Rejected(f"the target has the topic {moved_topic(target.moves).name} of an earlier move", CODE)
+        raise Rejected(
+            f"the target has the topic {moved_topic(target.moves).name} of an earlier move: empty the target first",
+            CODE,
+        )
     found = await target.inspect_topics([Topic(name=name) for name in (*COPIED, STATUS, PAIRING)])
     for each in found:
         if each.partitions is not None and (count := sum((await target.end_offsets(each.topic)).values())):
@@ -195,7 +198,7 @@ async def _mark(target: Log, moves: int) -> MoveMark | None:
 
 
 class _Copied:
-    """The records of one source partition that the target has: all below a floor, and some above it.
+    """The offsets of one source partition that the target has: all below a floor, and some above it.
 
     Records are sent in windows; a window is sent once all records of the one before are stored.
     """
@@ -218,7 +221,7 @@ class _Copied:
 
 
 class _Digest:
-    """A digest of a topic: equal if the records' number, positions, keys and values are equal, in any order."""
+    """A digest of a topic. Equal digests mean the same records, with equal positions, keys and values, in any order."""
 
     def __init__(self) -> None:
         self.count = self.sum = 0
@@ -406,7 +409,7 @@ class _Move:
         return written
 
     async def _there(self, topic: str) -> dict[int, _Copied]:
-        """Return what the target has of the topic, by partition of the source."""
+        """Return which records of the topic the target has, by partition of the source."""
         there: dict[int, _Copied] = {}
         for tp in await _partitions(self._move.target, topic):
             async for record in _records(self._move.target, tp):
@@ -554,7 +557,7 @@ class _Move:
                     self._letters[origin] = tp.partition, record.offset
 
     def _letter(self, value: bytes | None) -> bytes | None:
-        """Return the letter with the new place of its record, None if it stays as it is."""
+        """Return the letter with the new position of its record, None if the letter doesn't change."""
         letter = _letter_of(value)
         if letter is None or letter.topic != EXTRACTED:
             return None

@@ -105,7 +105,7 @@ class LogReplay:
             return None
         document = self.documents.setdefault(name, LoggedDocument())
         if self._as_of is not None and not self._as_of.covers(record.partition, record.offset):
-            if is_erasure(record):  # an erasure applies to every moment
+            if is_erasure(record):  # an erasure applies to all past moments
                 document.versions = {int(number): TruthRecord(record.partition, record.offset, record.timestamp)}
             return name
         if record.value is None:

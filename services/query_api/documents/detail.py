@@ -107,7 +107,7 @@ class DocumentDetails:
 
 async def embedding_of(index: Index, document_id: str, version: int) -> tuple[int, int] | None:
     """Return how many chunks of the version are embedded and how many it has; None before the first one."""
-    # Each chunk's point has the number of chunks, so before the first one nothing is known but the first stage's work.
+    # The number of chunks is in each chunk's point. Before the first point, only the first stage's progress is known.
     first = await index.chunks_page(document_id, version, start=0, limit=1)
     if not first:
         return None

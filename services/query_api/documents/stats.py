@@ -29,7 +29,9 @@ from shared.topics import readers
 BUCKETS = 12
 BUCKET_S = 300
 LAG_S = 2.0  # time for which figures of the log are kept
-PAST_S = 60.0  # time for which counts of past buckets are kept; they only shrink, namely when documents are sent again
+PAST_S = (
+    60.0  # how long counts of past buckets are cached; they change only when documents are sent again, and only shrink
+)
 MOST_TENANTS = 256  # tenants whose counts of past buckets are kept
 DISK_S = 60.0
 STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in the same order

@@ -36,7 +36,7 @@ class ModelWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     embedded: int  # texts
     copied: int  # vectors copied from equal texts, without a call
     calls: int
-    tokens: int  # exact for the built-in model; for a server an estimate, rather too high
+    tokens: int  # exact for the built-in model; estimated for a server, rather too high
     cost: float | None = None  # in the currency of SLUICE_EMBEDDING_PRICE; None: no price is set
 
 

@@ -70,7 +70,7 @@ class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     items: list[DocumentView]
     next_cursor: str | None
-    facets: FacetValues | UnsetType = UNSET  # where they are asked for: by field, of all documents of the list
+    facets: FacetValues | UnsetType = UNSET  # on request: by field, over all documents of the list
 
 
 class QualityView(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""`/openapi.json`: the framework's description of the routes, completed by what each can reply.
+"""`/openapi.json`: the framework's description of the routes, completed by all replies that each can give.
 
-The framework knows parameters, bodies and the type of a 200. Not only handlers refuse requests, but guards, limits and
-the check of browsers, too. Those refusals are derived here from what a route declares, so that no route can forget one.
+The framework knows parameters, bodies and the type of a 200. Guards, limits and the check of browsers refuse requests,
+too. Their replies are derived here from what a route declares, so that no route can forget one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,26 +29,26 @@ _WHY: Final = {
     400: "A parameter, a header or the body is wrong; the sentence names it.",
     401: "There is no API key, or an unknown one.",
     403: "The key lacks the role, or a page of another site sent the request.",
-    404: "There is nothing of this name.",
+    404: "Nothing has this name.",
     408: "The body came too slowly.",
-    409: "Not possible as things stand now; the code says why.",
+    409: "Not possible in the present state; the code says why.",
     410: "The cursor is too old.",
     412: "Another version has been accepted since.",
     413: "The body or a part of it is too large.",
     415: "The route takes no body of this type.",
-    422: "The request is well-formed, and what it asks for isn't possible; the code says why.",
+    422: "The request is well-formed, but what it asks for isn't possible; the code says why.",
     429: "Too many requests at once, or too much in a minute; nothing was accepted.",
     501: "This installation can't do it; the sentence says what is missing.",
     503: "A part that is needed is unavailable; the sentence names it.",
 }
 _HEADERS: Final[dict[str, dict[str, Any]]] = {
     "X-Request-Id": {
-        "description": "The request's `X-Request-Id`, or a new one. The log has it, too.",
+        "description": "The request's `X-Request-Id`, or a new one. Log events of the request have it, too.",
         "schema": {"type": "string"},
     },
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 0}},
     "WWW-Authenticate": {"schema": {"type": "string"}},
-    "Location": {"description": "Where to ask how this submission ended.", "schema": {"type": "string"}},
+    "Location": {"description": "The URL that reports how this submission ended.", "schema": {"type": "string"}},
     "Link": {"description": 'The event stream of this submission, `rel="monitor"`.', "schema": {"type": "string"}},
     "Preference-Applied": {"description": "The preference that was applied.", "schema": {"type": "string"}},
     "ETag": {"description": "The accepted version. `If-Match` of a PATCH takes it.", "schema": {"type": "string"}},
@@ -59,8 +59,8 @@ _ACCEPTED: Final = ("Location", "Link", "Retry-After", "Preference-Applied")
 _DESCRIPTION: Final = """\
 Ingests documents into an index, searches it, and answers questions from it.
 
-Every route is also served under `/api`. Before a route is reached, the connection itself can reply: 400 for what is \
-no HTTP, 408 for headers that come too slowly, 431 for too large ones, and 503 with `Retry-After` at the limit of \
+Every route is also served under `/api`. Before a route is reached, the connection itself can reply: 400 for data that \
+isn't HTTP, 408 for headers that come too slowly, 431 for too large ones, and 503 with `Retry-After` at the limit of \
 connections. A 405 names the methods of a path in `Allow`."""
 
 
@@ -175,16 +175,16 @@ def _responses(
     content = operation["responses"]["200"]["content"] if declared.ok is None else types.content(declared.ok)
     found: dict[str, dict[str, Any]] = {
         "200": {
-            "description": "It was done.",
+            "description": "The request succeeded.",
             "content": content,
             "headers": _headers(("Preference-Applied", *declared.headers) if declared.accepted else declared.headers),
         }
     }
     if declared.accepted:
-        sentence = "The log has it, and processing has not finished yet."
+        sentence = "The log has the submission; processing has not finished yet."
         found["202"] = {"description": sentence, "content": content, "headers": _headers(_ACCEPTED)}
     if declared.nothing:
-        found["204"] = {"description": "There is nothing more to say.", "headers": _headers(())}
+        found["204"] = {"description": "Success; the reply has no body.", "headers": _headers(())}
     for status in sorted(_refusals(handler, operation, declared)):
         found[str(status)] = {"$ref": f"#/components/responses/{_refusal_name(status, _error_of(path))}"}
     for status, instead in declared.instead.items():
@@ -193,7 +193,7 @@ def _responses(
 
 
 def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared: Replies) -> set[int]:
-    """Return the statuses of the problems that the route declares, and of those that its kind implies."""
+    """Return the statuses of all problems: those that the route declares, and those that follow from its properties."""
     found = {403, *declared.refusals}  # 403: every route refuses pages of other sites
     if _role(handler) is not None:
         found.add(401)

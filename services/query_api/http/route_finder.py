@@ -1,4 +1,4 @@
-"""Finds the routes of the API, so that no list has to name them: every handler that a module of a room defines."""
+"""Finds the API's routes: every handler that a module of the given packages defines."""
 
 import importlib
 import pkgutil
@@ -8,18 +8,20 @@ from typing import Final
 
 from litestar.handlers import HTTPRouteHandler
 
-_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the order of the methods of one path
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the order of methods on the same path
 
 
-def routes_in(rooms: Iterable[ModuleType], *, but: Collection[str] = ()) -> list[HTTPRouteHandler]:
-    """Return the handlers that the modules of the rooms define, room by room, in each room by path.
+def routes_in(rooms: Iterable[ModuleType], *, excluding: Collection[str] = ()) -> list[HTTPRouteHandler]:
+    """Return the handlers that the rooms' modules define, sorted by room, then by path.
 
-    The index page and `/openapi.json` have this order. Modules named in `but` aren't imported.
+    The index page and `/openapi.json` have this order. Modules named in `excluding` aren't imported.
     """
     return [
         handler
         for room in rooms
-        for handler in sorted((each for name in _modules(room) if name not in but for each in _of(name)), key=_position)
+        for handler in sorted(
+            (each for name in _modules(room) if name not in excluding for each in _handlers(name)), key=_position
+        )
     ]
 
 
@@ -27,8 +29,8 @@ def _modules(room: ModuleType) -> list[str]:
     return [f"{room.__name__}.{module.name}" for module in pkgutil.iter_modules(room.__path__)]
 
 
-def _of(name: str) -> list[HTTPRouteHandler]:
-    """Return the handlers that the module defines, without those that it imports."""
+def _handlers(name: str) -> list[HTTPRouteHandler]:
+    """Return the handlers that the module defines, not those that it imports."""
     known = vars(importlib.import_module(name)).values()
     return [each for each in known if isinstance(each, HTTPRouteHandler) and each.fn.__module__ == name]
 

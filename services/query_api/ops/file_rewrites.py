@@ -1,7 +1,7 @@
-"""The rewrites of the data files, and whether one has begun and ended since an erasure.
+"""Rewrites the data files, and says whether a rewrite has begun and ended since an erasure.
 
-An operator's rewrite runs at once. An admin of one tenant can't start one, because it slows down all tenants: the next
-hourly upkeep rewrites the files if somebody waits for it. docs/adr/0090-a-tenant-waits-for-the-rewrite.md
+An operator's rewrite runs at once. An admin of one tenant can't start one, because it slows down all tenants; if an
+admin waits for one, the next hourly upkeep rewrites the files. docs/adr/0090-a-tenant-waits-for-the-rewrite.md
 """
 
 import asyncio
@@ -21,33 +21,33 @@ EVERY_S: Final = 3600.0
 
 
 class ErasureReceipt(msgspec.Struct, frozen=True):
-    """The time of an erasure, as the number of rewrites that one process had begun."""
+    """The moment of an erasure, as the number of rewrites that a process had begun by then."""
 
     process: str
-    begun: int  # rewrites that had begun by then
+    begun: int
 
 
 class FileRewrites:
-    """Counts the rewrites of the files of this process's log and store. No other process may rewrite them."""
+    """Rewrites the files of this process's log and store, and counts that. No other process may rewrite them."""
 
     def __init__(self, rewrite: Callable[[], Awaitable[list[KeptPart]]]) -> None:
-        """Take what rewrites the files; it may raise Unavailable, and be repeated."""
+        """Take the function that rewrites the files. It may raise Unavailable and may be called again."""
         self._rewrite = rewrite
         self._process = token_hex(8)
         self._begun = self._ended = 0
-        self._kept: list[KeptPart] = []  # by the last rewrite that ended
+        self._kept: list[KeptPart] = []  # result of the last rewrite that ended
         self._wanted = False
         self._running = asyncio.Lock()
 
     def receipt(self) -> ErasureReceipt:
-        """Return the receipt of an erasure that is done."""
+        """Return the receipt of an erasure that has just ended."""
         return ErasureReceipt(self._process, self._begun)
 
     def covers(self, receipt: ErasureReceipt) -> bool:
-        """Return whether the files were rewritten since the erasure; if not, the next upkeep will do it.
+        """Return whether the files were rewritten since the erasure; if not, the next upkeep rewrites them.
 
-        Rewrites that had begun before the erasure don't count. All rewrites of this process began after an erasure of
-        an earlier one.
+        Rewrites that had begun before the erasure don't count. If an earlier process made the receipt, every rewrite of
+        this process counts.
         """
         covered = self._ended > (receipt.begun if receipt.process == self._process else 0)
         self._wanted = self._wanted or not covered
@@ -56,7 +56,7 @@ class FileRewrites:
     async def now(self) -> list[KeptPart]:
         """Rewrite the files, and return what each part still keeps.
 
-        Calls that wait for the same rewrite to end share the next one, so that ever so many calls cost two.
+        All calls that arrive during a rewrite share the next one, so any number of calls costs two rewrites.
 
         Raises:
             Unavailable: a part is away, or can't write; the call can be repeated.
@@ -76,7 +76,7 @@ class FileRewrites:
             return parts
 
     async def keep_up(self) -> None:
-        """Rewrite the files if somebody waits for it."""
+        """Rewrite the files if an admin waits for it."""
         if self._wanted:
             try:
                 await self.now()
@@ -84,8 +84,8 @@ class FileRewrites:
                 log.warning("rewrite_waits", reason=error.sentence)
 
 
-async def rewrite_for_ever(rewrites: FileRewrites, every_s: float = EVERY_S) -> None:
-    """Keep up every `every_s` seconds, beginning after the first interval."""
+async def rewrite_periodically(rewrites: FileRewrites, every_s: float = EVERY_S) -> None:
+    """Call `keep_up` every `every_s` seconds, first after one interval; never return."""
     while True:
         await asyncio.sleep(every_s)
         await rewrites.keep_up()

@@ -30,7 +30,7 @@ from shared.state.generations import CODE, Registered, Registry
 from shared.state.index import Index
 from shared.store.bm25 import bm25_of
 
-_WARMING: Final = "warm"  # a first search, which loads model and collection before the others are timed
+_WARMING: Final = "warm"  # warms up: loads model and collection before searches are timed
 
 
 class GenerationComparer:

@@ -28,7 +28,7 @@ from shared.log.groups import GroupLag, PartitionLag, described, lag_of, our_gro
 from shared.times import parse_iso
 
 MOST_RECORDS: Final = 10_000  # read by one request
-_LONGEST_S: Final = 10.0  # per request; the log of a slow disk may take fewer records in this time
+_LONGEST_S: Final = 10.0  # per request; a slow disk may write fewer records in this time
 
 
 class LogOperations:
@@ -49,7 +49,7 @@ class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     key: str | None = None
     source: str | None = None
     dry_run: bool = False
-    cursor: str | None = None  # of the reply before: goes on where that request ended
+    cursor: str | None = None  # from the previous reply; continues where that request stopped
 
 
 class ReplayPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -68,7 +68,7 @@ class ReplayPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _ReplayCursor(msgspec.Struct, frozen=True):
-    order: str  # a hash of the order and the kind of run
+    order: str  # hash of the order and of `dryRun`
     rest: dict[int, Span]
 
 

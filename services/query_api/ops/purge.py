@@ -83,7 +83,11 @@ async def waiting_parts(log: Log, index: Index, *, rewritten: bool) -> list[Kept
     kept = [] if isinstance(log, ErasableLog) else [await _kept_by_cluster(log)]
     for name, ours in (("log", isinstance(log, ErasableLog)), ("store", index.rewritable)):
         if ours:
-            sentence = "was rewritten since" if rewritten else "will be rewritten by the next upkeep, within an hour"
+            sentence = (
+                "was rewritten after the erasure"
+                if rewritten
+                else "will be rewritten by the next upkeep, within an hour"
+            )
             kept.append(KeptPart(name, forgotten=rewritten, sentence=sentence))
         elif name == "store":
             kept.append(_KEPT_BY_SERVER)

@@ -234,7 +234,7 @@ class DeadLetterService:
             case ResendVersion(document_id, version):
                 record = truth.get(what)
                 if record is None:
-                    return NothingToRedrive(f"version {version} of document {document_id} is out of the truth")
+                    return NothingToRedrive(f"version {version} of document {document_id} is no longer kept")
                 headers = _headers(letter)
                 headers.pop(HASH_HEADER, None)  # it belongs to the letter's record, not to this one
                 if (stated := header(record, HASH_HEADER)) is not None:

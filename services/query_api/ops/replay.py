@@ -24,8 +24,8 @@ from shared.submission import submission_of
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 CHUNKS = chunks_topic("")
-_BATCH: Final = 256  # records that are on their way to the log at the same time, at most
-Span = tuple[int, int]  # from this offset to before that one
+_BATCH: Final = 256  # most records being written to the log at once
+Span = tuple[int, int]  # first offset, and the offset after the last
 
 
 class ReplayBound(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReplayBudget:
-    """How much one call may replay: a number of records read, and seconds. Partitions share it."""
+    """How much one call may replay: records to read, and seconds. All partitions share the budget."""
 
     def __init__(self, records: int, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Take the limits. The seconds count from the first record on, so that every call reads one."""
@@ -141,7 +141,7 @@ def check_topic(topic: str) -> None:
 
 
 async def spans_of(log: Log, order: ReplayOrder) -> dict[int, Span]:
-    """Return by partition which offsets the order includes, up to the topic's present end.
+    """Return the offsets that the order includes, by partition, up to the topic's present end.
 
     Raises:
         Rejected: the topic can't be replayed, or lacks the partition.
@@ -153,7 +153,7 @@ async def spans_of(log: Log, order: ReplayOrder) -> dict[int, Span]:
         raise Rejected(f"no stage reads {order.topic[:100]!r}; topics of chunks: {known}", "no_replay")
     ends = await log.end_offsets(order.topic)
     if order.partition is not None and order.partition >= len(ends):
-        raise Rejected(f"{order.topic} has {len(ends)} partitions, no {order.partition}", "no_partition")
+        raise Rejected(f"{order.topic} has {len(ends)} partitions, but no partition {order.partition}", "no_partition")
     starts = await log.offsets_since(order.topic, order.since.time or 0)
     until = ends if order.until.time is None else await log.offsets_since(order.topic, order.until.time)
     return {
@@ -201,7 +201,7 @@ async def replay(
 
 
 class _PartitionReplay:
-    """Replays one partition. Waiting for each record's confirmation alone would cost a disk's sync per record."""
+    """Replays one partition. It sends records in batches: to wait for each alone would cost a disk sync per record."""
 
     def __init__(
         self, log: Log, publish: Publish, order: ReplayOrder, *, dry_run: bool, budget: ReplayBudget | None

@@ -1,4 +1,4 @@
-"""Routes by which operators list tenants, and erase one with everything that it has."""
+"""Routes for operators: list the tenants, and erase a tenant with everything that it has."""
 
 import asyncio
 from typing import Annotated

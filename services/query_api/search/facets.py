@@ -1,4 +1,4 @@
-"""Counts documents by the values of their fields, for filters by click. docs/search.md.
+"""Counts documents by the values of their fields, for faceted search. docs/search.md.
 
 Only versions that answer are counted (docs/correctness.md, section 4). Counts of `source` and `tags` come from the
 heads' indexes; other fields are read from the first matching passage of each document (docs/adr/0105-facets.md).
@@ -19,11 +19,11 @@ from shared.store import Condition, Filter, Match, Scalar
 MOST_FACETS: Final = 8  # fields per request
 MOST_SHOWN: Final = 100  # values of a field; rarer ones are left out
 MOST_READ: Final = 50_000  # passages read for one request
-_LONGEST_VALUE: Final = 256  # characters; longer texts are no choices
+_LONGEST_VALUE: Final = 256  # characters; longer texts aren't counted
 _PAGE: Final = 2_000
-_OF_HEADS: Final = frozenset({"source", "tags"})  # fields that heads have, with an index
+_HEAD_FIELDS: Final = frozenset({"source", "tags"})  # fields of heads that have an index
 # Fields that are equal in all passages of a document, so that its first passage is enough.
-_OF_DOCUMENTS: Final = frozenset(
+_DOCUMENT_FIELDS: Final = frozenset(
     f"metadata.{name}"
     for name in (
         "source",
@@ -38,7 +38,7 @@ _OF_DOCUMENTS: Final = frozenset(
         "updatedAt",
     )
 )
-_CALLED: Final = {"type": "documentType"}  # other names of fields
+_ALIASES: Final = {"type": "documentType"}  # by alias: the field
 _HIDDEN: Final = frozenset({"tenant", "origin", "textBlob", "vectorHash", "chunkHash", "textSize"})
 
 
@@ -56,7 +56,7 @@ class FacetCounter:
     """Counts each value of each field once per document."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
-        """Take the dotted path in a passage's metadata of each name."""
+        """Take the fields: by name, the dotted path in a passage's metadata."""
         self._paths = {name: path.split(".") for name, path in fields.items()}
         self._counts: dict[str, Counter[tuple[type, Scalar | float]]] = {name: Counter() for name in fields}
         self._seen: set[str] = set()
@@ -91,7 +91,7 @@ class Facets:
             Problem: 400, a name is not a field's name, or there are too many.
         """
         fields = fields_of(names)
-        if fields.keys() <= _OF_HEADS and (heads := _on_heads(where)) is not None:
+        if fields.keys() <= _HEAD_FIELDS and (heads := _on_heads(where)) is not None:
             counted = await asyncio.gather(*(self._index.head_values(tenant, name, heads) for name in fields))
             return {
                 name: _ordered(FacetValue(value, count) for value, count in counts.items())
@@ -102,7 +102,7 @@ class Facets:
     async def _read(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
         counter = FacetCounter(fields)
         conditions = (*where.must, *where.must_not)
-        firsts = all(isinstance(each, Match) and each.field in _OF_DOCUMENTS for each in conditions)
+        firsts = all(isinstance(each, Match) and each.field in _DOCUMENT_FIELDS for each in conditions)
         after: str | None = None
         read = 0
         while read < MOST_READ:
@@ -118,12 +118,12 @@ class Facets:
 
 
 def fields_of(names: Sequence[str]) -> dict[str, str]:
-    """Return the path in the metadata of each field.
+    """Return the path in the metadata by field name.
 
     Raises:
         Problem: 400, as `Facets.of`.
     """
-    fields = {name: _CALLED.get(name, name) for name in names}
+    fields = {name: _ALIASES.get(name, name) for name in names}
     if len(fields) > MOST_FACETS:
         raise invalid("facets", f"has {len(fields)} fields, but at most {MOST_FACETS} are allowed")
     for name, path in fields.items():
@@ -134,7 +134,7 @@ def fields_of(names: Sequence[str]) -> dict[str, str]:
 
 
 def _on_heads(where: Filter) -> Filter | None:
-    """Return the filter for heads; None if they don't have its fields. Passages may have tags of their own."""
+    """Return the same filter on heads, None if heads lack its fields. Tags don't count: a passage may have its own."""
 
     def moved(conditions: Sequence[Condition]) -> tuple[Condition, ...] | None:
         found = [

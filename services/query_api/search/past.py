@@ -10,7 +10,7 @@ from shared.state.as_of import moment_of
 from shared.state.generations import AsOf, Registered, Registry
 
 NOT_BUILT = "NOT_BUILT"
-Cost = Callable[[str], Awaitable[str]]  # returns a phrase for a moment; raises Rejected if it can't be built
+Cost = Callable[[str], Awaitable[str]]  # describes what a moment's index costs; raises Rejected if it can't be built
 
 
 class KnownRegistry(Protocol):
@@ -28,7 +28,7 @@ class PastIndexes:
         self._cost: Cost | None = None
 
     def follow(self, known: KnownRegistry, cost: Cost) -> None:
-        """Take the known generations, and a function that estimates what building one costs."""
+        """Take the source of the registry, and a function that describes the cost of a build."""
         self._known, self._cost = known, cost
 
     @property
@@ -41,15 +41,15 @@ class PastIndexes:
         self._loaded[id_] = retriever
 
     def drop(self, id_: str) -> None:
-        """Forget a generation that was dropped."""
+        """Unload a generation that was dropped."""
         self._loaded.pop(id_, None)
 
     async def retriever(self, given: int | str, field: str, *, with_cost: bool) -> Retriever:
-        """Return the retriever of the moment; `with_cost` says whether a refusal names the figures of a build.
+        """Return the retriever of the moment. `with_cost`: the error for a missing index says what building it costs.
 
         Raises:
-            Problem: 400, it is no moment; 409, code NOT_BUILT, no index of it was built.
-            Unavailable: it was built just now, and this process hasn't loaded it yet.
+            Problem: 400, the value isn't a moment; 409 NOT_BUILT, it has no finished index.
+            Unavailable: this process hasn't loaded the index yet, which was finished just now.
         """
         try:
             moment = moment_of(given)

@@ -1,4 +1,4 @@
-"""Computes the features of a query and a passage, from which a hit's score is computed. Pure.
+"""Computes the features of a query and a passage; a hit's score is computed from them. Pure.
 
 The features depend only on the query and the passage: not on the other hits of the search (ranks, fused scores) and not
 on the rest of the index (BM25's term rarity). So a threshold means the same everywhere
@@ -26,8 +26,8 @@ class Question(msgspec.Struct, frozen=True):
     weights: Mapping[str, float]  # by stem, without stop words
     pairs: frozenset[tuple[str, str]]  # pairs of adjacent stems
     total: float  # sum of the weights
-    similar: Mapping[str, Sequence[tuple[str, float]]]  # by stem: the query's stems that it is similar to, with cosines
-    nearest: Mapping[str, float]  # by the query's stem: the greatest of these cosines
+    similar: Mapping[str, Sequence[tuple[str, float]]]  # by similar stem: the query's stems and their cosines
+    nearest: Mapping[str, float]  # by stem of the query: its greatest cosine in `similar`
 
 
 def question(text: str) -> Question:
@@ -44,7 +44,7 @@ def question(text: str) -> Question:
 
 
 def _similar(asked: Sequence[str], weights: Mapping[str, float]) -> dict[str, list[tuple[str, float]]]:
-    """Return, for each stem that is similar to words of the query, those words' stems with the cosines."""
+    """Return the query's stems, with cosines, by each stem that is similar to them."""
     found: dict[str, list[tuple[str, float]]] = {}
     for word in dict.fromkeys(asked):
         own = stem(word)
@@ -60,20 +60,20 @@ class Features(msgspec.Struct, frozen=True):
     cosine: float  # of their vectors, -1..1; 0 without vectors
     coverage: float  # share of the query's weight whose words occur in the passage, its title or its section, 0..1
     phrases: float  # share of the query's pairs of words that are adjacent in the passage, 0..1
-    similar: float  # share of the query's weight that only similar words cover, each by its cosine, 0..1
+    similar: float  # share of the query's weight that only similar words cover, each times its cosine, 0..1
 
 
 class PassageComparison(msgspec.Struct, frozen=True):
-    """A query beside a passage. Similar words are looked for on request: that costs ten times the rest."""
+    """A query compared with a passage. Similar words cost ten times as much as the rest, so only `whole` adds them."""
 
     features: Features  # without similar words
-    most: Features  # the same with the most that similar words could add
+    most: Features  # an upper bound: as if every similar word occurred
     text: str
     headings: Sequence[str]
     found: AbstractSet[str]  # the query's stems that the passage, its title or its section has
 
     def whole(self, asked: Question) -> Features:
-        """Return all features."""
+        """Return all features, with similar words."""
         if self.most.similar == 0:
             return self.features
         near = distinct_stems(words(self.text)) & asked.similar.keys()

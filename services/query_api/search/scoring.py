@@ -1,4 +1,4 @@
-"""Orders passages by their scores, and computes in full only those that may be among the first. Pure."""
+"""Orders passages by score, and computes the full score only for those that may be among the best. Pure."""
 
 import heapq
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ def best(
 ) -> list[tuple[float, int, Features]]:
     """Return score, index and features of the `count` passages with the highest scores; ties keep their order.
 
-    Similar words only raise a score. So a passage isn't searched for them if the most that they could add doesn't
-    change its score, or leaves it below `count` others; its features are then without them.
+    Similar words only raise a score. So a passage isn't searched for them if even their upper bound doesn't change its
+    score, or leaves it below `count` others. Its features then lack similar words.
     """
     least = [scorer.score(each.features) for each in passages]
     threshold = min(heapq.nlargest(count, least), default=0.0)

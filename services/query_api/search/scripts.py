@@ -1,4 +1,4 @@
-"""Knows which queries a model can't read: those in scripts or languages that it wasn't trained on. Pure."""
+"""Recognises queries in scripts or languages that the embedding model wasn't trained on. Pure."""
 
 import unicodedata
 from typing import Final
@@ -7,9 +7,9 @@ from services.query_api.search.words import STOP_WORDS, is_common, words
 
 # A model that isn't listed is assumed to know all scripts. all-MiniLM-L6-v2 was trained on English.
 _READ: Final = {"all-MiniLM-L6-v2": ("LATIN",)}
-_FEWEST: Final = 3  # words that say which language a query is in; fewer may be names
-_LETTERS: Final = 5  # of an English word that isn't also, by chance, one of another language
-_SHARE: Final = 5  # in English, at least every fifth word is such a word
+_FEWEST: Final = 3  # words needed to tell the language; fewer may be names
+_LETTERS: Final = 5  # of an English word; shorter ones are often words of other languages, too
+_SHARE: Final = 5  # at least every fifth word of an English query is such a word
 _FOREIGN_TOO: Final = frozenset({"a", "all", "am", "an", "do", "he", "in", "me", "no", "on", "so", "to", "was", "will"})
 
 

@@ -58,7 +58,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     per_document: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None  # most results per document
     group_by: Literal["document"] | None = None  # then topK and offset count documents
     expansion: Literal["model"] | None = None  # the configured model writes related questions, which are searched, too
-    rerank: Literal["weights", "model", "off"] | None = None  # how the first hits are ordered; their scores stay
+    rerank: Literal["weights", "model", "off"] | None = None  # how the first hits are ordered; scores don't change
     diversity: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0  # weight of the similarity to better results
     expand: Annotated[int, msgspec.Meta(ge=0, le=5)] = 0  # neighbouring chunks to add on each side
     language: str | None = None  # of the text to show, if a ready-made chunk has several: docs/chunks.md
@@ -93,7 +93,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     embed_ms: float
     store_ms: float
     fuse_ms: float
-    rerank_ms: float | UnsetType = UNSET  # where a cross-encoder is configured
+    rerank_ms: float | UnsetType = UNSET  # if a cross-encoder is configured
 
 
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,7 +104,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     facets: FacetValues | None = None  # by field, most frequent values first
     warnings: list[str] = []
     query: str | None = None  # what was searched for, with `explain`
-    related: list[str] | None = None  # the related questions that were searched, too, with `explain`
+    related: list[str] | None = None  # with `explain`: the related questions that were searched
     timings: Timings | None = None
 
 
@@ -199,7 +199,7 @@ async def _found(
     where: Filter,
     top_k: int,
 ) -> tuple[Results, list[str], list[Found]]:
-    """Return the results of the query, the related questions, and the hits of all of them."""
+    """Return the results of the query, the related questions, and the hits of query and questions together."""
     if body.expansion is None:
         rerank = body.rerank in (None, "model")
         found = await retriever.search(tenant, query, top_k=top_k, where=where, mode=body.mode, rerank=rerank)

@@ -144,7 +144,7 @@ def distinct_stems(found: Iterable[str]) -> frozenset[str]:
 
 
 def occurring(wanted: Iterable[str], text: str) -> set[str]:
-    """Return those of the stems that are among the text's: `distinct_stems(words(text))` without the others.
+    """Return the given stems that occur in the text: their intersection with `distinct_stems(words(text))`.
 
     It looks for the stems instead of splitting the text, which takes a tenth of the time: few passages have many of a
     query's words.
@@ -163,7 +163,7 @@ def occurring(wanted: Iterable[str], text: str) -> set[str]:
 
 
 def adjacent(wanted: Iterable[tuple[str, str]], text: str) -> set[tuple[str, str]]:
-    """Return those pairs of stems that belong to two words of the text, one after the other."""
+    """Return the given pairs of stems that belong to two adjacent words of the text."""
     if not text.isascii():
         return {*wanted}.intersection(pairwise(stems(words(text))))
     lowered = text.lower()
@@ -179,7 +179,7 @@ def adjacent(wanted: Iterable[tuple[str, str]], text: str) -> set[tuple[str, str
 
 def _ends(wanted: str, lowered: str) -> Iterator[int]:
     """Yield the ends of all words of the lower-case text with this stem, which is ASCII."""
-    # A word begins with its stem, or with all of it but the `y` that replaced `ies`.
+    # A word begins with its stem. If the stem's final `y` replaced `ies`, the word begins with the rest of the stem.
     beginnings = (wanted, f"{wanted[:-1]}ies") if wanted[-1:] == "y" else (wanted,)
     for beginning in beginnings:
         at = lowered.find(beginning)
@@ -194,5 +194,5 @@ def _ends(wanted: str, lowered: str) -> Iterator[int]:
 
 
 def _ends_word(character: str) -> bool:
-    """Return whether a word may begin after this character: it is in none, or in a script without blanks."""
+    """Return whether a word may begin after this character: no letter of a word, or one of a script without blanks."""
     return not _WORD.match(character) or RUN.match(character) is not None

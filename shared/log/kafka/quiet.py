@@ -15,7 +15,7 @@ class RateFilter(logging.Filter):
         super().__init__()
         self._every_s = every_s
         self._clock = clock
-        # By logger and message: when it was passed last, and how many were dropped since.
+        # By logger and message: when one was passed last, and how many were dropped since.
         self._last: dict[tuple[str, object], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -498,7 +498,7 @@ async def partition_id(storage: Storage, tp: TopicPartition) -> int:
     known: KnownTopic = await storage.topic(tp.topic)
     number: int = tp.partition
     if number not in range(len(known.ids)):
-        raise UnknownTopicOrPartitionError(f"{tp.topic} has {len(known.ids)} partitions, no {number}")
+        raise UnknownTopicOrPartitionError(f"{tp.topic} has {len(known.ids)} partitions, but no partition {number}")
     return known.ids[number]
 
 

@@ -74,7 +74,7 @@ def test_topics_of_other_producers_have_their_tenants() -> None:
         ("acme.in", "acme.in must be topic:tenant"),
         ("acme.in:", "acme.in: must be topic:tenant"),
         ("a/b:acme", "a/b:acme must be topic:tenant"),
-        ("acme.in:acme,acme.in:globex", "the topic acme.in is there twice"),
+        ("acme.in:acme,acme.in:globex", "the topic acme.in is listed twice"),
     ],
 )
 def test_a_topic_without_its_tenant_stops_the_start(given: str, sentence: str) -> None:

@@ -69,7 +69,7 @@ def test_other_shapes(value: Any, chunk: PreparedChunk) -> None:
         ({}, "text is missing"),
         ({"text": " \n"}, "text is empty"),
         ({"text": 5}, "text must be a string, not 5"),
-        ({"text": "x" * (LONGEST + 1)}, f"text has {LONGEST + 1} characters, at most {LONGEST} are possible"),
+        ({"text": "x" * (LONGEST + 1)}, f"text has {LONGEST + 1} characters, but at most {LONGEST} are allowed"),
         ({"text": "a", "embeddingText": " "}, "embeddingText is empty"),
         ({"text": "a", "embeddingStrings": "b"}, "embeddingStrings must be an object, not 'b'"),
         ({"text": "a", "embeddingStrings": {"semantic": 1}}, "embeddingStrings.semantic must be a string, not 1"),

@@ -186,7 +186,7 @@ def test_the_means_that_confine_parsers_are_named() -> None:
     ("means", "verdict", "found"),
     [
         ("limits, landlock, seccomp", "ok", "parsers are confined: limits, landlock, seccomp"),
-        ("limits, seccomp", "warning", "may read what this user may read"),
+        ("limits, seccomp", "warning", "can read what this user can read"),
         ("", "warning", "this system can't confine parsers"),
     ],
 )

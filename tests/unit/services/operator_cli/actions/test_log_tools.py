@@ -82,7 +82,11 @@ def test_a_reset_asks_and_dry_run_only_tells(sluice: Sluice, filled: Path) -> No
         (("groups", "describe", "--group", "mine"), 1, "there is no group mine; there are ingest"),
         (("replay", "--topic", "dead.letters", "--from", "0"), 1, "dead.letters can't be replayed"),
         (("replay", "--topic", SUBMITTED, "--from", "yesterday"), 2, "--from yesterday must be an offset or a time"),
-        (("replay", "--topic", SUBMITTED, "--from", "0", "--partition", "9"), 1, f"{SUBMITTED} has 1 partitions, no 9"),
+        (
+            ("replay", "--topic", SUBMITTED, "--from", "0", "--partition", "9"),
+            1,
+            f"{SUBMITTED} has 1 partitions, but no partition 9",
+        ),
     ],
 )
 def test_what_can_not_be_done_is_one_line(

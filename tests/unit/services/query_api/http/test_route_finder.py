@@ -29,7 +29,7 @@ def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ModuleType]:
 
 
 def test_routes_are_found_room_by_room_and_by_path(rooms: list[ModuleType]) -> None:
-    found = routes_in(rooms, but={"upper.slow"})
+    found = routes_in(rooms, excluding={"upper.slow"})
 
     assert [f"{min(each.http_methods)} {min(each.paths)}" for each in found] == [
         "GET /a",

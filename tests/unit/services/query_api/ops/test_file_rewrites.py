@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites, rewrite_for_ever
+from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites, rewrite_periodically
 from services.query_api.ops.purge import KeptPart
 from shared.errors import Unavailable
 
@@ -99,7 +99,7 @@ async def test_any_rewrite_counts_for_a_receipt_of_an_earlier_process(files: Fil
 
 async def test_upkeep_goes_on_for_ever(files: Files, rewrites: FileRewrites) -> None:
     rewrites.covers(rewrites.receipt())
-    keeping = asyncio.create_task(rewrite_for_ever(rewrites, 0.001))
+    keeping = asyncio.create_task(rewrite_periodically(rewrites, 0.001))
     async with asyncio.timeout(20):
         await files.begun.wait()
     keeping.cancel()
