@@ -19,7 +19,8 @@ class PayloadCache:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[str, CachedPayload] = OrderedDict()  # a plain dict would skip all deleted keys to find its first one
+        # A plain dict would step over all deleted keys to find its first one.
+        self._kept: OrderedDict[str, CachedPayload] = OrderedDict()
         self._bytes = 0
 
     def get(self, point: str) -> CachedPayload | None:
