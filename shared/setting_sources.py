@@ -1,4 +1,4 @@
-"""Where settings come from: the environment and `sluice.toml`. Their meaning is in `shared.settings`."""
+"""Where settings come from: the environment and `sluice.toml`. `shared.settings` defines them."""
 
 import difflib
 import re

@@ -66,7 +66,7 @@ def run(name: str, settings: Settings, start: Start, announce: Announce, *, door
 def tune_interpreter() -> None:
     """Shorten the interpreter's switch interval from 5 ms, so that embedding threads yield to the event loop sooner.
 
-    The event loop releases the interpreter's lock at every system call, and then waits for it this long.
+    The event loop releases the interpreter's lock at every system call, and may have to wait that long to get it back.
     """
     sys.setswitchinterval(SWITCH_S)
 

@@ -272,7 +272,7 @@ def registry_in(payload: Mapping[str, Any]) -> Registry:
         ConfigurationError: a newer release has written it.
     """
     if payload.get("format", BEFORE_MOVES) > FORMAT:
-        raise _newer(f"its registry has format {payload['format']}, and this release reads {FORMAT}")
+        raise _newer(f"its registry has format {payload['format']}, but this release reads only up to {FORMAT}")
     registry = msgspec.convert(payload, Registry)
     if registry.find(registry.serving) is None:  # a field that is unknown here is part of its id
         raise _newer("its generation has settings that this release doesn't know")

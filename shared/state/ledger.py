@@ -311,9 +311,10 @@ def without_surplus(entry: Entry, gone: Collection[int]) -> Entry:
 
 
 def shortened(entry: Entry, now: int) -> Entry:
-    """Return a deleted document's entry without what is kept for REMEMBERED_MS only; `now` is the log's time.
+    """Return a deleted document's entry without the fields that are kept only for REMEMBERED_MS.
 
-    That is the ends of earlier submissions, which count as superseded from then on, and the deletion's stage times.
+    These are the ends of earlier submissions, which then count as superseded, and the deletion's stage times. `now` is
+    the log's time.
     """
     last = entry.last
     answers = last.status == "deleted" and last.version == entry.accepted.version

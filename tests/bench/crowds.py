@@ -37,7 +37,7 @@ Crowd = Callable[[tuple[str, int], str], Coroutine[Any, Any, str]]
 
 
 def search_until_told(url: str) -> None:
-    """Search until the standard input ends; then print, as JSON, when each search began and the seconds it took."""
+    """Search until standard input ends; then print, as JSON, when each search began and how many seconds it took."""
     host = url.removeprefix("http://")
     took: list[tuple[float, float]] = []
     headers = {"Authorization": f"Bearer {OTHER}", "Content-Type": "application/json"}
@@ -85,7 +85,7 @@ async def endless_headers(address: tuple[str, int], _document: str) -> str:
 
 
 async def half_open(address: tuple[str, int], _document: str) -> str:
-    """Open connections whose headers never end; return how many were open at last."""
+    """Open connections whose headers never end; return how many were open at the end."""
     head = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     crowd = await asyncio.gather(*(_opened(address, head) for _ in range(HALF_OPEN)))
     await asyncio.sleep(min(STAYS_S, HEADERS_S * 0.8))
@@ -96,7 +96,7 @@ async def half_open(address: tuple[str, int], _document: str) -> str:
 
 
 async def watchers(address: tuple[str, int], document: str) -> str:
-    """Watch one document that never ends; return what the watchers were told, and how many were open at last."""
+    """Watch one document that never ends; return the watchers' replies, and how many were open at the end."""
     since = position_header(LogPosition(partition=0, offset=10**12, time=10**15))
     head = (
         f"GET /rag/documents/{document}/events?since={since} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -143,7 +143,7 @@ def _loaded(server: Server) -> str:
 
 
 def measure(row: Row) -> None:
-    """Tell `row`, for each crowd, what it was told, the longest search beside it, and the memory it cost."""
+    """Pass to `row`, for each crowd: its replies, the longest search beside it, and the memory it cost."""
     with tempfile.TemporaryDirectory() as folder:
         for name, (crowd, bar) in CROWDS.items():
             data = Path(folder) / name.split()[-1]

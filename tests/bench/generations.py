@@ -41,7 +41,7 @@ QUICK = Size(documents=12, turns=1, searchers=4, settle_s=0.5, built=20, apart_s
 
 
 def measure(row: Row, size: Size) -> None:
-    """Tell `row` the figures."""
+    """Pass to `row` the figures."""
     with _loaded(size.documents, size) as server:
         _post(server, "start", {"embedder": MODEL})
         _until_ready(server)

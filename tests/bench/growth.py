@@ -47,7 +47,7 @@ class Figures(Struct, frozen=True):
 
 
 def measure(row: Row, documents: list[int], keep: Path | None) -> None:
-    """Tell `row` the figures of each size, and write them into the page."""
+    """Pass to `row` the figures of each size, and write them into the page."""
     seen = [_seen(count, keep) for count in documents]
     for each in seen:
         row(f"{each.documents} documents, {each.chunks} chunks", " · ".join(_cells(each)[2:]), "")

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.languages`: nDCG@10 by words, by meaning and of both in ten languages, through HTTP.
+"""`python -m tests.bench.languages`: nDCG@10 by words, by meaning and by both, in ten languages, through HTTP.
 
 Each language has 200 paragraphs and 50 questions (`relevance/languages.py`), in an index that has all of them; a search
 is restricted to its language.

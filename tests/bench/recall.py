@@ -1,4 +1,4 @@
-"""How many of the nearest vectors a search by the index finds."""
+"""Recall: the share of the nearest vectors that an index search finds."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ ASKED = 66  # hits of a leg
 
 
 def recall(engine: Engine, chunks: int, tenant: str, source: str | None) -> float:
-    """Return the share of the exact search's first ten that the search finds, for queries like the vectors."""
+    """Return recall@10 against exact search, for queries drawn like the vectors."""
     [collection] = [each for name, each in engine._open.items() if name.startswith("chunks.")]
     where = {"metadata.tenant": tenant} | ({} if source is None else {"metadata.source": source})
     only = qdrant.Filter(must=[qdrant.FieldCondition(name, match=qdrant.MatchValue(v)) for name, v in where.items()])

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.similar_words`: list which words mean nearly the same, from the packaged model's weights.
+"""`python -m tests.bench.similar_words`: lists words of nearly the same meaning, from the packaged model's weights.
 
 Takes the vectors with which the model begins, one for each word of its vocabulary, and writes the stems of each word's
 nearest ones to `similar_words.msgpack` beside the code. It takes a minute.
@@ -15,7 +15,7 @@ from services.query_api.search.similar_words import FILE, SimilarWordTable
 from services.query_api.search.words import stem, weight, words
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
 
-LEAST = 0.4  # cosine of words that are listed; that of two words drawn at random is 0.01, its deviation 0.07
+LEAST = 0.4  # lowest cosine that is listed; two random words have 0.01 on average, with a deviation of 0.07
 MOST = 16  # stems of a word
 FIRST_WORD = 1996  # the vocabulary's number of "the"
 AT_ONCE = 1024  # words compared with all others at once: 90 MB

@@ -1,4 +1,4 @@
-"""What every cross-encoder promises, on every adapter; and what the adapter makes of a server's faults."""
+"""What every reranker adapter promises, and how it handles a server's faults."""
 
 from collections.abc import AsyncIterator
 

@@ -82,7 +82,7 @@ FEATURES: Final[dict[int, str]] = {
     58: "A missing file is a 400.",
     59: "Where keys are set, each door needs one with the role.",
     60: "A file over the limit is a 413.",
-    61: "Who doesn't wait gets 202; who does gets 200 (ADR 0005).",
+    61: "A request that doesn't wait gets 202, one that waits gets 200 (ADR 0005).",
     62: "The reply has `message`, `sourceId` and `chunksCreated`.",
     63: "A 202 says where to ask for the outcome.",
     64: "`sluice ingest FOLDER` loads a folder and counts the outcomes.",

@@ -1,6 +1,6 @@
-"""Hostile files and requests against a running server: no reply is a 500, nothing dies, and everything has its end.
+"""Hostile files and requests against a running server: no reply is a 500, no process dies, and every submission ends.
 
-In CI a few of each, by a new seed in each run; SLUICE_TEST_COUNT is how many in the long run.
+CI tries a few of each, with a new seed in each run; SLUICE_TEST_COUNT sets how many.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.servers.cache import CI_ONLY
 pytestmark = [pytest.mark.slow, CI_ONLY, pytest.mark.timeout(1800)]
 
 AT_ONCE = 4
-SILENT_S = 3.0  # a connection that is silent for so long has said what it has to say
+SILENT_S = 3.0  # after this much silence, a connection's replies are complete
 CODES = {"EMPTY", "UNSUPPORTED", "DAMAGED", "PASSWORD", "TIMEOUT", "TOO_LARGE"}
 _REPLY = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n(.*?)\r\n\r\n", re.DOTALL)
 LANTERN = {"source": "good", "path": "lantern.md", "text": "The lantern on the pier is lit at six in the evening."}
@@ -37,14 +37,14 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def processes(server: Server) -> set[int]:
-    """Return the processes that must live on: the server's own, and the store's."""
+    """Return the processes that must survive: the server's and the store's."""
     return {each.pid for each in server.family()[:1]} | {
         each.pid for each in server.family() if any("edge_server" in part for part in each.cmdline())
     }
 
 
 def unharmed(server: Server, before: set[int]) -> None:
-    """Check that nothing died or met a bug, and that the server still takes and finds documents."""
+    """Check that no process died, that no bug was logged, and that the server still accepts and finds documents."""
     assert before <= {each.pid for each in server.family()}
     assert server.ready(), server.tail()
     logged = server.log.read_text(errors="replace")
@@ -58,7 +58,7 @@ def unharmed(server: Server, before: set[int]) -> None:
 
 
 async def uploaded(client: httpx.AsyncClient, file: HostileFile) -> str:
-    """Return what is wrong with the reply, if anything."""
+    """Return what is wrong with the reply, None if nothing is."""
     files = {"file": (file.name, file.data)}
     reply = await client.post("/rag/ingest/upload", files=files, headers={"Prefer": "wait=0"})
     if reply.status_code == 202:
@@ -109,7 +109,7 @@ def test_every_hostile_file_ends_with_a_state_and_a_sentence_of_ours(server: Ser
     found = ends(server)
     for name, how in told.items():
         if (item := found.get(name)) is None:
-            continue  # refused at the door
+            continue  # refused by the route
         code, sentence = item.get("code"), item.get("error") or ""
         if item["status"] == "created" and not sentence:
             continue
@@ -150,7 +150,7 @@ async def replies(server: Server, data: bytes) -> list[tuple[int, bytes, bytes]]
 
 
 async def all_sent(server: Server, bombs: Iterator[wire_bombs.Request]) -> tuple[Counter[int], dict[str, str]]:
-    """Return how often each status came, and the replies that must not be."""
+    """Return the number of replies by status, and the forbidden replies."""
     statuses: Counter[int] = Counter()
     wrong: dict[str, str] = {}
 

@@ -35,7 +35,7 @@ for path in sys.stdin.read().split("\\0"):
 
 
 class Walker(Background):
-    """Walks folders again and again, and keeps what another user could read or enter."""
+    """Walks folders in a loop, and collects what another user could read or enter."""
 
     def __init__(self, *folders: Path) -> None:
         super().__init__(self._walk)
@@ -135,7 +135,7 @@ def test_another_user_reads_nothing_that_a_running_install_makes(tmp_path: Path,
 
 
 def _read_by_another(paths: list[Path]) -> list[str]:
-    """Return which of these another user can read, or list; tried if this is root."""
+    """Return which of these another user can read or list. Only root can try that."""
     if os.geteuid() != 0:
         return []
     # Not this test's own interpreter, which another user may be unable to reach.

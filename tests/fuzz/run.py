@@ -34,7 +34,7 @@ _BASE = "http://127.0.0.1"
 _OF_A_TURN = 50  # cases of an operation before the next operation has its turn
 _MADE_UP = 20  # cases of an operation, valid ones and as many invalid ones; the others are combined of these
 _AT_ONCE = 8  # requests on their way
-_DEAR = 3.0  # times its share of the seconds: an operation that takes longer makes room for the others
+_DEAR = 3.0  # times its share of the seconds; an operation that takes longer is skipped in favour of the others
 _SHOWN = 3  # failures of one kind
 
 
@@ -96,7 +96,7 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
 
 
 class _CaseSource:
-    """The cases of one operation: at limits, made up, and then combinations of the parts of all of these.
+    """The cases of one operation: those at limits, generated ones, then combinations of their parts.
 
     Making up a case takes ten times as long as sending it, so most cases combine parts: a path, a query, headers and a
     body of different cases, and single fields of them.
@@ -147,7 +147,7 @@ class _CaseSource:
         )
 
     def _mixed(self, one: Any, two: Any) -> Any:
-        """Return one of both; if they have names, each name's value is of one or the other."""
+        """Return one of the two; of two objects, a mix: each field from one or the other."""
         if not (isinstance(one, Mapping) and isinstance(two, Mapping)):
             return self._random.choice((one, two))
         mixed = {}
@@ -220,7 +220,7 @@ def _judge(found: Fuzzed, case: Case[Any], request: httpx.Request, reply: httpx.
 
 
 def _request(case: Case[Any]) -> httpx.Request | None:
-    """Return the request as it goes over the wire; None if no client can send it."""
+    """Return the request as sent on the wire; None if no client can send it."""
     try:
         sent = case.as_transport_kwargs(base_url=_BASE, headers={"Prefer": "wait=0"})
         fields = ("method", "url", "headers", "files", "data", "params", "cookies", "json")

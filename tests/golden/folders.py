@@ -1,4 +1,4 @@
-"""The data folders of earlier releases: which there are, and what each lacks."""
+"""The golden data folders of earlier releases, and the migrations that each needs."""
 
 import tarfile
 from pathlib import Path
@@ -9,7 +9,7 @@ class GoldenFolder(NamedTuple):
     """An archive that `make_folder.py` made, named for the commit whose code ran."""
 
     commit: str
-    due: tuple[int, ...]  # numbers of the migrations that it has yet to take
+    due: tuple[int, ...]  # numbers of the migrations that it needs
     chunks: int = 2  # of both.md; the first release knew no `chunkSize`
     points: int = 6
 
@@ -17,10 +17,12 @@ class GoldenFolder(NamedTuple):
 FOLDERS: Final = (
     GoldenFolder("76a351b", (2, 3, 4, 5, 6, 7), chunks=1, points=4),  # the first that started
     GoldenFolder("0d4b56e", (2, 3, 4, 5, 6, 7)),
-    GoldenFolder("c89ed43", (2, 3, 4, 6, 7)),  # log and index know each other
+    GoldenFolder("c89ed43", (2, 3, 4, 6, 7)),  # log and index are paired
     GoldenFolder("28fcdbb", (2, 3, 4, 7)),  # with a registry
-    GoldenFolder("d4c4e46", (2, 3, 4)),  # with the log's copy of it; it had tables of step 2, and didn't count them
-    GoldenFolder("1f013d3", (2, 3, 4)),  # with those of step 3, too
+    GoldenFolder(
+        "d4c4e46", (2, 3, 4)
+    ),  # with the log's copy of it; it had the tables of migration 2, but not its number
+    GoldenFolder("1f013d3", (2, 3, 4)),  # also with those of migration 3
 )
 OLDEST: Final = FOLDERS[1]  # that has all that `make_folder.py` sends
 

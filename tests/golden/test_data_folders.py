@@ -1,6 +1,6 @@
-"""Data folders of earlier releases, opened by this one: all answers, nothing is embedded, and a rebuild gives the same.
+"""Opens data folders of earlier releases: everything answers, nothing is embedded, and a rebuild gives the same points.
 
-A start takes the migrations that are due by itself, `sluice upgrade` after a copy; both must be right after a kill.
+A start applies the migrations that are due, `sluice upgrade` applies them after a copy; both must survive a kill.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ async def test_a_rebuild_of_an_earlier_release_s_index_gives_the_same_points(dat
     assert {point: payload for point, (payload, _) in after.items()} == {
         point: payload for point, (payload, _) in before.items()
     }
-    # Another kind of CPU adds in another order, so that the last bits of a vector differ.
+    # Another kind of CPU adds in another order, so the last bits of a vector differ.
     assert all(float(vector @ before[point][1]) > SAME for point, (_, vector) in after.items())
 
 
@@ -127,7 +127,7 @@ async def test_a_folder_of_an_earlier_release_is_backed_up_before_it_is_opened(d
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Return a hash of each file of the folder: of its size and of all bytes but zeros, of which the store has 1 GB."""
+    """Return a hash per file, of its size and its non-zero bytes: the store's files have 1 GB of zeros."""
     return {path.relative_to(folder).as_posix(): _hash(path) for path in folder.rglob("*") if path.is_file()}
 
 
@@ -172,7 +172,7 @@ async def test_an_upgrade_copies_the_folder_first_and_takes_what_is_due(folder: 
     await check_answers(data, folder)
 
 
-def test_each_migration_has_a_folder_that_needs_it_and_one_that_has_taken_it_or_is_counted_by_the_file() -> None:
+def test_each_migration_has_a_folder_that_needs_it_and_one_that_has_it_or_is_counted_by_the_file() -> None:
     for each in MIGRATIONS:
         assert any(each.number in folder.due for folder in FOLDERS)
         assert each.number <= VERSION or any(each.number not in folder.due for folder in FOLDERS)
@@ -248,7 +248,9 @@ async def test_a_folder_of_a_newer_release_is_refused_with_both_numbers(data: Pa
     await store.set_payload(GENERATIONS, {"format": FORMAT + 1}, EVERYTHING)
     assert [point.id for point in (await store.scroll(GENERATIONS)).points if point.id == REGISTRY_POINT]
     await store.close()
-    with pytest.raises(ConfigurationError, match=f"registry has format {FORMAT + 1}, and this release reads {FORMAT}"):
+    with pytest.raises(
+        ConfigurationError, match=f"registry has format {FORMAT + 1}, but this release reads only up to {FORMAT}"
+    ):
         await upgraded(data, dry_run=True)
     with closing(sqlite3.connect(data / "log.sqlite")) as connection:
         connection.execute(f"PRAGMA user_version = {NEWEST + 1}")

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - an attack is one line, however long
-"""Makes hostile files by a seed: sound files of every format, broken, inflated, nested and mislabelled.
+"""Makes hostile files from a seed: valid files of every format, then broken, inflated, nested and mislabelled.
 
-Nothing is stored: each file is a few calls of the random generator, so a seed and a number give it again.
+Nothing is stored: seed and number reproduce each file.
 """
 
 import binascii
@@ -58,10 +58,10 @@ class HostileFile(NamedTuple):
 
 
 def hostile_files(seed: int, count: int) -> Iterator[HostileFile]:
-    """Yield so many hostile files; a longer run begins as a shorter one of the same seed."""
+    """Yield so many hostile files. With the same seed, a longer run begins with the files of a shorter one."""
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")
-        # Half are made for one format, half are sound files that something happens to.
+        # Half are made for one format; the others are valid files that get damaged.
         if rng.random() < 0.5:
             kind = rng.choice(sorted(_CLAIMS))
             suffix, data = kind.rpartition(".")[2], _CLAIMS[kind](rng)
@@ -83,7 +83,7 @@ def hostile_files(seed: int, count: int) -> Iterator[HostileFile]:
         yield HostileFile(f"{number}.{suffix}", data[:LARGEST], ", ".join(told))
 
 
-# Sound files
+# Valid files
 
 
 def _word(rng: random.Random) -> str:
@@ -190,7 +190,7 @@ SOUND: dict[str, Callable[[random.Random], bytes]] = {
 }
 
 
-# Claims that are not true, and structures that no program writes
+# False claims, and structures that no program writes
 
 
 def _claim(rng: random.Random) -> int:
@@ -210,7 +210,7 @@ def _pdf(objects: list[str | bytes], *, trailer: str = "") -> bytes:
 
 
 def _pdf_tree(rng: random.Random) -> bytes:
-    """Return a PDF whose tree of pages is deep, wide, a circle or a claim."""
+    """Return a PDF whose tree of pages is deep, wide, circular, or has a false count."""
     depth = min(_depth(rng), 20_000)
     kids = {
         "deep": [f"<< /Type /Pages /Kids [{n + 3} 0 R] /Count {_claim(rng)} >>" for n in range(depth)]
@@ -254,7 +254,7 @@ def _pdf_stream(rng: random.Random) -> bytes:
 
 
 def _pdf_outline(rng: random.Random) -> bytes:
-    """Return a PDF whose outline or form is a circle or very deep."""
+    """Return a PDF whose outline or form is circular or very deep."""
     depth = min(_depth(rng), 20_000)
     names = [
         "<< /Type /Catalog /Pages 2 0 R /Outlines 4 0 R /AcroForm << /Fields [4 0 R] >> /Names 4 0 R >>",
@@ -646,7 +646,7 @@ _CLAIMS: dict[str, Callable[[random.Random], bytes]] = {
 }
 
 
-# What happens to a file
+# Kinds of damage
 
 
 def _cut(rng: random.Random, data: bytes) -> bytes:
@@ -667,7 +667,7 @@ def _repeated(rng: random.Random, data: bytes) -> bytes:
 
 
 def _numbers(rng: random.Random, data: bytes) -> bytes:
-    """Replace some of the numbers that stand in it as digits."""
+    """Replace some of the numbers that are written as digits."""
     found = [*re.finditer(rb"-?\d+", data)]
     chosen = sorted(rng.sample(found, min(len(found), rng.choice((1, 3, 20)))), key=lambda each: -each.start())
     for each in chosen:
@@ -708,7 +708,7 @@ def _with_zeros(rng: random.Random, data: bytes) -> bytes:
 
 
 def _part(rng: random.Random, data: bytes) -> bytes:
-    """Change one part of a container, and pack it anew."""
+    """Change one part of a container, and pack it again."""
     try:
         book = zipfile.ZipFile(io.BytesIO(data))
         parts = {name: book.read(name) for name in book.namelist()}

@@ -1,9 +1,9 @@
-"""What is asked of every reply and every sentence after something hostile."""
+"""Checks that every reply and every error sentence must pass after hostile input."""
 
 import re
 from typing import Final
 
-# Names of classes, files, modules and addresses of ours and of libraries: nothing that a reader could use.
+# Names of classes, files, modules and memory addresses: they help no user.
 _INTERNAL: Final = re.compile(
     r"Traceback|Error\b(?<!HTTP Error)|Exception\b|0x[0-9a-f]{6,}|site-packages|\.py\b|<class |object at |"
     r"/tmp/|/w[o]rk/|\b(?:lxml|pdfium|pypdf|zipfile|msgspec|codec|litestar|sqlite|qdrant|NoneType|Errno)\b"
@@ -11,5 +11,5 @@ _INTERNAL: Final = re.compile(
 
 
 def internals(sentence: str) -> list[str]:
-    """Return what in a sentence is of the program and not of its words."""
+    """Return the parts of a sentence that leak internals of the program."""
     return _INTERNAL.findall(sentence)

@@ -59,7 +59,7 @@ class Rig:
                 await asyncio.sleep(0.05)
 
     async def until_worked(self, generation: str) -> int:
-        """Return how many vectors of the generation were embedded or copied, once a heartbeat has told of some."""
+        """Wait until a heartbeat reports vectors of the generation; return how many were embedded or copied."""
         async with asyncio.timeout(HANG_S):
             while True:
                 [found] = [each for each in (await self.status())["items"] if each["id"] == generation]

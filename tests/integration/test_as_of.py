@@ -79,7 +79,7 @@ async def test_on_kafka_the_index_of_a_moment_is_what_the_index_was_then(tmp_pat
 
 
 async def a_past_moment_is_shown(data: Path, log: str, *, wait: Callable[[], None], gap: int) -> None:
-    """Load, `wait`, change everything, and build an index of the moment that is `gap` ms after the load."""
+    """Load, `wait`, change everything, then build an index of the moment `gap` ms after the load."""
     async with running(data, log=log, chunk_size=400) as pipeline:
         for number in range(6):
             await pipeline.send(doc(f"{number}.md", "\n\n".join(paragraphs(number, 4))))

@@ -1,4 +1,4 @@
-"""Hostile records on documents.submitted, on both logs: each is set aside with a sentence, and none stops a stage."""
+"""Hostile records on documents.submitted, on both logs: each becomes a dead letter, and none stops a stage."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path

@@ -21,7 +21,7 @@ from tests.fakes.tokens import Words
 from tests.servers.cache import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, an_xlsx
 
-CHOSEN = os.environ.get("SLUICE_TEST_COUNT")  # how many files, in the long run; the bar's is 20
+CHOSEN = os.environ.get("SLUICE_TEST_COUNT")  # number of files; the acceptance run has 20
 FILES = int(CHOSEN or 4)
 LOAD: Final = 12 if CHOSEN else 4  # processes that want a core each
 PAGES, ROWS, COLUMNS, LINES = 300, 12_000, 8, 22
@@ -64,7 +64,7 @@ Outcome = Extraction | str
 
 
 async def outcomes(files: dict[str, bytes]) -> dict[str, Outcome]:
-    """Return what a new pool with the limits of production makes of each file: its text, or why there is none."""
+    """Return what a new pool with production limits gives for each file: its text, or why there is none."""
     pool = ParserPool(2, tokens=Words())
     taken: dict[str, float] = {}
 
@@ -87,7 +87,7 @@ async def outcomes(files: dict[str, bytes]) -> dict[str, Outcome]:
 
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """Have so many processes compute for as long as the block runs."""
+    """Keep so many processes busy while the block runs."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield

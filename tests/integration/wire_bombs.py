@@ -16,14 +16,14 @@ _MB: Final = 1 << 20
 
 
 class Request(NamedTuple):
-    """The bytes of a connection, and what they are."""
+    """The bytes sent on a connection, with a description."""
 
     name: str
     data: bytes
 
 
 class RecordBomb(NamedTuple):
-    """A record for documents.submitted, and what it is."""
+    """A record for documents.submitted, with a description."""
 
     name: str
     key: bytes | None
@@ -32,7 +32,7 @@ class RecordBomb(NamedTuple):
 
 
 def requests(seed: int, count: int) -> Iterator[Request]:
-    """Yield so many requests; every kind comes once before one comes again."""
+    """Yield so many requests; every kind comes once before any repeats."""
     kinds = sorted({**_HTTP, **_MULTIPART, **_BATCH}.items())
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")
@@ -43,7 +43,7 @@ def requests(seed: int, count: int) -> Iterator[Request]:
 
 
 def records(seed: int, count: int) -> Iterator[RecordBomb]:
-    """Yield so many records; every kind comes once before one comes again."""
+    """Yield so many records; every kind comes once before any repeats."""
     kinds = sorted(_RECORDS.items())
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")

@@ -203,8 +203,8 @@ def entry_of(
     """Return a document's ledger entry.
 
     `submitted` is its newest submission that has ended and `failed` the newest open letter of the first stage;
-    `settled` says whether `submitted` had a dead letter that was settled. `head` is the head if it and all of its
-    points are in the index; a version that must be applied again is `accepted` until it has been.
+    `settled` says whether `submitted` had a dead letter that was settled. `head` is None unless the
+    head and all of its points are in the index; a version that must be applied again is `accepted` until then.
     """
     newest = document.newest
     entry = Entry(

@@ -74,9 +74,9 @@ def _follows(chunk: _Stored, at: int, text: str) -> bool:
 
 
 def as_it_was_written(wanted: Expected, points: Sequence[Point], bare: Sequence[Sparse]) -> Expected:
-    """Return the expectation without what the older release didn't write yet.
+    """Return the expectation without what the older release didn't write yet: quality scores, and sections in vectors.
 
-    That is the quality score, and the section in the sparse vector: `bare` has the vectors without it.
+    `bare` has the sparse vectors without sections.
     """
     right = dict(wanted.points)
     for point in points:

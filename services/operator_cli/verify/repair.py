@@ -65,7 +65,7 @@ class Repair:
         """
         if not report.differences:
             return Repaired()
-        if not any(told.versions for told in self._verifier.truth.documents.values()):
+        if not any(logged.versions for logged in self._verifier.truth.documents.values()):
             raise ConfigurationError(
                 "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
                 "right one? Nothing was repaired"

@@ -318,10 +318,10 @@ class Verifier:
         without: list[_Subject] = []
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for name in sorted(names):
-            told = self.truth.documents.setdefault(name, LoggedDocument())
+            logged = self.truth.documents.setdefault(name, LoggedDocument())
             subject = _Subject(name=name, wanted=tuple(self.truth.candidates(name)))
             for version in subject.wanted:
-                at = told.versions[version]
+                at = logged.versions[version]
                 waiting[at.partition, at.offset] = subject, version
                 tp = TopicPartition(EXTRACTED, at.partition)
                 low, high = spans.get(tp, (at.offset, at.offset + 1))

@@ -101,8 +101,8 @@ class Console:
 
     def index(self) -> Response[dict[str, Any]]:
         """Return the index of routes as JSON."""
-        told = {"name": "Sluice", "version": self._version, "routes": dict(self._index)}
-        return Response(told, headers={"Vary": "Accept"})
+        described = {"name": "Sluice", "version": self._version, "routes": dict(self._index)}
+        return Response(described, headers={"Vary": "Accept"})
 
     def asset(self, stamp: str, name: str) -> Response[bytes]:
         """Return a file. Raises a 404 if there is none of that name."""

@@ -70,13 +70,13 @@ class BulkDeleteOperation(Operation):
         """Fill in both."""
         text, flag, number = (Schema(type=kind) for kind in (_Type.STRING, _Type.BOOLEAN, _Type.INTEGER))
         texts = Schema(type=_Type.ARRAY, items=text)
-        told = {"all": flag, "confirm": number, "cursor": text}
+        common = {"all": flag, "confirm": number, "cursor": text}
         self.parameters = [
             Parameter(name=name, param_in="query", schema=schema)
-            for name, schema in {"source": texts, "path": text, "tags": texts, **told}.items()
+            for name, schema in {"source": texts, "path": text, "tags": texts, **common}.items()
         ]
         filters = Schema(type=_Type.OBJECT, description="As a search takes them.")
-        body = Schema(type=_Type.OBJECT, properties={"filters": filters, **told})
+        body = Schema(type=_Type.OBJECT, properties={"filters": filters, **common})
         self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(body)})
 
 

@@ -87,15 +87,15 @@ class ProgressTracker:
 
     async def _under_way(self, entry: Entry, version: int) -> Progress:
         id_ = entry.document_id
-        told: dict[str, Any] = {"document_id": id_, "status": "accepted", "version": version}
+        common: dict[str, Any] = {"document_id": id_, "status": "accepted", "version": version}
         deletes = entry.accepted.version == version and entry.accepted.outcome == "deleted"
         if version == 0 or deletes:  # nothing is read or embedded for a deletion
-            return Progress(step="received", **told)
+            return Progress(step="received", **common)
         embedded = await embedding_of(self._index, id_, version)
         if embedded is None:
-            return Progress(step="extracted", **told)
+            return Progress(step="extracted", **common)
         done, count = embedded
-        return Progress(step="embedding", chunks_embedded=done, chunk_count=count, **told)
+        return Progress(step="embedding", chunks_embedded=done, chunk_count=count, **common)
 
     async def watch(
         self, tenant: str, document_id: str, place: LogPosition, seen: str

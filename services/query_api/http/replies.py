@@ -30,8 +30,8 @@ class Replies(msgspec.Struct, frozen=True):
 
     refusals: frozenset[int] = frozenset()  # statuses of problems that are specific to this route
     ok: Content | None = None  # content of the 200; None: what the handler returns
-    accepted: bool = False  # whether a 202 with the same content says that the work goes on
-    nothing: bool = False  # whether there is a 204 without content
+    accepted: bool = False  # whether the reply may be a 202 with the same content, while processing continues
+    nothing: bool = False  # whether the reply may be a 204
     headers: tuple[str, ...] = ()  # of the 200, besides those of all replies
     instead: Mapping[int, Content] = {}  # the content of a refusal that isn't a problem
     needs_parts: bool = True  # whether it needs the log, the store or a model, and so may answer 503

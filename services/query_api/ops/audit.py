@@ -17,7 +17,12 @@ from shared.log.audit_trail import AuditFilter, audit_page
 from shared.times import iso, parse_iso
 
 MOST: Final = 1000
-Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many entries, at least, 1 to {MOST}.")]
+Limit = Annotated[
+    int,
+    QueryParameter(
+        ge=1, le=MOST, description=f"The minimum number of entries, 1 to {MOST}; a page may have some more."
+    ),
+]
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

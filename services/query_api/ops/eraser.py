@@ -252,7 +252,7 @@ class Eraser:
 
 
 async def _erase_in(index: Index, name: str, fence: _Fence) -> None:
-    """Erase the document from a generation's index now: while it is built, its stages may take hours to get there."""
+    """Erase the document from a generation's index now: the stages of a build may take hours to reach the erasure."""
     await index.switch(deletion_head(name, fence.version, fence.tenant))
     await index.delete_below(name, fence.version)
 

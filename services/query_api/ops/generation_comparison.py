@@ -48,7 +48,7 @@ class QuestionComparison(msgspec.Struct, frozen=True, kw_only=True, rename="came
     question: str
     overlap: float  # share of the found documents that both generations found
     passages: float  # share of the serving generation's passages that the other one found at least in part
-    moved: float  # mean number of ranks by which a document that both found moved
+    moved: float  # mean difference of the ranks of a document that both found
     first: str | None  # path of the serving generation's best document
     first_other: str | None  # path of the other generation's best document
     ndcg: float | None = None
@@ -72,7 +72,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     failed: int
     embedded: int  # texts, by the processes that run now
     copied: int  # vectors, by the processes that run now
-    disk_bytes: int | None  # of collections and chunk topic; None: neither store nor log measures them
+    disk_bytes: int | None  # of the collections and the chunk topic; None: neither store nor log can measure them
     build_seconds: int | None  # until it had all documents that existed when it was started; None: not measured
     search_ms: float  # median of the searches of this comparison
     ndcg: float | None = None

@@ -1,4 +1,4 @@
-"""aiokafka's consumer, which never starts, jumps or commits unless told to."""
+"""aiokafka's consumer, which never starts, jumps or commits on its own."""
 
 import asyncio
 import logging
@@ -29,13 +29,13 @@ _FIRST_SHARE_S = 3.0
 class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
     """As `aiokafka.AIOKafkaConsumer`, with three differences.
 
-    Where its group has no committed offset, it commits its start (the beginning, or the end for
-    `auto_offset_reset="latest"`), so that a crash before the first commit changes nothing. Where records were deleted
-    before they were read, it stops until somebody seeks. A commit of a member that was removed from its group is
-    refused here: it has no member id, so the broker would accept it as a tool's commit.
+    If its group has no committed offset, it commits where it starts (the beginning, or the end for
+    `auto_offset_reset="latest"`), so that a crash before the first commit changes nothing. If records were deleted
+    before they were read, it stops until a seek. It refuses a commit after its removal from the group: such a commit
+    has no member id, so the broker would accept it as that of a tool.
 
     `patient`: `getmany` waits until there is something instead of returning nothing. FastStream sleeps after every
-    empty poll, which would delay the next record. `moves`: of the log.
+    empty poll, which would delay the next record. `moves` is the log's number of moves.
     """
 
     def __init__(

@@ -421,7 +421,7 @@ class Consumer:
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Continue at the group's offset in these partitions, or in all, if it has one."""
+        """Seek to the group's committed offset, if there is one, in these partitions; without any given, in all."""
         offsets = {tp: await self.committed(tp) for tp in partitions or self.assignment()}
         for tp, offset in offsets.items():
             if offset is not None:

@@ -1,4 +1,4 @@
-"""Paragraphs and questions in ten languages, of our own: 200 paragraphs and 50 questions in each.
+"""A set of our own: 200 paragraphs and 50 questions in each of ten languages.
 
 A paragraph is about one of ten matters in one of twenty places. The other paragraphs about the matter have the same
 words but another place; the others about the place have its name but other words. A question names the place and asks

@@ -31,7 +31,7 @@ async def entries(data: Path) -> list[AuditEntry]:
 
 
 @pytest.mark.feature(256)
-def test_keys_that_are_made_and_revoked_are_entered_by_tenant_and_id(sluice: Sluice, tmp_path: Path) -> None:
+def test_keys_that_are_made_and_revoked_are_recorded_by_tenant_and_id(sluice: Sluice, tmp_path: Path) -> None:
     made = json.loads(sluice("keys", "new", "-t", "acme", "-r", "query", "--note", "a secret note", "--json").out)
     sluice("keys", "revoke", made["id"])
     found = asyncio.run(entries(tmp_path))
@@ -55,7 +55,7 @@ def test_a_key_is_revoked_though_the_log_is_away(
     assert ran.code == 0
 
 
-def test_replay_and_reset_are_entered_before_and_after(sluice: Sluice, tmp_path: Path) -> None:
+def test_replay_and_reset_are_recorded_before_and_after(sluice: Sluice, tmp_path: Path) -> None:
     async def prepare() -> None:
         log = SqliteLog(tmp_path / "log.sqlite")
         await log.start()

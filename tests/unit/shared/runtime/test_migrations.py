@@ -1,4 +1,4 @@
-"""The list of migrations: numbers without a gap, and what is due by what is found."""
+"""The list of migrations: numbers without gaps, and which migrations an installation needs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One caller's many requests don't delay another caller's."""
+"""Many requests of one caller don't delay another caller's."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Flows take turns."""
+"""A fair queue takes items round-robin by flow."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The process that builds the index of vectors: what it builds, what it refuses, and how it ends."""
+"""The process that builds vector indexes: what it builds, what it refuses, and how it ends."""
 
 import os
 import random

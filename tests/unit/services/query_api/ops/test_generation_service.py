@@ -1,4 +1,4 @@
-"""A switch: what it waits for, and how little it asks. The rest is in tests/integration/test_reindex.py."""
+"""A switch: what it waits for, and how few calls it makes. The rest is in tests/integration/test_reindex.py."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -205,7 +205,7 @@ async def test_a_rollback_takes_few_calls_of_store_and_log(rig: Rig) -> None:
     watching.cancel()
     assert outcome.serving == rig.ids[0]
     assert (await rig.registry()).switching is None
-    # Each is a turn in a queue behind searches. Three writes: begun, serves, ended; each is flushed and read back.
+    # Each call waits for searches. Three writes (begun, serves, ended), each flushed and read back.
     assert api.store.calls.count("flush") == 3
     assert asked <= 18
     assert read == 4

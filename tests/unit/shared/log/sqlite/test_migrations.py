@@ -1,4 +1,4 @@
-"""Each numbered step, on a file as the release before it left it."""
+"""Each numbered migration, applied to a file of the release before it."""
 
 import sqlite3
 from contextlib import closing
@@ -10,7 +10,7 @@ from shared.log.sqlite.file import connect, open_writer
 from shared.log.sqlite.migrations import MIGRATIONS, VERSION, LogMigration, due, migrate, version_of
 from shared.settings import ConfigurationError
 
-# What each step made, so that a file can be taken back to before it.
+# What each migration added, so that a test can remove it again.
 UNDO = {
     2: "DROP TABLE clock; DROP TABLE milestone",
     3: "DROP TABLE listing; DROP TABLE newest; DROP TABLE dirty",
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def before(path: Path, step: int) -> None:
-    """Take the file back to the release before the step."""
+    """Return the file to the state of the release before the migration."""
     with closing(sqlite3.connect(path)) as connection:
         for number in range(VERSION, step - 1, -1):
             connection.executescript(UNDO[number])
