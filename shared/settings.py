@@ -71,9 +71,7 @@ class Settings(BaseSettings):
     result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
     rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name; empty: none
     rerank_api_key: SecretStr = SecretStr("")  # API key for that server
-    rerank_timeout: float = Field(
-        default=2.0, gt=0, le=60
-    )  # seconds to wait for it; after that, results keep their order
+    rerank_timeout: float = Field(default=2.0, gt=0, le=60)  # seconds; after that, results keep their order
     prompts: Path | None = None  # folder whose system.jinja and question.jinja replace the built-in prompts
     general_knowledge: Literal["on", "off"] = "off"  # on: if no passage is relevant, a model answers and says so
     answer_links: Literal["keep", "inert"] = "keep"  # inert: links and images in answers from documents are text only
