@@ -80,8 +80,9 @@ class _OverHttp(_Sender):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # The server closes a connection that was idle for 5 s; a request that crosses that would have no reply.
-        limits = httpx.Limits(keepalive_expiry=2)
+        # The server closes a connection that was idle for 5 s; a request that crosses that would have no reply. On a
+        # busy machine 3 s can pass between the look at a connection and its use, so each request has a new one.
+        limits = httpx.Limits(max_keepalive_connections=0)
         self._client = httpx.Client(base_url=server.url, timeout=_PATIENCE_S, limits=limits)
         self.spec = self._client.get("/openapi.json").json()
 
