@@ -103,13 +103,24 @@ class PointPage(msgspec.Struct, frozen=True):
     after: str | None
 
 
+_payloads: "msgspec.msgpack.Decoder[Payload]" = msgspec.msgpack.Decoder(Payload)
+
+
 class StoreHit(msgspec.Struct, frozen=True):
-    """A point found, with the leg's own score (cosine, or BM25 by the collection's IDF)."""
+    """A point found, with the leg's own score (cosine, or BM25 by the collection's IDF).
+
+    Most hits of a search are only compared, so a caller may decode a type with the few fields that this takes.
+    """
 
     id: str
     score: float
-    payload: Payload
+    encoded: msgspec.Raw  # the payload as MessagePack
     cosine: float | None = None  # of its vector with the dense leg's; None without such a leg or vector
+
+    @property
+    def payload(self) -> Payload:
+        """Return the payload, decoded at each call."""
+        return _payloads.decode(self.encoded)
 
 
 class Leg(msgspec.Struct, frozen=True):

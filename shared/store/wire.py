@@ -176,9 +176,8 @@ class SearchFound(msgspec.Struct, frozen=True, array_like=True):
     points: dict[str, tuple[msgspec.Raw, float | None]]  # payload, encoded as `Payload`, and cosine
 
     def hits(self) -> list[list[StoreHit]]:
-        """Return the hits of each leg. Raises msgspec.DecodeError."""
-        found = {id_: (_payloads.decode(raw), cosine) for id_, (raw, cosine) in self.points.items()}
-        return [[StoreHit(id_, score, *found[id_]) for id_, score in ranking] for ranking in self.rankings]
+        """Return the hits of each leg."""
+        return [[StoreHit(id_, score, *self.points[id_]) for id_, score in ranking] for ranking in self.rankings]
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
@@ -220,7 +219,6 @@ def _decode_vector(_kind: type, value: Any) -> Any:
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_vector)
 _calls = msgspec.msgpack.Decoder(Call)
 _requests: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest, dec_hook=_decode_vector)
-_payloads: "msgspec.msgpack.Decoder[Payload]" = msgspec.msgpack.Decoder(Payload)
 _replies: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
 
 

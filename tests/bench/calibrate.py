@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from services.ingest_worker.chunk import chunks
 from services.query_api.search.calibration import FILE, WORDS, Calibration, calibrations
 from services.query_api.search.fusion import fuse
-from services.query_api.search.relevance import Features, features, question
+from services.query_api.search.relevance import CandidatePassage, Features, features, question
 from services.query_api.search.retrieval import DEPTH
 from shared.embedder.minilm import MiniLm
 from shared.store.bm25 import Bm25
@@ -110,7 +110,7 @@ class Collection:
         for each in fuse({"dense": dense, "sparse": sparse}, chunk_keys=chunk_keys):
             number = int(each.id)
             passage = self.passages[number]
-            compared = features(asked, float(cosines[number]), passage.text, passage.headings)
+            compared = features(asked, CandidatePassage(float(cosines[number]), passage.text, passage.headings))
             found_pairs.append(Pair(passage.document, compared, relevant(passage)))
         return found_pairs
 

@@ -202,7 +202,9 @@ class MemoryStore:
                 raise ValueError(f"leg {number}: the dense vector has {len(leg.dense)} numbers, {name} has {size}")
             scores = self._dense(current, leg) if leg.dense is not None else self._sparse(name, current, leg)
             ranked = sorted(scores, key=lambda each: (-each[0], each[1].id))[:limit]
-            rankings.append([StoreHit(point.id, score, point.payload) for score, point in ranked])
+            rankings.append(
+                [StoreHit(p.id, score, msgspec.Raw(msgspec.msgpack.encode(p.payload))) for score, p in ranked]
+            )
             if leg.dense is not None:
                 cosines = {point.id: score for score, point in scores}
         return [[msgspec.structs.replace(hit, cosine=cosines.get(hit.id)) for hit in hits] for hits in rankings]

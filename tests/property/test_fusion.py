@@ -50,17 +50,6 @@ def test_the_order_of_the_legs_and_of_equal_hits_decides_nothing(dense: Leg, spa
     assert [each.score for each in once] == pytest.approx([each.score for each in again])
 
 
-@given(dense=legs(), sparse=legs())
-def test_where_a_hit_stood_is_told(dense: Leg, sparse: Leg) -> None:
-    for each in fuse({"dense": dense, "sparse": sparse}):
-        for name, leg in (("dense", dense), ("sparse", sparse)):
-            if name in each.legs:
-                standing = each.legs[name]
-                assert leg[standing.rank - 1] == (each.id, standing.score)
-            else:
-                assert each.id not in dict(leg)
-
-
 def test_both_legs_count() -> None:
     dense = [("a", 0.9), ("b", 0.89), ("c", 0.1), ("d", 0.1)]
     sparse = [("b", 12.0), ("e", 11.9), ("c", 1.0), ("d", 1.0)]

@@ -13,19 +13,11 @@ _AROUND = tuple(offset for offset in range(-NEIGHBOURS, NEIGHBOURS + 1) if offse
 NEIGHBOUR_WEIGHT = 0.3  # of the best neighbour's score; chosen on SciFact's train queries
 
 
-class LegRank(msgspec.Struct, frozen=True):
-    """A hit's rank in one leg."""
-
-    rank: int  # from 1
-    score: float  # the leg's own score: cosine or BM25
-
-
-class FusedHit(msgspec.Struct, frozen=True):
+class FusedHit(msgspec.Struct, frozen=True, gc=False):
     """A hit of the fused ranking."""
 
     id: str
     score: float  # 0..1
-    legs: Mapping[str, LegRank]
 
 
 def chunk_key(metadata: Mapping[str, Any]) -> ChunkKey:
@@ -54,17 +46,15 @@ def fuse(
     """
     found = {name: hits for name, hits in legs.items() if hits}
     sums: dict[str, float] = {}
-    standings: dict[str, dict[str, LegRank]] = {}
     for name, hits in found.items():
-        normal = _normalised([score for _, score in hits])
-        for rank, ((id_, score), value) in enumerate(zip(hits, normal, strict=True), start=1):
-            sums[id_] = sums.get(id_, 0.0) + weights.get(name, 1.0) * value
-            standings.setdefault(id_, {})[name] = LegRank(rank, score)
+        weight = weights.get(name, 1.0)
+        for (id_, _), value in zip(hits, _normalised([score for _, score in hits]), strict=True):
+            sums[id_] = sums.get(id_, 0.0) + weight * value
     total = sum(weights.get(name, 1.0) for name in found)
     totals = {id_: value / total for id_, value in sums.items()}
     ranked = totals if chunk_keys is None else _with_neighbours(totals, chunk_keys)
-    order = sorted(ranked, key=lambda id_: (-ranked[id_], id_))
-    return [FusedHit(id_, min(1.0, max(0.0, totals[id_])), standings[id_]) for id_ in order]
+    order = sorted([(-value, id_) for id_, value in ranked.items()])
+    return [FusedHit(id_, min(1.0, max(0.0, totals[id_]))) for _, id_ in order]
 
 
 def _with_neighbours(totals: Mapping[str, float], chunk_keys: Mapping[str, ChunkKey]) -> dict[str, float]:
@@ -76,12 +66,12 @@ def _with_neighbours(totals: Mapping[str, float], chunk_keys: Mapping[str, Chunk
     for id_, total in totals.items():
         document, position = chunk_keys[id_]
         by_document.setdefault(document, {})[position] = total
-    found = {}
+    found = dict(totals)
     for id_, total in totals.items():
         document, position = chunk_keys[id_]
         own = by_document[document]
-        best = max([own.get(position + offset, 0.0) for offset in _AROUND]) if len(own) > 1 else 0.0
-        found[id_] = total + NEIGHBOUR_WEIGHT * best
+        if len(own) > 1:
+            found[id_] = total + NEIGHBOUR_WEIGHT * max([own.get(position + offset, 0.0) for offset in _AROUND])
     return found
 
 

@@ -7,15 +7,14 @@ on the rest of the index (BM25's term rarity). So a threshold means the same eve
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from services.query_api.search.similar_words import similar_words
-from services.query_api.search.words import adjacent, distinct_stems, occurring, stem, weight, words
+from services.query_api.search.words import adjacent, distinct_stems, occurring, stem, stems, weight, words
 
 _HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 
@@ -54,7 +53,7 @@ def _similar(asked: Sequence[str], weights: Mapping[str, float]) -> dict[str, li
     return found
 
 
-class Features(msgspec.Struct, frozen=True):
+class Features(msgspec.Struct, frozen=True, gc=False):
     """The features of one query and one passage."""
 
     cosine: float  # of their vectors, -1..1; 0 without vectors
@@ -63,50 +62,101 @@ class Features(msgspec.Struct, frozen=True):
     similar: float  # share of the query's weight that only similar words cover, each times its cosine, 0..1
 
 
-class PassageComparison(msgspec.Struct, frozen=True):
-    """A query compared with a passage. Similar words cost ten times as much as the rest, so only `whole` adds them."""
+class CandidatePassage(NamedTuple):
+    """What a passage is compared by."""
 
-    features: Features  # without similar words
-    most: Features  # an upper bound: as if every similar word occurred
+    cosine: float  # of its vector and the query's; 0 without vectors
     text: str
-    headings: Sequence[str]
-    found: AbstractSet[str]  # the query's stems that the passage, its title or its section has
-
-    def whole(self, asked: Question) -> Features:
-        """Return all features, with similar words."""
-        if self.most.similar == 0:
-            return self.features
-        near = distinct_stems(words(self.text)) & asked.similar.keys()
-        for heading in self.headings:
-            near |= asked.similar.keys() & _heading_stems(heading)
-        best: dict[str, float] = {}
-        for own, cosine in chain.from_iterable(asked.similar[other] for other in near):
-            if own not in self.found and cosine > best.get(own, 0.0):
-                best[own] = cosine
-        return msgspec.structs.replace(self.features, similar=_share(asked, best))
+    headings: Sequence[str]  # its title and section
 
 
-def compared(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> PassageComparison:
-    """Return the comparison of a query with a passage; `headings` are its title and section."""
-    found = occurring(asked.weights, text)
-    possible = [pair for pair in asked.pairs if pair[0] in found and pair[1] in found]
-    together = len(adjacent(possible, text)) if possible else 0
-    for heading in headings:
-        found |= asked.weights.keys() & _heading_stems(heading)
-    without = Features(
-        cosine=cosine,
-        coverage=math.fsum(asked.weights[term] for term in found) / asked.total if found else 0.0,
-        phrases=together / len(asked.pairs) if asked.pairs else 0.0,
-        similar=0.0,
+class FeatureBounds(NamedTuple):
+    """The features of a passage before adjacent and similar words are looked for: that costs ten times the rest."""
+
+    least: Features  # without them
+    most: Features  # with the most that they could add; the same object if that is nothing
+
+
+class Comparer:
+    """Compares one query with passages. Passages that have the same words of the query share the sums."""
+
+    def __init__(self, asked: Question) -> None:
+        self._asked = asked
+        self._stems = tuple(asked.weights)
+        self._bits = {each: 1 << number for number, each in enumerate(self._stems)}
+        self._shares: dict[int, tuple[float, float]] = {}  # coverage, and the most that similar words could add
+        self._phrases: dict[int, float] = {}  # the largest share of pairs that may be adjacent
+
+    def compared(self, passages: Sequence[CandidatePassage]) -> list[FeatureBounds]:
+        """Return the bounds of each passage's features."""
+        headings = [heading for passage in passages for heading in passage.headings]
+        in_texts = occurring(self._stems, [*(passage.text for passage in passages), *headings])
+        in_headings = iter(in_texts[len(passages) :])
+        bounds = []
+        for passage, in_text in zip(passages, in_texts[: len(passages)], strict=True):
+            found = in_text
+            for _ in passage.headings:
+                found |= next(in_headings)
+            coverage, similar = self._shares.get(found) or self._share_of(found)
+            phrases = self._phrases.get(in_text)
+            if phrases is None:
+                phrases = self._phrases_of(in_text)
+            least = Features(passage.cosine, coverage, 0.0, 0.0)
+            most = Features(passage.cosine, coverage, phrases, similar) if phrases or similar else least
+            bounds.append(FeatureBounds(least, most))
+        return bounds
+
+    def whole(self, passage: CandidatePassage, most: Features) -> Features:
+        """Return all features; `most` are those of the passage's bounds."""
+        asked = self._asked
+        together = adjacent(asked.pairs, passage.text) if most.phrases else ()
+        return Features(
+            most.cosine,
+            most.coverage,
+            len(together) / len(asked.pairs) if together else 0.0,
+            _similar_share(asked, passage, distinct_stems(words(passage.text))) if most.similar else 0.0,
+        )
+
+    def _share_of(self, found: int) -> tuple[float, float]:
+        lacking = {own: cosine for own, cosine in self._asked.nearest.items() if not found & self._bits[own]}
+        coverage = _coverage(self._asked, [each for each, bit in self._bits.items() if found & bit])
+        self._shares[found] = shares = coverage, _share(self._asked, lacking)
+        return shares
+
+    def _phrases_of(self, in_text: int) -> float:
+        bits, pairs = self._bits, self._asked.pairs
+        possible = sum(bool(in_text & bits[a]) and bool(in_text & bits[b]) for a, b in pairs)
+        self._phrases[in_text] = share = possible / len(pairs) if possible else 0.0
+        return share
+
+
+def features(asked: Question, passage: CandidatePassage) -> Features:
+    """Return the features of one passage, by their definition."""
+    own = words(passage.text)
+    there = distinct_stems(own).union(*map(_heading_stems, passage.headings))
+    together = asked.pairs.intersection(pairwise(stems(own)))
+    return Features(
+        cosine=passage.cosine,
+        coverage=_coverage(asked, asked.weights.keys() & there),
+        phrases=len(together) / len(asked.pairs) if together else 0.0,
+        similar=_similar_share(asked, passage, distinct_stems(own)),
     )
-    lacking = {own: each for own, each in asked.nearest.items() if own not in found}
-    most = msgspec.structs.replace(without, similar=_share(asked, lacking)) if lacking else without
-    return PassageComparison(without, most, text, headings, found)
 
 
-def features(asked: Question, cosine: float, text: str, headings: Sequence[str]) -> Features:
-    """Return the features; `headings` are the passage's title and section."""
-    return compared(asked, cosine, text, headings).whole(asked)
+def _similar_share(asked: Question, passage: CandidatePassage, own: frozenset[str]) -> float:
+    """Return the share of the query's weight that only similar words cover; `own` are the stems of the text."""
+    there = own.union(*map(_heading_stems, passage.headings))
+    best: dict[str, float] = {}
+    for wanted, cosine in chain.from_iterable(asked.similar[other] for other in asked.similar.keys() & there):
+        if wanted not in there and cosine > best.get(wanted, 0.0):
+            best[wanted] = cosine
+    return _share(asked, best)
+
+
+def _coverage(asked: Question, found: Iterable[str]) -> float:
+    """Return the share of the query's weight that these of its stems have."""
+    weights = [asked.weights[each] for each in found]
+    return math.fsum(weights) / asked.total if weights else 0.0
 
 
 def _share(asked: Question, cosines: Mapping[str, float]) -> float:

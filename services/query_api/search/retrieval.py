@@ -17,8 +17,8 @@ from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.facets import Facets, FacetValues
-from services.query_api.search.fusion import FusedHit, chunk_key, fuse
-from services.query_api.search.relevance import Features, compared, question
+from services.query_api.search.fusion import fuse
+from services.query_api.search.relevance import CandidatePassage, Features, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
 from services.query_api.search.scoring import best
@@ -259,49 +259,92 @@ class Retriever:
         by_words = cosines is None or not reads(self._embedder.model.name, query)
         scorer = scorer_of(WORDS if by_words else self._embedder.model.name)
         weights = {"dense": UNREAD_WEIGHT} if by_words else {}
-        payloads = {hit.id: hit.payload for hits in candidates.rankings.values() for hit in hits}
+        encoded = {hit.id: hit.encoded for hits in candidates.rankings.values() for hit in hits}
+        chunks = {id_: _chunks.decode(chunk) for id_, chunk in encoded.items()}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
-        chunk_keys = {id_: chunk_key(payload["metadata"]) for id_, payload in payloads.items()}
+        chunk_keys = {id_: (chunk.metadata.document_id, chunk.metadata.chunk_order) for id_, chunk in chunks.items()}
         first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
         chosen = {each.id for each in first}
         lacking = max(0, top_k - len(first))
         further = [each for each in fuse(legs, weights) if each.id not in chosen][:lacking] if lacking else []
-        found: list[tuple[float, FusedHit, Features]] = []
+        found: list[tuple[float, str, Features]] = []
         for group in (first, further):
-            passages = []
-            for fused in group:
-                payload = payloads[fused.id]
-                cosine = 0.0 if cosines is None else cosines[fused.id]
-                passages.append(compared(asked, cosine, payload["text"], _headings(payload["metadata"])))
+            passages = [
+                CandidatePassage(
+                    0.0 if cosines is None else cosines[fused.id], chunks[fused.id].text, _headings(chunks[fused.id])
+                )
+                for fused in group
+            ]
             ordered = best(asked, scorer, passages, top_k - len(found))
-            found += [(score, group[index], figures) for score, index, figures in ordered]
+            found += [(score, group[index].id, figures) for score, index, figures in ordered]
         numbers = {each.id: number for number, each in enumerate((*first, *further), start=1)}
+        ranked = {
+            name: {id_: (rank, score) for rank, (id_, score) in enumerate(hits, 1)} for name, hits in legs.items()
+        }
         return [
             Found(
-                text=payloads[fused.id]["text"],
+                text=chunks[id_].text,
                 score=score,
-                metadata=public(payloads[fused.id]["metadata"]),
-                explanation=_explanation(fused, numbers[fused.id], figures, by_words=cosines is None),
+                metadata=public(_metadata.decode(encoded[id_]).metadata),
+                explanation=_explanation(
+                    figures,
+                    numbers[id_],
+                    {
+                        name: hits[id_]
+                        for name, hits in ranked.items()
+                        if id_ in hits and (id_ not in chosen or hits[id_][0] <= DEPTH)
+                    },
+                    by_words=cosines is None,
+                ),
             )
-            for score, fused, figures in found
+            for score, id_, figures in found
         ]
 
 
-def _headings(metadata: Mapping[str, Any]) -> list[str]:
+class _ComparedMetadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The part of a chunk's metadata that it is compared by."""
+
+    document_id: str
+    chunk_order: int
+    title: Any = None
+    section_title: Any = None
+    description: Any = None
+    language_variants: Any = None
+
+
+class _ComparedChunk(msgspec.Struct, frozen=True, gc=False):
+    """The part of a chunk's payload that it is compared by; the rest is decoded for the hits that are shown."""
+
+    text: str
+    metadata: _ComparedMetadata
+
+
+class _ShownChunk(msgspec.Struct, frozen=True):
+    metadata: dict[str, Any]
+
+
+_chunks = msgspec.msgpack.Decoder(_ComparedChunk)
+_metadata = msgspec.msgpack.Decoder(_ShownChunk)
+
+
+def _headings(chunk: _ComparedChunk) -> list[str]:
     """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
-    get = metadata.get
-    described = get("description") if get("chunkOrder") == 0 else None
-    named = [value for value in (get("title"), get("sectionTitle"), described) if value and isinstance(value, str)]
-    return [*named, *variant_texts(metadata)] if VARIANTS in metadata else named
+    of = chunk.metadata
+    described = of.description if of.chunk_order == 0 else None
+    named = [value for value in (of.title, of.section_title, described) if value and isinstance(value, str)]
+    return [*named, *variant_texts({VARIANTS: of.language_variants})] if of.language_variants else named
 
 
-def _explanation(fused: FusedHit, rank: int, figures: Features, *, by_words: bool) -> Explanation:
-    dense, sparse = fused.legs.get("dense"), fused.legs.get("sparse")
+def _explanation(
+    figures: Features, fused: int, ranked: Mapping[str, tuple[int, float]], *, by_words: bool
+) -> Explanation:
+    """Return the explanation of a hit; `ranked` are its rank in each leg that found it, and the leg's score."""
+    dense, sparse = ranked.get("dense"), ranked.get("sparse")
     return Explanation(
         cosine=None if by_words else figures.cosine,
-        bm25=None if sparse is None else sparse.score,
-        ranks=Ranks(dense=None if dense is None else dense.rank, sparse=None if sparse is None else sparse.rank),
-        fused=rank,
+        bm25=None if sparse is None else sparse[1],
+        ranks=Ranks(dense=None if dense is None else dense[0], sparse=None if sparse is None else sparse[0]),
+        fused=fused,
         coverage=figures.coverage,
     )
 

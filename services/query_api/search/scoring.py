@@ -4,27 +4,33 @@ import heapq
 from collections.abc import Sequence
 
 from services.query_api.search.calibration import Scorer
-from services.query_api.search.relevance import Features, PassageComparison, Question
+from services.query_api.search.relevance import CandidatePassage, Comparer, Features, Question
 
 
 def best(
-    asked: Question, scorer: Scorer, passages: Sequence[PassageComparison], count: int
+    asked: Question, scorer: Scorer, passages: Sequence[CandidatePassage], count: int
 ) -> list[tuple[float, int, Features]]:
     """Return score, index and features of the `count` passages with the highest scores; ties keep their order.
 
-    Similar words only raise a score. So a passage isn't searched for them if even their upper bound doesn't change its
-    score, or leaves it below `count` others. Its features then lack similar words.
+    Adjacent and similar words only raise a score. So the passages are taken by the most that they could score, and
+    these words are looked for only if that comes first and would change the score; the features are else without them.
     """
-    least = [scorer.score(each.features) for each in passages]
-    threshold = min(heapq.nlargest(count, least), default=0.0)
-    scored = []
-    for index, passage in enumerate(passages):
-        score, found = least[index], passage.features
-        most = scorer.score(passage.most)
-        if most < threshold:
-            continue
-        if most > score:
-            found = passage.whole(asked)
-            score = scorer.score(found)
-        scored.append((score, index, found))
-    return sorted(scored, key=lambda each: -each[0])[:count]
+    comparer = Comparer(asked)
+    compared = comparer.compared(passages)
+    waiting = [(-scorer.score(each.most), index) for index, each in enumerate(compared)]
+    heapq.heapify(waiting)
+    whole: dict[int, Features] = {}
+    found: list[tuple[float, int, Features]] = []
+    while waiting and len(found) < count:
+        negative, index = waiting[0]
+        least, most = compared[index]
+        known = whole.get(index)
+        if known is None and (least is most or scorer.score(least) == -negative):
+            known = least
+        if known is not None:
+            heapq.heappop(waiting)
+            found.append((-negative, index, known))
+        else:
+            whole[index] = known = comparer.whole(passages[index], most)
+            heapq.heapreplace(waiting, (-scorer.score(known), index))
+    return found
