@@ -62,6 +62,7 @@ from services.query_api.search.gate import RelevanceGate
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.result_cache import ResultCache
 from services.query_api.search.retrieval import Retriever
+from services.query_api.search.search import Searching
 from shared.answers.models import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
@@ -166,9 +167,8 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     provided: dict[str, object] = {
         "retriever": retriever,
-        "expander": QueryExpander(parts.models),
+        "searching": Searching(retriever, parts.past, QueryExpander(parts.models)),
         "metrics": metrics,
-        "past": parts.past,
         "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
         "library": library,

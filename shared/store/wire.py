@@ -290,7 +290,8 @@ class Frames:
                 raise ValueError(f"a frame of {end - start} bytes is larger than {MAX_FRAME}")
             if end > len(buffer):
                 break
-            frames.append(bytes(buffer[start:end]))
+            with memoryview(buffer) as view:  # a slice of the buffer itself would be a second copy
+                frames.append(bytes(view[start:end]))
             position = end
         del buffer[:position]
         return frames

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from litestar import post
@@ -120,6 +120,17 @@ class SearchBatchReply(msgspec.Struct, frozen=True, kw_only=True):
     replies: list[SearchReply]
 
 
+class Searching(NamedTuple):
+    """What the routes of this module work with. One dependency, because the framework runs a task for each of several.
+
+    `past` are the indexes of past moments.
+    """
+
+    retriever: Retriever
+    past: PastIndexes
+    expander: QueryExpander
+
+
 def question_of(value: str, field: str) -> str:
     """Return the text to search for. Raises a 400 if it is blank."""
     if not value.strip():
@@ -146,11 +157,10 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
 async def rag_search(
     data: JSONBody[SearchBody],
     request: ApiRequest,
-    retriever: NamedDependency[Retriever],
-    past: NamedDependency[PastIndexes],
-    expander: NamedDependency[QueryExpander],
+    searching: NamedDependency[Searching],
 ) -> SearchReply:
     """Find passages of the indexed documents by meaning and by words."""
+    retriever, past, expander = searching
     where = filters_of(data.filters)
     if data.as_of is not None:
         retriever = await past.retriever(data.as_of, "asOf", with_cost=request.user.may("operator"))
@@ -167,11 +177,10 @@ async def rag_search(
 async def rag_search_batch(
     data: JSONBody[SearchBatchBody],
     request: ApiRequest,
-    retriever: NamedDependency[Retriever],
-    past: NamedDependency[PastIndexes],
-    expander: NamedDependency[QueryExpander],
+    searching: NamedDependency[Searching],
 ) -> SearchBatchReply:
     """Run several searches in one request. If any query is invalid, none is run."""
+    retriever, past, expander = searching
     searches = []
     for number, item in enumerate(data.queries):
         body = body_of(item, SearchBody, f"queries[{number}]")
@@ -233,10 +242,15 @@ async def _replied(
         raise invalid("rerank", "model needs a cross-encoder, but SLUICE_RERANK names none")
     fields_of(body.facets)  # before anything is searched
     reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end
-    (found, related, hits), (facets, doubts) = await asyncio.gather(
-        _found(retriever, expander, tenant, searched, body, where=where, top_k=reach),
-        retriever.facets(tenant, body.facets, where),
-    )
+    finding = _found(retriever, expander, tenant, searched, body, where=where, top_k=reach)
+    facets: FacetValues = {}
+    doubts: list[str] = []
+    if body.facets:
+        (found, related, hits), (facets, doubts) = await asyncio.gather(
+            finding, retriever.facets(tenant, body.facets, where)
+        )
+    else:  # two tasks less
+        found, related, hits = await finding
     hits = usable(hits, RelevanceGate(body.min_score, body.gate))
     if body.rerank == "weights":
         hits = [*weighted(searched, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
