@@ -59,8 +59,7 @@ def measure(row: Row, size: Size, keep: Path | None = None) -> None:
         server = Server(data).start()
         try:
             _started(row, server, size)
-            with httpx.Client(base_url=server.url, timeout=120) as client:
-                _alone(row, client, size)
+            _alone(row, server, size)
             _clients(row, server, size)
             asyncio.run(_together(row, server, size))
             _memory(row, server)
@@ -81,10 +80,9 @@ def _recall(row: Row, data: Path, size: Size) -> None:
 
 def _started(row: Row, server: Server, size: Size) -> None:
     row("ready", f"{time.monotonic() - server.launched:.1f} s", "≤ 5 s")
-    with httpx.Client(base_url=server.url, timeout=120) as client:
-        begun = time.perf_counter()
-        _search(client, next(_queries(size, 0)))
-        row("first search", f"{time.perf_counter() - begun:.2f} s", "≤ 1 s")
+    connection = _connected(server)
+    row("first search", f"{_posted(connection, {'query': next(_queries(size, 0))})[0] / 1000:.2f} s", "≤ 1 s")
+    connection.close()
     used = sum(path.stat().st_blocks * 512 for path in (server.data / "store").rglob("*") if path.is_file())
     row("disk per chunk of 600 characters", f"{used / size.chunks / 1000:.1f} kB", "≤ 3.5 kB")
 
@@ -101,50 +99,61 @@ def _queries(size: Size, seed: int) -> Iterator[str]:
         yield " ".join(words.drawn(4))
 
 
-def _search(client: httpx.Client, query: str, **how: Any) -> dict[str, Any]:
-    reply = client.post("/rag/search", json={"query": query, "explain": True, **how})
-    reply.raise_for_status()
-    found: dict[str, Any] = reply.json()
-    return found
-
-
-def _alone(row: Row, client: httpx.Client, size: Size) -> None:
+def _alone(row: Row, server: Server, size: Size) -> None:
+    """Ask over a plain connection, and read replies when the clock has stopped: a client's own work isn't measured."""
     queries = _queries(size, 1)
+    connection = _connected(server)
     for _ in range(WARM_UP):
-        _search(client, next(queries))
+        _posted(connection, {"query": next(queries)})
+    empty = []
+    for _ in range(size.searches):
+        begun = time.perf_counter()
+        connection.request("GET", "/livez")
+        connection.getresponse().read()
+        empty.append(1000 * (time.perf_counter() - begun))
+    row("a request that does nothing, one caller", f"p50 {statistics.median(empty):.1f} ms", "")
     for what, how in (("", {}), (", filtered to 5 %", {"filters": FILTER})):
-        whole, embedding, own = [], [], []
+        whole = [_posted(connection, {"query": next(queries), **how})[0] for _ in range(size.searches)]
+        embedding, own = [], []
         for _ in range(size.searches):
-            begun = time.perf_counter()
-            found = _search(client, next(queries), **how)
-            whole.append(1000 * (time.perf_counter() - begun))
-            timings = found["timings"]
+            taken, reply = _posted(connection, {"query": next(queries), "explain": True, **how})
+            timings = json.loads(reply)["timings"]
             embedding.append(timings["embedMs"])
-            own.append(whole[-1] - timings["storeMs"] - timings["embedMs"])
+            own.append(taken - timings["storeMs"] - timings["embedMs"])
         row(f"hybrid search{what}, one caller", _shown(whole), "p95 ≤ 15 ms without the query's embedding")
         row(f"… of which embedding the query{what}", f"p50 {statistics.median(embedding):.1f} ms", "")
         row(f"… of which neither store nor model{what}", f"p50 {statistics.median(own):.1f} ms", "≤ 1 ms")
+    connection.close()
+
+
+def _connected(server: Server) -> HTTPConnection:
+    address = urlsplit(server.url)
+    return HTTPConnection(str(address.hostname), address.port, timeout=120)
+
+
+def _posted(connection: HTTPConnection, body: dict[str, Any]) -> tuple[float, bytes]:
+    """Return the milliseconds that a search took, and its reply."""
+    sent = json.dumps(body)
+    begun = time.perf_counter()
+    connection.request("POST", "/rag/search", sent, {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    content = reply.read()
+    taken = 1000 * (time.perf_counter() - begun)
+    assert reply.status == 200, content
+    return taken, content
 
 
 def _clients(row: Row, server: Server, size: Size) -> None:
     """Ask from threads with plain connections: a costlier client would take the processors from the server."""
-    address = urlsplit(server.url)
     until = time.perf_counter() + size.seconds / 3
 
     def ask(seed: int) -> list[float]:
+        connection = _connected(server)
         taken = []
-        connection = HTTPConnection(str(address.hostname), address.port, timeout=120)
         for query in _queries(size, seed):
-            begun = time.perf_counter()
-            if begun >= until:
+            if time.perf_counter() >= until:
                 break
-            connection.request(
-                "POST", "/rag/search", json.dumps({"query": query}), {"Content-Type": "application/json"}
-            )
-            reply = connection.getresponse()
-            reply.read()
-            assert reply.status == 200, reply.status
-            taken.append(1000 * (time.perf_counter() - begun))
+            taken.append(_posted(connection, {"query": query})[0])
         connection.close()
         return taken
 
