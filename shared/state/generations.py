@@ -330,7 +330,7 @@ def first_registry(generation: Generation, embedder: str = "") -> Registry:
 async def serving(store: Store, wanted: Registry) -> Generation:
     """Return the generation that answers: that of the store's registry, which becomes `wanted` if there is none.
 
-    An index goes on with the settings it was built with, whatever is wanted now.
+    An existing index keeps the settings that it was built with, even if `wanted` differs.
     """
     registry = await registry_of(store)
     if registry is None:

@@ -320,7 +320,7 @@ def shortened(entry: Entry, now: int) -> Entry:
     answers = last.status == "deleted" and last.version == entry.accepted.version
     if not answers or last.place.time >= now - REMEMBERED_MS:
         return entry
-    # A failure may have a higher version, which must not be given again; what hasn't ended is still awaited.
+    # A failure may have a higher version, which must not be reused. A submission that hasn't ended is still awaited.
     earlier = tuple(each for each in entry.earlier if each.version > last.version or each.status not in TERMINAL)
     bare = msgspec.structs.replace(last, chunk_count=None, extracted_at=0, chunked_at=0)
     return msgspec.structs.replace(entry, last=bare, earlier=earlier)

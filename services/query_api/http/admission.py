@@ -92,7 +92,7 @@ class AdmissionLimits:
         """Add `size` to the tenant's count in the lane. Its share is at least `least`, the size of one large request.
 
         Raises:
-            Problem: as the lane does.
+            Problem: 429, the tenant or all tenants together are at the lane's limit.
         """
         share = max(lane.limit * self._share // 100, least) if self._several() else lane.limit
         lane.take(tenant, size, share=share)
