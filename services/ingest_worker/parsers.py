@@ -17,6 +17,7 @@ import structlog
 from services.ingest_worker import parser_child
 from services.ingest_worker.chunk import from_prepared, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
+from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
     ParserBegun,
@@ -73,7 +74,7 @@ class _Memory(NamedTuple):
 
 
 class ParserPool:
-    """Parses files in at most `size` processes at a time, first come, first served.
+    """Parses files in at most `size` processes at a time. Waiting tenants take turns, each with its oldest file.
 
     Processes start when they are needed and stay. Each reads the documents of one tenant only: whatever a document
     leaves behind in it, no other tenant meets. Up to `kept` processes stay; when there are more tenants than that, the
@@ -120,8 +121,8 @@ class ParserPool:
         self._size = size
         self._kept = max(size, kept)
         self._confined = confined
-        self._turns = asyncio.Semaphore(size)
-        self._slow_turns = asyncio.Semaphore(max(1, size // 2))
+        self._turns = FairTurns(size)
+        self._slow_turns = FairTurns(max(1, size // 2))
         self._idle: list[_Child] = []  # the one unused for longest first
         self._busy: set[_Child] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -158,7 +159,7 @@ class ParserPool:
                 return await self._quickly(job, tenant, wait_s)
             except (_Died, _Slow):
                 # The system may have killed the process. If it dies twice, the document is the cause.
-                async with _turn(self._slow_turns, wait_s):
+                async with _turn(self._slow_turns, tenant, wait_s):
                     return await self._in_turn(job, tenant, _always, wait_s)
         except _Died as death:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
@@ -192,7 +193,7 @@ class ParserPool:
         for child in self._busy:
             child.stop()
         for _ in range(self._size):  # every holder of a turn has been stopped and releases it
-            await self._turns.acquire()
+            await self._turns.acquire("")
         await asyncio.gather(*(child.end() for child in self._idle), *self._ending)
         self._idle.clear()
 
@@ -203,7 +204,7 @@ class ParserPool:
             async def may_take_long() -> bool:
                 if self._slow_turns.locked():
                     return False
-                await stack.enter_async_context(self._slow_turns)  # doesn't wait, as it isn't locked
+                await stack.enter_async_context(_turn(self._slow_turns, tenant))  # doesn't wait, as it isn't locked
                 return True
 
             return await self._in_turn(job, tenant, may_take_long, wait_s)
@@ -213,7 +214,7 @@ class ParserPool:
     ) -> Extraction:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
-        async with _turn(self._turns, wait_s):
+        async with _turn(self._turns, tenant, wait_s):
             return await self._attempt(job, tenant, may_take_long)
 
     async def _attempt(self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
@@ -421,10 +422,10 @@ async def _always() -> bool:
 
 
 @asynccontextmanager
-async def _turn(turns: asyncio.Semaphore, wait_s: float | None) -> AsyncIterator[None]:
+async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(wait_s):
-            await turns.acquire()
+            await turns.acquire(tenant)
     except TimeoutError:
         raise Unavailable("all parsers are busy with other files") from None
     try:

@@ -137,6 +137,19 @@ async def test_tenants_do_not_share_a_process(make_pool: Callable[..., ParserPoo
     assert await _process(pool, "one") not in (one, two, three)
 
 
+@pytest.mark.feature(253)
+async def test_a_tenants_many_files_delay_another_ones_by_one(make_pool: Callable[..., ParserPool]) -> None:
+    pool, read = make_pool(1), list[str]()
+
+    async def reading(tenant: str) -> None:
+        await _process(pool, tenant)
+        read.append(tenant)
+
+    await asyncio.gather(*map(reading, ["crowd"] * 4 + ["other"]))
+
+    assert read == ["crowd", "crowd", "other", "crowd", "crowd"]
+
+
 async def test_a_small_text_needs_no_process(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(program="no.such.module")
 

@@ -1,0 +1,81 @@
+"""Turns at the parsers, tenant by tenant."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from services.ingest_worker.fair_turns import FairTurns
+
+
+async def settled() -> None:
+    """Return when every task has come as far as it can: none of them waits for anything but a turn."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def waiting(turns: FairTurns, tenants: Sequence[str], served: list[str]) -> list[asyncio.Task[None]]:
+    async def wait(tenant: str) -> None:
+        await turns.acquire(tenant)
+        served.append(tenant)
+
+    tasks = [asyncio.create_task(wait(tenant)) for tenant in tenants]
+    await settled()
+    return tasks
+
+
+async def test_given_a_crowd_of_one_tenant_when_another_comes_then_it_is_next_but_one() -> None:
+    turns, served = FairTurns(1), list[str]()
+    await turns.acquire("crowd")
+    await waiting(turns, ["crowd", "crowd", "crowd", "other", "third"], served)
+
+    for _ in range(5):
+        turns.release()
+        await settled()
+
+    assert served == ["crowd", "other", "third", "crowd", "crowd"]
+
+
+async def test_as_many_turns_as_its_size_are_given_at_once() -> None:
+    turns, served = FairTurns(2), list[str]()
+
+    await waiting(turns, ["a", "a", "b"], served)
+
+    assert served == ["a", "a"]
+    assert turns.locked()
+
+
+async def test_a_waiter_that_gave_up_is_passed_over() -> None:
+    turns, served = FairTurns(1), list[str]()
+    await turns.acquire("a")
+    first, _ = await waiting(turns, ["b", "c"], served)
+    first.cancel()
+    await settled()
+
+    turns.release()
+    await settled()
+
+    assert served == ["c"]
+
+
+async def test_a_turn_that_came_with_the_cancellation_is_passed_on() -> None:
+    turns, served = FairTurns(1), list[str]()
+    await turns.acquire("a")
+    first, _ = await waiting(turns, ["b", "c"], served)
+
+    turns.release()
+    first.cancel()  # before it could run
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await settled()
+
+    assert served == ["c"]
+
+
+async def test_when_nobody_waits_the_turn_is_free_again() -> None:
+    turns = FairTurns(1)
+    await turns.acquire("a")
+
+    turns.release()
+
+    assert not turns.locked()
