@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, console, crowds, generations, growth, search, standalone
+from tests.bench import chunking, cluster, console, crowds, generations, growth, search, standalone, tenants
 
 PARTS = ("chunks", "search", "standalone", "distributed", "generations", "console")
 
@@ -49,6 +49,7 @@ def main() -> int:
 
     if chosen.only == "crowds":
         crowds.measure(row)
+        tenants.measure(row)
 
     if chosen.only == "growth":
         growth.measure(row, chosen.documents, chosen.keep)
