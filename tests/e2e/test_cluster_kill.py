@@ -42,7 +42,7 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
             "Ollama": (ollama_server.kill, ollama_server.start),
         }
         with under_load(running, seed) as load:
-            kill_in_turn(victims, rounds(ci=9, here=2), random.Random(seed), running)
+            kill_in_turn(victims, rounds(ci=6, here=2), random.Random(seed), running)
 
         distributed.nothing_wrong(running, load)
 
@@ -54,7 +54,7 @@ def test_given_one_machine_without_servers_when_a_process_is_killed_then_nothing
     seed = new_seed()
     with cluster(tmp_path, module=HASTY, API_KEYS=API_KEYS) as running:
         with under_load(running, seed) as load:
-            kill_in_turn(processes(running), rounds(ci=3, here=1), random.Random(seed), running)
+            kill_in_turn(processes(running), rounds(ci=2, here=1), random.Random(seed), running)
 
         nothing_wrong(running, load)
 

@@ -14,7 +14,7 @@ from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
 
-KILLS = rounds(ci=8, here=3)
+KILLS = rounds(ci=6, here=3)
 
 
 @pytest.mark.feature(260)

@@ -57,7 +57,7 @@ def good(number: int) -> DocumentSubmitted:
 async def test_mutated_records_of_every_topic_stop_nobody(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)
-    count = rounds(ci=500, here=20)
+    count = rounds(ci=300, here=20)
     async with running(tmp_path / "data", partitions=2) as pipeline:
         originals = await _of_every_topic(pipeline)
         for number in range(0, count, TOGETHER):

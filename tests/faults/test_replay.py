@@ -27,7 +27,7 @@ from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
 from tests.servers.cache import CI_ONLY
 
-DOCUMENTS = rounds(ci=30, here=3)
+DOCUMENTS = rounds(ci=20, here=3)
 AT_ONCE = 16
 GUARD_S = 60.0 + DOCUMENTS  # a hang guard: a replay takes a hundredth of a second a document, on an idle machine
 

@@ -271,7 +271,7 @@ async def test_what_is_linked_is_neither_read_nor_asked_for(
 @CI_ONLY
 @pytest.mark.timeout(3600)
 async def test_every_file_made_by_a_seed_ends_with_text_or_a_sentence_of_ours(pool: ParserPool) -> None:
-    seed, count = new_seed(), rounds(ci=40, here=40)
+    seed, count = new_seed(), rounds(ci=24, here=24)
     ends: Counter[str] = Counter()
     wrong: dict[str, str] = {}
 

@@ -22,8 +22,8 @@ from tests.servers.cache import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, an_xlsx
 
 CHOSEN = os.environ.get("SLUICE_TEST_COUNT")  # number of files; the acceptance run has 20
-FILES = int(CHOSEN or 4)
-LOAD: Final = 12 if CHOSEN else 4  # processes that want a core each
+FILES = int(CHOSEN or 3)
+LOAD: Final = 12 if CHOSEN else 3  # processes that want a core each
 PAGES, ROWS, COLUMNS, LINES = 300, 12_000, 8, 22
 WORDS_IN_LINE: Final = 8
 

@@ -9,7 +9,7 @@ from tests.mutants.catalogue import MUTANTS, Edit, Mutant
 from tests.mutants.run import ROOT, catch, mutated, todays
 from tests.servers.cache import IN_CI
 
-A_DAY = 4
+A_DAY = 3
 named = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 
