@@ -25,6 +25,7 @@ from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, Forwarded
 from shared.errors import Rejected
+from shared.inputs.metadata import InvalidMetadata, check_storable
 from shared.inputs.urls import canonical
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
@@ -129,6 +130,7 @@ class Ingest:
         if await self._rekeyed(record, submitted, name):
             return True
         await self._register_callback(record, submitted)
+        _check_metadata(submitted)
         if submitted.patch and not patchable(entry, submitted, place):
             return await self._decisions.refuse_patch(submitted, place, source_record)
         submitted = with_kept_fields(submitted, entry)
@@ -266,6 +268,14 @@ class Ingest:
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
             value = await submission_value(submitted, self._blobs)
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
+
+
+def _check_metadata(submitted: DocumentSubmitted) -> None:
+    """Raise Rejected if the store doesn't take the metadata of a foreign producer. The doors refuse such a request."""
+    try:
+        check_storable(submitted.metadata, "metadata")
+    except InvalidMetadata as error:
+        raise Rejected(str(error)) from None
 
 
 def _source_record(record: Record) -> Forwarded | None:

@@ -21,15 +21,24 @@ class InvalidMetadata(ValueError):  # noqa: N818 - says what the metadata are
 
 
 def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return the metadata if it can be stored.
+    """Return the metadata if a caller may send it.
 
     Raises:
         InvalidMetadata: an integer is too large, or the whole is too large or nested too deeply.
     """
-    _check(metadata, field, MOST_DEPTH)
+    check_storable(metadata, field)
     if len(msgspec.json.encode(metadata)) > MOST_BYTES:
         raise InvalidMetadata(field, f"is larger than {MOST_BYTES} bytes")
     return dict(metadata)
+
+
+def check_storable(metadata: Mapping[str, Any], field: str) -> None:
+    """Return None if the store takes the metadata, whatever its size.
+
+    Raises:
+        InvalidMetadata: an integer is too large, or the whole is nested too deeply.
+    """
+    _check(metadata, field, MOST_DEPTH)
 
 
 def _check(value: Any, field: str, depth: int) -> None:

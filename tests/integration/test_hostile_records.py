@@ -1,12 +1,15 @@
 """Hostile records on documents.submitted, on both logs: each becomes a dead letter, and none stops a stage."""
 
+import json
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from shared.contracts import LogPosition
 from shared.ids import document_id
+from shared.inputs.metadata import MOST_DEPTH
 from shared.log import Log
 from shared.topics import SUBMITTED
 from tests.contract.logs import until
@@ -17,6 +20,7 @@ from tests.integration.first_stages import FirstStages, first_stages
 from tests.integration.hostile_run import internals
 
 TOGETHER = 7  # hostile records between two good ones
+DEEP: Final = json.loads('{"a":' * (MOST_DEPTH + 1) + "{}" + "}" * (MOST_DEPTH + 1))
 
 
 @pytest.fixture
@@ -50,3 +54,26 @@ async def test_hostile_records_are_set_aside_and_stop_nobody(stages: FirstStages
     assert letters
     assert [f"{each.stage}: {each.sentence}" for each in letters if each.traceback_digest is not None] == []
     assert [each.sentence for each in letters if not each.code or not each.sentence or internals(each.sentence)] == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        ({"a": 2**80}, "metadata.a is an integer beyond 64 bits; send it as a string"),
+        (DEEP, f"metadata is nested deeper than {MOST_DEPTH} levels"),
+    ],
+    ids=["integer", "depth"],
+)
+async def test_metadata_that_no_store_takes_are_refused_by_field(
+    stages: FirstStages, users: AsyncExitStack, metadata: dict[str, Any], sentence: str
+) -> None:
+    broker = stages.log.broker("hostile")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    body = {"source": "s", "path": "a", "text": "A lantern.", "metadata": metadata}
+
+    await broker.publish(json.dumps(body).encode(), SUBMITTED, key=None, headers={})
+    await until(stages.idle)
+
+    [letter] = await stages.dead_letters()
+    assert (letter.sentence, letter.code, letter.traceback_digest) == (sentence, "invalid", None)
