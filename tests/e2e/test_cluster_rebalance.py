@@ -10,7 +10,7 @@ from tests.e2e.cluster import ROLES, Process, cluster
 from tests.e2e.faults import Distributed, rounds, under_load
 from tests.e2e.groups import Groups
 from tests.e2e.load import new_seed
-from tests.servers.cache import CI_ONLY
+from tests.servers.cache import CI_ONLY, every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -53,6 +53,7 @@ def put_to_sleep(worker: Process, ollama: OllamaServer) -> float:
 @CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@every_other_day(1)
 def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:

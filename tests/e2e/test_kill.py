@@ -13,12 +13,19 @@ from tests.e2e.faults import Restarts, dead_letters, not_on_the_log, rounds, und
 from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
+from tests.servers.cache import every_other_day
 
 KILLS = rounds(ci=6, here=3)
 
 
 @pytest.mark.feature(260)
-@pytest.mark.parametrize("module", [SLUICE, HASTY], ids=["usual", "hasty"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param(SLUICE, id="usual", marks=every_other_day(0)),
+        pytest.param(HASTY, id="hasty", marks=every_other_day(1)),
+    ],
+)
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_given_a_load_when_processes_are_killed_then_nothing_is_lost_stale_or_mixed(

@@ -25,7 +25,7 @@ from tests.e2e.faults import CHOSEN
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Quiet
-from tests.servers.cache import CI_ONLY
+from tests.servers.cache import CI_ONLY, every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.local_qdrant import local_qdrant
 
@@ -90,6 +90,7 @@ class Callers(Background):
                 self.stopping.wait(0.3)
 
 
+@every_other_day(0)
 @CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
@@ -112,6 +113,7 @@ async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then
     _well(callers, outcome, left)
 
 
+@every_other_day(1)
 @CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
