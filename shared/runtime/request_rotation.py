@@ -1,8 +1,9 @@
 """Starts requests round-robin by caller, so that one caller's many requests don't delay another's single one."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Hashable
+
+from shared.store.fair_queue import FairQueue
 
 
 class RequestRotation:
@@ -13,12 +14,12 @@ class RequestRotation:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[Callable[[], None]]] = {}
+        self._waiting = FairQueue[Callable[[], None]]()
         self._running = False
 
     def add(self, caller: Hashable, start: Callable[[], None]) -> None:
         """Run `start` at once if nothing was started in this iteration, else when it is the caller's turn."""
-        self._waiting.setdefault(caller, deque()).append(start)
+        self._waiting.put(caller, start)
         if not self._running:
             self._next()
 
@@ -26,10 +27,6 @@ class RequestRotation:
         self._running = bool(self._waiting)
         if not self._running:
             return
-        caller = next(iter(self._waiting))
-        starts = self._waiting.pop(caller)
-        start = starts.popleft()
-        if starts:
-            self._waiting[caller] = starts  # behind the other callers
+        start = self._waiting.take()
         asyncio.get_running_loop().call_soon(self._next)
         start()

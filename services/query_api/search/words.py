@@ -208,15 +208,14 @@ def adjacent(wanted: Iterable[tuple[str, str]], text: str) -> set[tuple[str, str
 
 
 def _ends(wanted: str, lowered: str) -> Iterator[int]:
-    """Yield the ends of all words of the lower-case text with this stem, which is ASCII."""
+    """Yield the ends of all words of the lower-case ASCII text with this stem."""
     for beginning in _beginnings(wanted):
         at = lowered.find(beginning)
         while at >= 0:
-            if at == 0 or _ends_word(lowered[at - 1]):
-                found = _WORD.match(lowered, at)
-                assert found is not None
-                word = found[0]
-                if _STEMS[word if word.isascii() else RUN.split(word, 1)[0]] == wanted:
+            if at == 0 or lowered[at - 1] not in _IN_WORDS:
+                found = _NEXT_WORD.match(lowered, at)
+                assert found is not None  # a stem is letters of a word
+                if _STEMS[found[0]] == wanted:
                     yield found.end()
             at = lowered.find(beginning, at + 1)
 
