@@ -88,7 +88,8 @@ class Apply:
             described = self._bm25.describes
             sparse = await self._bm25.documents([sparse_text(document, chunk, described=described) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
-                points = chunk_points(document, chunks, slice_, dense, sparse, described=described)
+                precision = self._index.generation.vectors
+                points = chunk_points(document, chunks, slice_, dense, sparse, described=described, precision=precision)
                 await self._index.put(points, attempt)
         if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
             await self._index.delete_from(document.document_id, document.version, len(chunks))

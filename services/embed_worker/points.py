@@ -6,6 +6,7 @@ from typing import Any
 
 from shared.contracts import Chunk, DocumentVersion
 from shared.embedder import Vector
+from shared.embedder.half_precision import Precision, half_precision
 from shared.ids import chunk_id, point_id
 from shared.inputs.language_variants import variant_texts
 from shared.state.index import EMBEDDED, Head, deletion_head, vector_hash
@@ -35,16 +36,18 @@ def chunk_points(
     sparse: Sequence[Sparse],
     *,
     described: bool = True,
+    precision: Precision = "full",
 ) -> list[Point]:
     """Return the points of `chunks[slice_]`; `vectors` and `sparse` belong to the slice.
 
-    With `described`, their metadata has the document's description.
+    With `described`, their metadata has the document's description. `precision` is that of the index's vectors.
     """
     description = {"description": document.description[:LONGEST_SHOWN]} if described and document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
     same = _of_document(document, len(chunks))
     points = []
-    for chunk, dense, bm25 in zip(chunks[slice_], vectors, sparse, strict=True):
+    kept = vectors if precision == "full" else [half_precision(vector) for vector in vectors]
+    for chunk, dense, bm25 in zip(chunks[slice_], kept, sparse, strict=True):
         metadata = {
             **document.metadata,  # first, so that a caller's keys never override ours
             **description,

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.embedder import Embedder, Model
+from shared.embedder.half_precision import precision_of
 from shared.embedder.pool import EmbedderPool
 from shared.errors import Unavailable
 from shared.log import Log, Stamping
@@ -214,6 +215,7 @@ def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generat
         chunk_unit=settings.chunk_unit,
         model=model,
         bm25=Bm25().fingerprint,
+        vectors=precision_of(model.dimension),
     )
 
 

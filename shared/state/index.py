@@ -15,6 +15,7 @@ import xxhash
 
 from shared.contracts import Message, TextFormat
 from shared.embedder import Model, Vector
+from shared.embedder.half_precision import Precision
 from shared.state.batching import Batcher
 from shared.state.rebuild_gate import AlwaysWhole, Gate
 from shared.store import (
@@ -75,6 +76,7 @@ class Generation(Message, frozen=True):
     model: Model
     bm25: str  # settings of the sparse vectors
     chunk_unit: Literal["characters", "tokens"] = "characters"  # of size and overlap
+    vectors: Precision = "full"  # precision of the stored vectors: ADR 0126
     build: int = 0  # number in the registry, so that one that is built again has other collections, topics and groups
 
     @property
@@ -204,7 +206,11 @@ class Index:
         """Create the collections and payload indexes that don't exist."""
         await self._store.create_collection(self._heads, size=None, sparse=False, indexes=HEAD_INDEXES)
         await self._store.create_collection(
-            self._chunks, size=self.generation.model.dimension, sparse=True, indexes=CHUNK_INDEXES
+            self._chunks,
+            size=self.generation.model.dimension,
+            sparse=True,
+            indexes=CHUNK_INDEXES,
+            half=self.generation.vectors == "half",
         )
 
     # -- the code of the first stages ----------------------------------------------------------------

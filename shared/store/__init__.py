@@ -158,11 +158,12 @@ class Store(Protocol):
         ...
 
     async def create_collection(
-        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind], half: bool = False
     ) -> None:
         """Create the collection with its payload indexes unless it exists. `size` None: no dense vector.
 
-        The dense vector is unnamed, cosine; the sparse one is named `bm25`, with IDF by the store.
+        The dense vector is unnamed, cosine; the sparse one is named `bm25`, with IDF by the store. With `half`, the
+        store keeps dense vectors in half precision: one from `half_precision` comes back unchanged, others rounded.
         Raises ConfigurationError if it exists with another vector size.
         """
         ...

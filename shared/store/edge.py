@@ -131,9 +131,9 @@ class EdgeStore:
             self._connection.close()
 
     async def create_collection(
-        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind], half: bool = False
     ) -> None:
-        await self._ask(wire.Create(check_name(name), size, sparse, dict(indexes)), _nothing)
+        await self._ask(wire.Create(check_name(name), size, sparse, dict(indexes), half), _nothing)
 
     async def drop_collection(self, name: str) -> None:
         await self._ask(wire.Drop(check_name(name)), _nothing)

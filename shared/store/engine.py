@@ -43,6 +43,7 @@ from shared.store import (
     wire,
 )
 from shared.store.checks import is_id, json_path, value_at
+from shared.store.index_builder import VectorFormat
 from shared.store.payload_cache import CachedPayload, PayloadCache
 from shared.store.read_ahead import opening_files, read_ahead, searched_files
 
@@ -94,6 +95,7 @@ class _Description(msgspec.Struct, frozen=True):
     size: int | None
     sparse: bool
     shard: str = _FIRST_SHARD  # the folder of the current shard; any other is a leftover
+    half: bool = False  # dense vectors are in half precision
 
 
 class Copy(msgspec.Struct, eq=False):
@@ -197,7 +199,7 @@ class _Collection:
             pass
         copy.shard.flush()
         sync_tree(self.folder / copy.name)
-        description = _Description(self.description.size, self.description.sparse, copy.name)
+        description = msgspec.structs.replace(self.description, shard=copy.name)
         written = self.folder / f"{_DESCRIPTION}.new"
         written.write_bytes(msgspec.json.encode(description))
         _sync(written)
@@ -448,10 +450,12 @@ class Engine:
         """Return how many of the collection's vectors aren't in its index, as of the last flush."""
         return self._at(name).unindexed()
 
-    def vectors(self, name: str) -> tuple[int | None, bool]:
-        """Return the length of the collection's dense vectors, None without them, and whether it has sparse ones."""
+    def vectors(self, name: str) -> VectorFormat | None:
+        """Return the format of the collection's vectors; None if it has no dense ones."""
         description = self._at(name).description
-        return description.size, description.sparse
+        if description.size is None:
+            return None
+        return VectorFormat(description.size, half=description.half, sparse=description.sparse)
 
     def begin_copy(self, name: str) -> Copy | None:
         """Return a new, empty copy of the collection; None while another copy makes progress."""
@@ -513,7 +517,7 @@ class Engine:
             raise NoCollection(f"there is no collection {name!r}") from None
 
     def _create(self, request: wire.Create) -> None:
-        wanted = _Description(request.size, request.sparse)
+        wanted = _Description(request.size, request.sparse, half=request.half)
         if request.name not in self._open:
             self._make(request.name, wanted, request.indexes)
             self._open[request.name].indexes = request.indexes
@@ -775,7 +779,8 @@ def _vectors(description: _Description) -> str:
 def _config(description: _Description) -> Any:
     dense = None
     if description.size is not None:
-        dense = qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine)
+        datatype = qdrant.VectorStorageDatatype.Float16 if description.half else None
+        dense = qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine, datatype=datatype)
     # A shard must have a vector; where none is wanted, the sparse one stays empty.
     sparse = {SPARSE: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
     return qdrant.EdgeConfig(vectors=dense, sparse_vectors=sparse if description.sparse or dense is None else None)

@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 _GONE = b""
 _STOP = b"stop\n"
@@ -22,6 +23,14 @@ _PLAIN_BELOW = 10_000  # kilobytes: if fewer of vectors pass a filter, they are 
 
 class IndexBuildError(Exception):
     """The index could not be built; the message says why."""
+
+
+class VectorFormat(NamedTuple):
+    """The vectors of a collection."""
+
+    size: int  # length of a dense one
+    half: bool  # dense ones are in half precision
+    sparse: bool  # it has sparse ones, too
 
 
 class IndexBuilder:
@@ -44,10 +53,10 @@ class IndexBuilder:
         """Return the id of the process."""
         return self._process.pid
 
-    def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
-        """Request the index of a closed shard, whose dense vectors have this size. Raises IndexBuildError."""
+    def begin(self, shard: Path, vectors: VectorFormat) -> None:
+        """Request the index of a closed shard, whose vectors have this format. Raises IndexBuildError."""
         assert not self._asked
-        self._send(f"{size} {int(sparse)} {shard}\n".encode())
+        self._send(f"{vectors.size} {int(vectors.half)} {int(vectors.sparse)} {shard}\n".encode())
         self._asked = True
 
     def wait(self) -> None:
@@ -104,24 +113,24 @@ def serve(folder: Path) -> None:
         line, _, pending = pending.partition(b"\n")
         if line + b"\n" == _STOP:  # the build ended before the request to stop it
             continue
-        size, sparse, shard = line.decode().split(" ", 2)
+        size, half, sparse, shard = line.decode().split(" ", 3)
         path = Path(shard).resolve()  # resolved first, so that a link can't lead outside
         if not path.is_relative_to(folder.resolve()):
             os.write(1, f"{path} is not in {folder}\n".encode())
             continue
-        reply, pending = _built(path, int(size), sparse == "1", pending)
+        reply, pending = _built(path, VectorFormat(int(size), half == "1", sparse == "1"), pending)
         if reply == _GONE:
             return
         os.write(1, reply)
 
 
-def _built(shard: Path, size: int, sparse: bool, pending: bytes) -> tuple[bytes, bytes]:
+def _built(shard: Path, vectors: VectorFormat, pending: bytes) -> tuple[bytes, bytes]:
     """Return the reply, and input that was read beyond it. The reply is empty if standard input has ended."""
     ended, end = os.pipe()
     worker = os.fork()
     if worker == 0:
         os.close(ended)
-        _work(shard, size, sparse)
+        _work(shard, vectors)
     os.close(end)
     withdrawn = gone = False
     while not (withdrawn or gone):
@@ -143,7 +152,7 @@ def _built(shard: Path, size: int, sparse: bool, pending: bytes) -> tuple[bytes,
     return (b"built\n" if code == 0 else f"the build ended with code {code}\n".encode()), pending
 
 
-def _work(shard: Path, size: int, sparse: bool) -> None:
+def _work(shard: Path, vectors: VectorFormat) -> None:
     """Build the index and end the process."""
     code = 1
     try:
@@ -153,26 +162,33 @@ def _work(shard: Path, size: int, sparse: bool) -> None:
         from shared import sandbox  # noqa: PLC0415
 
         sandbox.confine(sandbox.STORE, read=sandbox.libraries(), write=[shard])
-        build(shard, size, sparse)
+        build(shard, vectors)
         code = 0
     finally:
         os._exit(code)
 
 
-def build(shard: Path, size: int, sparse: bool) -> None:
-    """Build the index of the shard's dense vectors, which are of this size. Nobody else may have it open."""
+def build(shard: Path, vectors: VectorFormat) -> None:
+    """Build the index of the shard's dense vectors. Nobody else may have it open."""
     import qdrant_edge as qdrant  # noqa: PLC0415
 
     # Mapped from their files: read into memory, they would take a kilobyte a chunk and a second at each start.
     mapped = qdrant.Memory.Cached
     words = {"bm25": qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf, memory=mapped)}
+    dense = qdrant.EdgeVectorParams(
+        size=vectors.size,
+        distance=qdrant.Distance.Cosine,
+        datatype=qdrant.VectorStorageDatatype.Float16 if vectors.half else None,
+    )
+    # Vectors in half precision are compared as fast as codes, which would take half as much space again.
+    codes = qdrant.ScalarQuantizationConfig(qdrant.ScalarType.Int8, quantile=0.99, memory=mapped)
     opened = qdrant.EdgeShard.load(
         str(shard),
         qdrant.EdgeConfig(
-            vectors=qdrant.EdgeVectorParams(size=size, distance=qdrant.Distance.Cosine),
-            sparse_vectors=words if sparse else None,
+            vectors=dense,
+            sparse_vectors=words if vectors.sparse else None,
             hnsw_config=qdrant.HnswIndexConfig(_M, _EF_CONSTRUCT, _PLAIN_BELOW, memory=mapped),
-            quantization_config=qdrant.ScalarQuantizationConfig(qdrant.ScalarType.Int8, quantile=0.99, memory=mapped),
+            quantization_config=None if vectors.half else codes,
             optimizers=qdrant.EdgeOptimizersConfig(
                 default_segment_number=1,
                 max_segment_size=2**30,  # kilobytes: one segment, as one graph is searched faster than several

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from shared.store import CollectionSize
 from shared.store.engine import Broken, Copy, Engine, NoCollection, sync_tree
+from shared.store.index_builder import VectorFormat
 
 SMALL: Final = 2000  # dead points that never justify a rewrite
 BURST: Final = 20.0  # points written a second: more than this is a burst
@@ -50,7 +51,7 @@ def is_index_due(size: CollectionSize, unindexed: int, least: int = INDEXED_FROM
 class Build(Protocol):
     """Builds the vector index of a closed shard in another process."""
 
-    def begin(self, shard: Path, size: int, *, sparse: bool) -> None:
+    def begin(self, shard: Path, vectors: VectorFormat) -> None:
         """Start the build. Raises an exception that says why it can't start."""
         ...
 
@@ -122,7 +123,7 @@ class Rewriter:
     def _gets_index(self, size: CollectionSize) -> bool:
         return (
             self._builder is not None
-            and self._engine.vectors(size.name)[0] is not None
+            and self._engine.vectors(size.name) is not None
             and (size.live >= self._indexed_from)
         )
 
@@ -181,10 +182,10 @@ class Rewriter:
 
     async def _indexed(self, builder: Build, name: str, copy: Copy) -> bool:
         """Return whether the copy has its index and is on the disk; False: the copy was given up."""
-        dimension, sparse = self._engine.vectors(name)
-        assert dimension is not None
+        vectors = self._engine.vectors(name)
+        assert vectors is not None
         shard = self._engine.begin_index(name, builder.stop)
-        builder.begin(shard, dimension, sparse=sparse)
+        builder.begin(shard, vectors)
         building = asyncio.create_task(asyncio.to_thread(_built, builder, shard))
         while not (await asyncio.wait([building], timeout=_ALIVE_S))[0]:
             copy.at = time.monotonic()  # it makes progress, so nobody may take it for abandoned

@@ -33,6 +33,7 @@ class Create(Request, frozen=True):
     size: int | None
     sparse: bool
     indexes: dict[str, IndexKind]
+    half: bool = False  # dense vectors in half precision
 
 
 class Drop(Request, frozen=True):

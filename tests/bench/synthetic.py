@@ -135,7 +135,9 @@ async def _written(parts: ApiParts, library: Library) -> int:
         for made in batch:
             chunks = chunks_of(*made.texts)
             sparse = await parts.bm25.documents(made.texts)
-            points += chunk_points(made.document, chunks, slice(0, len(chunks)), made.vectors, sparse)
+            precision = parts.index.generation.vectors
+            every = slice(0, len(chunks))
+            points += chunk_points(made.document, chunks, every, made.vectors, sparse, precision=precision)
         await parts.index.put(points)
         await asyncio.gather(*(parts.index.switch(head_of(made.document, len(made.texts))) for made in batch))
         batch.clear()

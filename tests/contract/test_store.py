@@ -17,6 +17,8 @@ import pytest_asyncio
 from msgspec.structs import replace
 from qdrant_client import AsyncQdrantClient
 
+from shared.embedder.half_precision import half_precision
+from shared.embedder.vectors import unit
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import (
@@ -58,6 +60,7 @@ INDEXES: dict[str, Any] = {
 LOCAL_GAPS = {
     "test_a_missing_collection_is_unavailable_by_name": "a bare ValueError where a server says 404",
     "test_unit_vectors_come_back_to_the_bit": "it makes every vector unit again, which moves the last bit",
+    "test_vectors_in_half_precision_come_back_to_the_bit": "likewise",
 }
 
 
@@ -255,6 +258,21 @@ async def test_unit_vectors_come_back_to_the_bit(store: Store) -> None:
         assert all(vector is not None and vector.dtype == np.float32 for vector in vectors)
         same = b"".join(vector.tobytes() for vector in vectors if vector is not None) == rows.tobytes()
         assert same  # apart: a comparison of 460 kB takes pytest a minute to explain
+
+
+async def test_vectors_in_half_precision_come_back_to_the_bit(store: Store) -> None:
+    name, generator = "halves", np.random.default_rng(8)
+    rows = [half_precision(unit(generator.normal(size=384))) for _ in range(300)]
+    await store.create_collection(name, size=384, sparse=False, indexes={}, half=True)
+
+    await store.upsert(name, [Point(id=an_id(n), payload={}, dense=row) for n, row in enumerate(rows)])
+    await store.create_collection(name, size=384, sparse=False, indexes={}, half=True)
+
+    found = {point.id: point.dense for point in (await store.scroll(name, vectors=True, limit=300)).points}
+    vectors = [found[an_id(n)] for n in range(300)]
+    assert b"".join(vector.tobytes() for vector in vectors if vector is not None) == b"".join(
+        row.tobytes() for row in rows
+    )
 
 
 async def test_sparse_vectors_come_back(store: Store, chunks: str) -> None:

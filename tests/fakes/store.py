@@ -80,7 +80,7 @@ class MemoryStore:
     # Collections
 
     async def create_collection(
-        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind], half: bool = False
     ) -> None:
         there = self._collections.setdefault(check_name(name), _Collection(size))
         if there.size != size:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from shared.embedder import Embedder
+from shared.embedder.half_precision import precision_of
 from shared.errors import Rejected
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
 from shared.log import Log, Weighed
@@ -87,6 +88,7 @@ def generation_of(
             "chunkUnit": chosen("chunk_unit"),
             "model": msgspec.to_builtins(embedder.model),
             "bm25": Bm25().fingerprint,
+            "vectors": precision_of(embedder.model.dimension),
         },
         Generation,
     )

@@ -130,11 +130,11 @@ class QdrantStore:
         await self._client.close()
 
     async def create_collection(
-        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind]
+        self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind], half: bool = False
     ) -> None:
         full = self._full(name)
         if not await self._ask(self._client.collection_exists(full)):
-            await self._create(full, size=size, sparse=sparse)
+            await self._create(full, size=size, sparse=sparse, half=half)
         self._shapes.pop(name, None)
         found = (await self._shape(name)).size
         if found != size:
@@ -146,9 +146,12 @@ class QdrantStore:
             if json_path(field) not in info.payload_schema:
                 await self._ask(self._client.create_payload_index(full, json_path(field), schema(kind), wait=True))
 
-    async def _create(self, full: str, *, size: int | None, sparse: bool) -> None:
+    async def _create(self, full: str, *, size: int | None, sparse: bool, half: bool) -> None:
         replicas = self._address.replicas
-        dense: Any = {} if size is None else models.VectorParams(size=size, distance=models.Distance.COSINE)
+        datatype = models.Datatype.FLOAT16 if half else None
+        dense: Any = (
+            {} if size is None else models.VectorParams(size=size, distance=models.Distance.COSINE, datatype=datatype)
+        )
         words = {SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)} if sparse else None
         try:
             await self._client.create_collection(

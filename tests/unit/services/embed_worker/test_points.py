@@ -3,6 +3,8 @@ import numpy as np
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from shared.contracts import DocumentVersion
+from shared.embedder.half_precision import half_precision
+from shared.embedder.vectors import unit
 from shared.ids import chunk_id, point_id, text_hash
 from shared.state.index import vector_hash
 from shared.store import Sparse
@@ -40,6 +42,19 @@ def test_a_point_tells_where_it_comes_from_and_what_its_vector_was() -> None:
     assert metadata["origin"] == {"topic": "documents.submitted", "partition": 3, "offset": 7}
     assert metadata["vectorHash"] == vector_hash(np.array([0, 1], np.float32))
     assert metadata["updatedAt"] == "2023-11-14T22:13:20.001Z"
+
+
+def test_a_vector_in_half_precision_is_what_the_store_gets_and_the_hash_is_of() -> None:
+    [chunk], vector = chunks_of("a"), unit(np.random.default_rng(1).standard_normal(384))
+    sparse = [Sparse([1], [1.0])]
+
+    [half] = chunk_points(a_version(), [chunk], slice(0, 1), [vector], sparse, precision="half")
+    [full] = chunk_points(a_version(), [chunk], slice(0, 1), [vector], sparse)
+
+    assert full.dense is vector
+    assert half.dense is not None
+    assert half.dense.tobytes() == half_precision(vector).tobytes() != vector.tobytes()
+    assert half.payload["metadata"]["vectorHash"] == vector_hash(half.dense)
 
 
 def test_what_stands_before_a_chunk_rides_along_and_changes_neither_id_nor_text() -> None:

@@ -24,6 +24,7 @@ FIRST = Generation(chunker="c1", chunk_size=800, chunk_overlap=0, model=MODEL, b
 KNOWN: dict[str, dict[str, Any]] = {
     "3d01a313999a": {},
     "89eb06038c9b": {"chunk_unit": "tokens", "chunk_size": 200, "chunk_overlap": 20},
+    "e1bb059de10f": {"vectors": "half"},
 }
 RELEASED = Generation(
     chunker="soft-2",

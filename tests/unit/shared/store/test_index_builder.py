@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import qdrant_edge as qdrant
 
-from shared.store.index_builder import IndexBuilder, IndexBuildError
+from shared.store.index_builder import IndexBuilder, IndexBuildError, VectorFormat
 
 SIZE = 16
+FORMAT = VectorFormat(SIZE, half=False, sparse=True)
 
 
 @pytest.fixture
@@ -21,11 +22,12 @@ def builder(tmp_path: Path) -> Iterator[IndexBuilder]:
     made.close()
 
 
-def a_shard(folder: Path, count: int = 500, *, sparse: bool = True) -> Path:
+def a_shard(folder: Path, count: int = 500, *, half: bool = False, sparse: bool = True) -> Path:
     """Return the folder of a closed shard with points 1 to `count`."""
     folder.mkdir()
     words = {"bm25": qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)} if sparse else None
-    vectors = qdrant.EdgeVectorParams(size=SIZE, distance=qdrant.Distance.Cosine)
+    datatype = qdrant.VectorStorageDatatype.Float16 if half else None
+    vectors = qdrant.EdgeVectorParams(size=SIZE, distance=qdrant.Distance.Cosine, datatype=datatype)
     shard = qdrant.EdgeShard.create(str(folder), qdrant.EdgeConfig(vectors=vectors, sparse_vectors=words))
     points = [
         qdrant.Point(n, {"": a_vector(n), **({"bm25": qdrant.SparseVector([n], [1.0])} if sparse else {})})
@@ -57,16 +59,20 @@ def growing(shard: Path) -> int:
     return sum(path.stat().st_size // 8 for path in shard.glob("segments/*/mutable_id_tracker.versions"))
 
 
+@pytest.mark.parametrize("half", [True, False])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_a_shard_gets_its_index_and_keeps_its_points(builder: IndexBuilder, tmp_path: Path, sparse: bool) -> None:
-    shard = a_shard(tmp_path / "a", sparse=sparse)
+def test_a_shard_gets_its_index_and_keeps_its_points(
+    builder: IndexBuilder, tmp_path: Path, half: bool, sparse: bool
+) -> None:
+    shard = a_shard(tmp_path / "a", half=half, sparse=sparse)
     assert growing(shard) == 500
 
-    builder.begin(shard, SIZE, sparse=sparse)
+    builder.begin(shard, VectorFormat(SIZE, half=half, sparse=sparse))
     builder.wait()
 
     assert growing(shard) == 0
     assert list(shard.glob("segments/*/vector_index/*"))
+    assert half or list(shard.glob("segments/*/*/quantized.*"))
     assert [nearest(shard, n) for n in (1, 250, 500)] == [1, 250, 500]
 
 
@@ -75,7 +81,7 @@ def test_records_come_in_the_order_of_the_ids_whichever_segment_they_are_in(
 ) -> None:
     """`engine._with_ids` relies on this."""
     shard = a_shard(tmp_path / "a")
-    builder.begin(shard, SIZE, sparse=True)
+    builder.begin(shard, FORMAT)
     builder.wait()
     opened = qdrant.EdgeShard.load(str(shard))
     newer = [qdrant.Point(n, {"": a_vector(n)}) for n in (7, 300, 501, 502)]
@@ -95,17 +101,17 @@ def test_records_come_in_the_order_of_the_ids_whichever_segment_they_are_in(
 def test_a_folder_that_holds_no_shard_is_told_and_the_next_request_is_served(
     builder: IndexBuilder, tmp_path: Path
 ) -> None:
-    builder.begin(tmp_path / "none", SIZE, sparse=True)
+    builder.begin(tmp_path / "none", FORMAT)
     with pytest.raises(IndexBuildError, match="the build ended with code 1"):
         builder.wait()
 
-    builder.begin(a_shard(tmp_path / "a"), SIZE, sparse=True)
+    builder.begin(a_shard(tmp_path / "a"), FORMAT)
     builder.wait()
 
 
 @pytest.mark.parametrize("path", ["/elsewhere/shard", "{}/../shard"])
 def test_a_folder_outside_of_the_store_is_refused(builder: IndexBuilder, tmp_path: Path, path: str) -> None:
-    builder.begin(Path(path.format(tmp_path)), SIZE, sparse=True)
+    builder.begin(Path(path.format(tmp_path)), FORMAT)
     with pytest.raises(IndexBuildError, match="is not in"):
         builder.wait()
 
@@ -116,7 +122,7 @@ def test_a_link_that_leads_outside_of_the_store_is_refused(tmp_path: Path) -> No
     (tmp_path / "store" / "link").symlink_to(elsewhere)
     builder = IndexBuilder(tmp_path / "store")
     try:
-        builder.begin(tmp_path / "store" / "link", SIZE, sparse=True)
+        builder.begin(tmp_path / "store" / "link", FORMAT)
         with pytest.raises(IndexBuildError, match="is not in"):
             builder.wait()
     finally:
@@ -125,13 +131,13 @@ def test_a_link_that_leads_outside_of_the_store_is_refused(tmp_path: Path) -> No
 
 
 def test_a_build_that_is_stopped_has_ended_and_the_next_is_served(builder: IndexBuilder, tmp_path: Path) -> None:
-    builder.begin(a_shard(tmp_path / "a", 5_000), SIZE, sparse=True)
+    builder.begin(a_shard(tmp_path / "a", 5_000), FORMAT)
     builder.stop()
     # Which of the two it was depends on the machine; either way nobody has the shard open any more.
     qdrant.EdgeShard.load(str(tmp_path / "a")).close()
 
     builder.stop()
-    builder.begin(a_shard(tmp_path / "b"), SIZE, sparse=True)
+    builder.begin(a_shard(tmp_path / "b"), FORMAT)
     builder.wait()
 
 
@@ -139,7 +145,7 @@ def test_without_its_process_each_request_fails(builder: IndexBuilder, tmp_path:
     os.kill(builder.pid, signal.SIGKILL)
 
     def ask() -> None:
-        builder.begin(tmp_path / "a", SIZE, sparse=True)
+        builder.begin(tmp_path / "a", FORMAT)
         builder.wait()
 
     for _ in range(2):  # the first may still be written
