@@ -60,7 +60,8 @@ async def cut_as_once(pipeline: Pipeline) -> None:
     )
     bare = [sparse_text(document, msgspec.structs.replace(chunk, section=None)) for chunk in made]
     dense = await parts.embedder.embed_documents([chunk.text for chunk in made])
-    points = chunk_points(document, made, slice(0, len(made)), dense, await parts.bm25.documents(bare))
+    sparse, precision = await parts.bm25.documents(bare), index.generation.vectors
+    points = chunk_points(document, made, slice(0, len(made)), dense, sparse, precision=precision)
     for point in points:
         del point.payload["metadata"]["semanticScore"]
     head = msgspec.to_builtins(head_of(document, len(made)))
