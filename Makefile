@@ -23,11 +23,11 @@ PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench eval sbom lock clean
+.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench bench-peers eval sbom lock clean
 .SUFFIXES:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
 run: $(BASE) ## set up, start Sluice, and load the sample library once: make run PORT=3001 DATA=folder
 	@exec $(PY) -m services.operator_cli serve $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
@@ -81,6 +81,9 @@ mutants: $(DEV) ## break the code on purpose and show which check notices
 bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, standalone, distributed, generations, console, crowds or growth (DOCUMENTS='1000 10000'; CHUNKS=1000000 of search; KEEP=folder)
 	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(CHUNKS),--chunks $(CHUNKS)) $(if $(KEEP),--keep "$(KEEP)")
 
+bench-peers: $(DEV) ## measure Sluice beside other programs and write docs/comparison.md: make bench-peers ONLY='bare sluice chroma' (installs each peer once, up to 2 GB)
+	@exec $(PY) -m tests.bench.peers $(if $(ONLY),--only $(ONLY)) $(if $(DOCUMENTS),--documents $(DOCUMENTS))
+
 eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder
 	@test -n "$(DATA)" || { echo "make eval DATA=folder: name a folder of corpus, queries and judgements, or of files and what they hold"; exit 2; }
 	@exec $(PY) -m tests.bench.eval "$(DATA)" $(or $(MODE),hybrid) $(EMBEDDER)
@@ -96,6 +99,8 @@ lock: ## pin all dependencies again from pyproject.toml (the only target that ne
 		--all-extras -c requirements/base.txt pyproject.toml -o requirements/extras.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--all-extras --group dev -c requirements/extras.txt pyproject.toml -o requirements/dev.txt
+	for asked in tests/bench/peers/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url "$$asked" -o "$${asked%.in}.txt" || exit 1; done
 
 clean: ## remove everything that can be rebuilt; SLUICE_DATA stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
