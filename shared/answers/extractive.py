@@ -41,7 +41,7 @@ _BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour ad
 _BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds: an answer often follows its subject
 _ALONE: Final = 0.8  # share of its own score that a unit without neighbours gets instead
 _BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
-_BY_NAME: Final = 0.1  # for a sentence that has the question's names itself, not only its document
+_BY_NAME: Final = 0.2  # for a sentence that has the question's names itself, not only its document
 _BY_RANK: Final = 0.1 / 12  # cost per better passage
 _BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
 _BY_STOP_WORD: Final = 0.3  # weight of a stop word
@@ -56,6 +56,8 @@ _NEARLY: Final = 0.4  # of a unit's score, from which its neighbour is quoted wi
 _FORWARD: Final = 0.05  # advantage of the following neighbour over the preceding one
 _LEAST: Final = 0.45  # confidence below which there is no answer
 _LEAST_BY_WORDS: Final = 0.6  # the same without an embedding model
+_MAIN: Final = 0.4  # share of the question's weight that makes a word its main one
+_LACKING: Final = 0.1  # what the confidence loses if neither the quotes nor their passage have the main word
 _LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop words count, and few are covered
 _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are too many units to compare
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
@@ -65,11 +67,13 @@ _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
 _STEM: Final = 5  # characters that two forms of a name share at least
+_LONGEST_ENDING: Final = 5  # characters by which two forms of a word may differ
 _SHORT: Final = 3
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
+_HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
 _DATE: Final = re.compile(
     r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
     r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d|\b\d{1,2}:\d\d\b"
@@ -79,7 +83,11 @@ _DATE: Final = re.compile(
 _ANSWER_KINDS: Final = (
     (re.compile(r"^(?:when|since when|what (?:date|year)|in (?:which|what) year)\b", re.IGNORECASE), _DATE),
     (
-        re.compile(r"\bhow (?:many|much|old|long|far|high|fast|often)\b", re.IGNORECASE),
+        re.compile(r"\bhow old\b", re.IGNORECASE),
+        re.compile(r"\b(?:age[ds]?\b\W{0,3}\d|\d+[ -](?:year|month|week|day|hour|minute)s?[ -]old)", re.IGNORECASE),
+    ),
+    (
+        re.compile(r"\bhow (?:many|much|long|far|high|fast|often)\b", re.IGNORECASE),
         re.compile(
             r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|dozen|hundred|thousand)\b",
             re.IGNORECASE,
@@ -97,6 +105,24 @@ _ANSWER_KINDS: Final = (
     ),
     (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
 )
+
+# What "how old" and the like ask for; all words as they are compared.
+_NOUNS_OF: Final[Mapping[str, frozenset[str]]] = {
+    adjective: frozenset(word for noun in nouns.split() for word in words(noun))
+    for adjective, nouns in {
+        "old": "age aged",
+        "long": "length duration",
+        "high": "height elevation altitude",
+        "tall": "height",
+        "wide": "width",
+        "deep": "depth",
+        "heavy": "weight",
+        "fast": "speed",
+        "far": "distance",
+        "large": "size",
+        "big": "size",
+    }.items()
+}
 
 
 def equal_weight(_word: str) -> float:
@@ -130,6 +156,34 @@ class Wanted(msgspec.Struct, frozen=True):
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
     kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
+
+
+def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, frozenset[str]]:
+    """Return, for each of the question's words, those of the others that are another form of it.
+
+    `inspection` continues `inspect`, and an age or a length answers how old or how long something is.
+    """
+    beginnings: dict[str, list[str]] = {}
+    for word in there:
+        beginnings.setdefault(word[:_STEM], []).append(word)
+    found = {}
+    for word in asked:
+        alike = beginnings.get(word[:_STEM], ()) if len(word) >= _STEM else ()
+        longer = {each for each in alike if each != word and len(each) >= _STEM and _continues(each, word)}
+        if forms := longer | (_NOUNS_OF.get(word, frozenset()) & there):
+            found[word] = frozenset(forms)
+    return found
+
+
+def _continues(one: str, other: str) -> bool:
+    """Return whether one of the words is the other with an ending."""
+    short, long = sorted((one, other), key=len)
+    return long.startswith(short) and len(long) - len(short) <= _LONGEST_ENDING
+
+
+def _with_forms(terms: frozenset[str], forms: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the words together with those of the question of which they have another form."""
+    return terms | {word for word, others in forms.items() if not others.isdisjoint(terms)}
 
 
 def wanted(question: str) -> Wanted:
@@ -197,6 +251,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     if not all(any(_holds(there, code) for there in held.values()) for code in asks.codes):
         return []
     noise = _noise(best)
+    forms = other_forms(asks.words, frozenset().union(*held.values()))
     found: list[Quotable] = []
     for rank, passage in enumerate(best):
         there = held[_document(passage)]
@@ -205,10 +260,10 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
         for position, unit in enumerate(units(passage.text, section, noise[_document(passage)])):
-            terms = frozenset(words(unit.text))
+            terms = _with_forms(frozenset(words(unit.text)), forms)
             if unit.kind in ("field", "row") and not fits:
                 continue
-            above = frozenset(words(f"{passage.title} {unit.about}"))
+            above = _with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
             found.append(Quotable(rank, position, unit, terms, above, context, fits))
     if len(found) > MOST_COMPARED:
@@ -310,7 +365,11 @@ def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
     for token in _WORDS.findall(question):
         for word in asks.words.intersection(words(token)):
             weights[word] = max(weights.get(word, 0.0), weigh(token.lower()))
-    return {word: weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)}
+    measured = {word for token in _HOW.findall(question) for word in words(token)} & _NOUNS_OF.keys()
+    heaviest = max(weights.values(), default=1.0)
+    return {
+        word: heaviest if word in measured else weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)
+    }
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -336,16 +395,28 @@ class _Matching:
     ) -> None:
         self._asks = asks
         self._weights = weights
+        # A name that few units have says more about them than one that all have.
+        self._names = {name: 1 / (1 + sum(name in each.terms for each in found)) for name in sorted(asks.names)}
         # fsum, because a set's order differs between processes, and a plain sum would differ in its last bit.
         self._total = math.fsum(weights.values()) or 1.0
         self._passages = passages
         self._found = found
         self._beside = _beside(found)
-        self._whole = {rank: self.covered(_all_words(passages[rank])) for rank in {each.rank for each in found}}
+        own = {rank: _all_words(passages[rank]) for rank in {each.rank for each in found}}
+        forms = other_forms(asks.words, frozenset().union(*own.values()))
+        self._terms = {rank: _with_forms(terms, forms) for rank, terms in own.items()}
+        self._whole = {rank: self.covered(terms) for rank, terms in self._terms.items()}
+        # The word that the question is about, if one outweighs the others.
+        self._main = next((word for word, weight in weights.items() if weight >= _MAIN * self._total), None)
 
     def covered(self, terms: AbstractSet[str]) -> float:
         """Return the share of the question's weight that the words have, 0..1."""
         return math.fsum(weight for word, weight in self._weights.items() if word in terms) / self._total
+
+    def _named(self, terms: AbstractSet[str]) -> float:
+        """Return the share of the names' weight that the words have, 0..1."""
+        had = math.fsum(weight for name, weight in self._names.items() if name in terms)
+        return had / math.fsum(self._names.values())
 
     def scores(self, near: Sequence[float]) -> list[_Score]:
         """Return the score of each unit, alone and beside its neighbours."""
@@ -370,7 +441,7 @@ class _Matching:
         score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
         row = unit.kind == "row"
         if unit.kind not in _KEYED and asks.names:
-            score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
+            score += _BY_NAME * self._named(each.terms)
         return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
@@ -380,7 +451,8 @@ class _Matching:
         named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
         own = each.terms | each.above
         fits = fits and not self._asks.names & named - own
-        return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
+        held = own if each.unit.kind in _KEYED else each.terms
+        return fits and near[at] >= _SETTLES and self.covered(held) >= _SETTLES_COVERED
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
@@ -391,11 +463,12 @@ class _Matching:
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))
-        return 0.4 * near[best] + 0.4 * self.covered(terms) + 0.2 * self._whole[each.rank] + _BY_ODDS * odds
+        lacking = _LACKING * (self._main is not None and self._main not in terms | self._terms[each.rank])
+        return 0.4 * near[best] + 0.4 * self.covered(terms) + 0.2 * self._whole[each.rank] + _BY_ODDS * odds - lacking
 
 
-def _all_words(passage: Passage) -> set[str]:
-    return set(words(f"{passage.title} {passage.metadata.get('sectionTitle') or ''} {passage.text}"))
+def _all_words(passage: Passage) -> frozenset[str]:
+    return frozenset(words(f"{passage.title} {passage.metadata.get('sectionTitle') or ''} {passage.text}"))
 
 
 def _beside(found: Sequence[Quotable]) -> list[list[int]]:
@@ -463,7 +536,8 @@ def _around(
             and scores[each].alone >= _NEARLY * scores[at].alone
             and length + len(found[each].unit.text) <= longest
             and _belongs(found[each].unit, unit)
-            and not any(_same(words(found[each].unit.text), words(found[other].unit.text)) for other in chosen)
+            and not _said(found[each].unit, [found[other].unit for other in chosen])
+            and not (each == before and found[each].unit.kind == "code" and not found[each].unit.opening)
         ]
         if not options:
             break
@@ -489,6 +563,15 @@ def _same(one: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether two texts say the same in nearly the same words."""
     few, many = sorted((set(one), set(other)), key=len)
     return bool(few) and len(few & many) >= 0.8 * len(few)
+
+
+def _said(unit: Unit, others: Sequence[Unit]) -> bool:
+    """Return whether one of the other units says what the unit says. Longer code isn't said by its beginning."""
+    own = words(unit.text)
+    return any(
+        _same(own, there) and (unit.kind != "code" or set(own) <= set(there))
+        for there in (words(other.text) for other in others)
+    )
 
 
 def _quoted(unit: Unit, asked: AbstractSet[str]) -> str:

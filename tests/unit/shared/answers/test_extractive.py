@@ -284,3 +284,75 @@ def test_the_sentence_with_the_name_that_is_asked_about_is_quoted() -> None:
     _, pieces = answer("When is the tower open in October?", passages, found, [0.7, 0.65])
 
     assert "In October it opens at weekends only." in "".join(pieces)
+
+
+REPORT = """Location: Belen, NM
+Date & Time: 11/27/2007
+Certificate: Private; Age: 48, Male
+Runway Used: 21
+Runway Length/Width: 6601 ft / 60 ft
+Date/Type of Last Inspection: 05/01/2007, Condition
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("How old was the pilot?", "Certificate: Private; Age: 48, Male [1]"),
+        ("How long was the runway?", "Runway Length/Width: 6601 ft / 60 ft [1]"),
+        ("When was it last inspected?", "Date/Type of Last Inspection: 05/01/2007, Condition [1]"),
+    ],
+)
+def test_an_age_answers_how_old_and_an_inspection_when_inspected(question: str, reply: str) -> None:
+    assert answered(question, a_passage(1, REPORT, "Report on a pilot's accident")).startswith(reply)
+
+
+def test_longer_code_is_quoted_behind_its_beginning() -> None:
+    text = (
+        "The option watches for changes.\n\n```\nrun app --reload\n```\n\n"
+        "It is possible to give other endings\n\n```\nrun app --reload --endings .yml\n```\n"
+    )
+    passages = (a_passage(1, text),)
+    question = "How do I watch for changes with an option?"
+    found = quotable(question, passages)
+
+    reply = "".join(answer(question, passages, found, [0.7, 0.6, 0.6, 0.6])[1])
+
+    assert [each.unit.kind for each in found] == ["sentence", "code"] * 2
+    assert reply.endswith("--endings .yml\n```\n[1]")
+
+
+def test_code_of_another_sentence_is_not_quoted_before_the_answer() -> None:
+    text = "```\ncontext = Context(field=1)\n```\n\nTo remove a field from the context, use `reset`."
+
+    assert answered("How do I remove a field from the context?", a_passage(1, text)).startswith("To remove a field")
+
+
+def test_without_the_questions_main_word_it_answers_only_if_the_rest_is_close() -> None:
+    passage = a_passage(1, "The broker sends messages to a queue of the broker. It stores messages in a queue.")
+    question = "How does the broker encrypt messages?"
+    found = quotable(question, (passage,))
+    alike = [0.55] * len(found)
+
+    def replied(main: float) -> str:
+        return "".join(answer(question, (passage,), found, alike, lambda word: main if word == "encrypt" else 1.0)[1])
+
+    assert replied(1.0) != NO_ANSWER
+    assert replied(2.0) == NO_ANSWER
+
+
+def test_a_name_that_few_places_have_decides_between_them() -> None:
+    texts = (
+        "Kafka has a security class for tokens.",
+        "Kafka has a security class for passwords.",
+        "A class of Kafka is used with Kerberos.",
+    )
+    passages = tuple(
+        Passage(number=number, text=text, title="", score=0.8, metadata={"documentId": "one"})
+        for number, text in enumerate(texts, start=1)
+    )
+    question = "Which security class does Kafka need for Kerberos?"
+
+    reply = "".join(answer(question, passages, quotable(question, passages), [0.7, 0.7, 0.77])[1])
+
+    assert reply.startswith("A class of Kafka is used with Kerberos. [1]")
