@@ -11,7 +11,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import chunking, cluster, console, crowds, generations, growth, search, standalone, tenants
+from tests.bench import (
+    chunking,
+    cluster,
+    console,
+    crowds,
+    generations,
+    growth,
+    pdfs,
+    rates,
+    search,
+    standalone,
+    tenants,
+)
 
 PARTS = ("chunks", "search", "standalone", "distributed", "generations", "console")
 
@@ -40,6 +52,8 @@ def main() -> int:
         search.measure(row, search.QUICK if chosen.quick else search.Size(chunks=chosen.chunks), chosen.keep)
     if chosen.only in (None, "standalone"):
         standalone.measure(row, quick=chosen.quick)
+        rates.measure(row, quick=chosen.quick)
+        pdfs.measure(row, quick=chosen.quick)
     if chosen.only in (None, "distributed"):
         cluster.measure(row, cluster.QUICK if chosen.quick else cluster.Size())
     if chosen.only in (None, "generations"):

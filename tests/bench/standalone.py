@@ -18,8 +18,7 @@ from tests.e2e.text import WORDS
 
 DOCUMENTS, CHARACTERS = 90, 5_500
 TURNS = 3
-UNCHANGED = 1_500
-QUICK = {"documents": 12, "unchanged": 200}
+QUICK = 12  # documents
 
 
 def document(number: int, characters: int = CHARACTERS) -> str:
@@ -110,8 +109,7 @@ class Searches(Background):
 
 def measure(row: Row, *, quick: bool) -> None:
     """Tell `row` the figures."""
-    documents = QUICK["documents"] if quick else DOCUMENTS
-    unchanged = QUICK["unchanged"] if quick else UNCHANGED
+    documents = QUICK if quick else DOCUMENTS
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         server = Server(Path(folder) / "data").start()
@@ -136,10 +134,6 @@ def measure(row: Row, *, quick: bool) -> None:
             row("the same under another source, no embedding", f"{len(texts) / seconds:.0f} documents/s", "")
             used = cpu_seconds(server) - before
             row("… per CPU-second of all its processes", f"{len(texts) / used:.0f} documents", "≥ 150")
-            small = [document(10**5 + n, 100) for n in range(unchanged)]
-            ingest(server, small, "small", parallel=64)
-            seconds = ingest(server, small, "small", parallel=64)
-            row("unchanged, one HTTP request each", f"{len(small) / seconds:.0f} documents/s", "")
             with Searches(server) as idle:
                 time.sleep(5)  # the time in which the searches run
             row("search, idle", str(idle), "")

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -15,7 +16,10 @@ from services.query_api.ingest.unchanged_check import MOST_ITEMS, CheckedDocumen
 from shared.contracts import DocumentSubmitted
 from shared.ids import bytes_hash
 from shared.log import Log
-from shared.state.ledger import Entry
+from shared.log.publish import partition_of
+from shared.state.ledger import Entry, Ledger
+from shared.store.edge import EdgeStore
+from shared.topics import SUBMITTED
 from tests.contract.logs import HANG_S
 from tests.integration.api import an_app
 from tests.integration.pipeline import Pipeline, running
@@ -88,11 +92,12 @@ async def test_what_another_extractor_read_is_to_be_sent(pipeline: Pipeline) -> 
 
 
 class Behind:
-    """A log whose first stage is seen to be behind for so many looks."""
+    """A log whose first stage is seen to be behind for so many looks, except in the partition `read`."""
 
-    def __init__(self, log: Log, looks: int) -> None:
+    def __init__(self, log: Log, looks: int, read: int | None = None) -> None:
         self._log = log
         self.looks = looks
+        self._read = read
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
@@ -100,7 +105,7 @@ class Behind:
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
         self.looks -= 1
         seen = await self._log.committed(group_id, topic)
-        return seen if self.looks < 0 else dict.fromkeys(seen, 0)
+        return seen if self.looks < 0 else {tp: at if tp.partition == self._read else 0 for tp, at in seen.items()}
 
 
 async def test_what_is_on_its_way_is_waited_for_and_doubted_after_a_while(pipeline: Pipeline) -> None:
@@ -186,3 +191,112 @@ async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pi
     [by_hash] = await checker.check([(held, bytes_hash(text.encode()))])
 
     assert (by_sha256.unchanged, by_hash.unchanged) == (False, True)
+
+
+# Batches are compared as well (ADR 0109)
+
+
+def a_batch(pipeline: Pipeline) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(cast("Any", an_app(pipeline.parts)))
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+async def records(pipeline: Pipeline) -> int:
+    return sum((await pipeline.parts.log.end_offsets(SUBMITTED)).values())
+
+
+async def caught_up(pipeline: Pipeline) -> None:
+    """Return when the first stage has read everything, as the route's own wait for it shows."""
+    await check(pipeline, a_document("never sent"))
+
+
+async def test_unchanged_items_of_a_batch_are_answered_without_a_record(pipeline: Pipeline) -> None:
+    items = [{"source": "batch", "path": str(n), "text": f"Lantern {n}."} for n in range(150)]
+    wait = {"Prefer": "wait=200"}
+
+    async with a_batch(pipeline) as client:
+        first = (await client.post("/rag/ingest/batch", json=items, headers=wait)).json()["items"]
+        await caught_up(pipeline)
+        before = await records(pipeline)
+        again = await client.post("/rag/ingest/batch", json=items)
+        unchanged = await records(pipeline)
+        items[70]["text"] = "Another lantern."
+        edited = (await client.post("/rag/ingest/batch", json=items, headers=wait)).json()["items"]
+        after = await records(pipeline)
+
+    assert {each["status"] for each in first} == {"created"}
+    assert again.status_code == 200
+    assert [(each["status"], each["chunkCount"]) for each in again.json()["items"]] == [("unchanged", 1)] * 150
+    assert [each["documentId"] for each in again.json()["items"]] == [each["documentId"] for each in first]
+    assert unchanged == before
+    assert after > before
+    assert [each["index"] for each in edited if each["status"] != "unchanged"] == [70]
+    assert edited[70]["status"] == "updated"
+
+
+async def test_an_item_that_asks_for_more_than_its_content_is_submitted(pipeline: Pipeline) -> None:
+    item = {"source": "batch", "path": "more", "text": "A lantern with a bell."}
+    asked: list[dict[str, Any]] = [
+        {"keep": ["title"]},
+        {"onConflict": "error"},
+        {"callbackUrl": "http://127.0.0.1:9/ended"},
+    ]
+    written = []
+
+    async with a_batch(pipeline) as client:
+        await client.post("/rag/ingest/batch", json=[item], headers={"Prefer": "wait=200"})
+        for more in asked:
+            await caught_up(pipeline)
+            before = await records(pipeline)
+            await client.post("/rag/ingest/batch", json=[{**item, **more}], headers={"Prefer": "wait=200"})
+            written.append(await records(pipeline) - before)
+
+    assert written == [1, 1, 1]
+
+
+async def test_the_same_document_twice_in_a_batch_ends_as_the_later_item_says(pipeline: Pipeline) -> None:
+    old, new = ({"source": "batch", "path": "twice", "text": text} for text in ("The old lamp.", "The new lamp."))
+    wait = {"Prefer": "wait=200"}
+
+    async with a_batch(pipeline) as client:
+        await client.post("/rag/ingest/batch", json=[old], headers=wait)
+        await caught_up(pipeline)
+        there = (await client.post("/rag/ingest/batch", json=[old, new], headers=wait)).json()["items"]
+        await caught_up(pipeline)
+        back = (await client.post("/rag/ingest/batch", json=[old, new, old], headers=wait)).json()["items"]
+        text = (await client.get(f"/rag/documents/{there[0]['documentId']}/text")).text
+
+    assert [each["status"] for each in there] == ["superseded", "updated"]
+    assert [each["supersededBy"] for each in back if "supersededBy" in each] == [2, 2]
+    assert "The old lamp." in text
+
+
+async def test_nothing_is_spared_while_any_record_is_unread(pipeline: Pipeline) -> None:
+    held = a_document("spared")
+    await pipeline.send(held)
+    await caught_up(pipeline)
+    log, ledger, index = pipeline.parts.log, pipeline.parts.ledger, pipeline.parts.index
+    ends = await log.end_offsets(SUBMITTED)
+    own = partition_of(held.document_id.encode(), len(ends))
+    # A record under a wrong key is of any partition.
+    busy, soon = Behind(log, 2**30, read=own), Behind(log, 2, read=own)
+
+    read = await UnchangedChecker(log, ledger, index).held([held])
+    unread = await UnchangedChecker(busy, ledger, index).held([held])
+    waited = await UnchangedChecker(busy, ledger, index).held([held], patience_s=0.1)
+    caught = await UnchangedChecker(soon, ledger, index).held([held], patience_s=HANG_S)
+
+    assert any(end for tp, end in ends.items() if tp.partition != own)
+    assert (read.chunks, caught.chunks) == ({held.document_id: 1}, {held.document_id: 1})
+    assert (unread.chunks, unread.busy, waited.chunks, waited.busy) == ({}, False, {}, True)
+
+
+async def test_what_can_not_be_compared_is_submitted(pipeline: Pipeline, tmp_path: Path) -> None:
+    held = a_document("away")
+    await pipeline.send(held)
+    await caught_up(pipeline)
+    away = Ledger(EdgeStore(tmp_path / "nobody", attach=True))
+
+    found = await UnchangedChecker(pipeline.parts.log, away, pipeline.parts.index).held([held])
+
+    assert (found.chunks, found.busy) == ({}, True)

@@ -527,4 +527,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "        return entry\n",
         "tests/unit/services/ingest_worker/rebuild/test_fold.py",
     ),
+    _mutant(
+        "a batch is compared beside unread records",
+        "services/query_api/ingest/unchanged_check.py",
+        "                quiet = await self._all_read()\n",
+        "                quiet = True\n",
+        "tests/integration/test_check.py",
+    ),
+    _mutant(
+        "an unread record counts only in the document's own partition",
+        "services/query_api/ingest/unchanged_check.py",
+        "        return all((done.get(tp) or 0) >= end for tp, end in ends.items())\n",
+        "        return any((done.get(tp) or 0) >= end for tp, end in ends.items())\n",
+        "tests/integration/test_check.py",
+    ),
 )

@@ -41,3 +41,10 @@ def test_shown_and_embedded_text_survive_the_way_to_the_index(given_: list[tuple
         assert point.payload["text"] == text
         assert point.payload.get(EMBEDDED, text) == (other or text)
         assert point.payload["metadata"]["chunkHash"] == text_hash(other or text)
+
+
+@given(st.text(st.characters(max_codepoint=0x7F), max_size=80))
+def test_plain_text_is_cleaned_as_the_patterns_do(text: str) -> None:
+    beside_a_letter_beyond_ascii = cleaned(f"{text}\xe9")
+
+    assert cleaned(text) == beside_a_letter_beyond_ascii.removesuffix("\xe9").strip()

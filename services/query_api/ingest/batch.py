@@ -1,4 +1,7 @@
-"""`POST /rag/ingest/batch`: many documents as a JSON array or NDJSON, submitted while the body arrives."""
+"""`POST /rag/ingest/batch`: many documents as a JSON array or NDJSON, submitted while the body arrives.
+
+Items that the index holds unchanged are answered without a submission (ADR 0109).
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -21,6 +24,7 @@ from services.query_api.http.request import FORM, ApiRequest, body_of, content_t
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
 from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
+from services.query_api.ingest.unchanged_check import UnchangedChecker
 from shared.contracts import DocumentSubmitted
 from shared.errors import PipelineError, Rejected
 
@@ -31,6 +35,7 @@ NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/json
 MOST_ITEMS: Final = 100_000  # because each has its entry in the reply
 WINDOW: Final = 64  # items that are appended to the log at once
 WINDOW_BYTES: Final = 4 << 20  # bytes of bodies that are appended at once
+PATIENCE_S: Final = 0.25  # wait until the first stage has read a window's changed items, before the next is compared
 _FIELDS: Final = fields_of(IngestBody) or frozenset()
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -84,15 +89,18 @@ class BatchOperation(Operation):
     | replies(422, accepted=True),
 )
 async def rag_ingest_batch(
-    request: ApiRequest, submissions: NamedDependency[Submissions], batch_limits: NamedDependency[BatchLimits]
+    request: ApiRequest,
+    submissions: NamedDependency[Submissions],
+    checker: NamedDependency[UnchangedChecker],
+    batch_limits: NamedDependency[BatchLimits],
 ) -> Response[BatchReply]:
     """Add documents: a JSON array, or one JSON object a line, each as /rag/ingest takes it.
 
-    Items are submitted as they arrive. A refused item has its error and doesn't stop the others. The reply waits
-    for the end of processing only when `Prefer: wait` asks for it.
+    Items are submitted as they arrive; those that the index holds unchanged are only counted. A refused item has its
+    error and doesn't stop the others. The reply waits for the end of processing only when `Prefer: wait` asks for it.
     """
     wait_s, headers = wait_of(request, otherwise=0.0)
-    batch = _Batch(submissions, request.user.tenant, strict=is_strict(request))
+    batch = _Batch(submissions, checker, request.user.tenant, strict=is_strict(request))
     try:
         async with aclosing(_items(request, batch_limits)) as items:
             async for item in items:
@@ -114,8 +122,10 @@ async def rag_ingest_batch(
 class _Batch:
     """The items so far: the result of each, and the window of items that are submitted together."""
 
-    def __init__(self, submissions: Submissions, tenant: str, *, strict: bool) -> None:
+    def __init__(self, submissions: Submissions, checker: UnchangedChecker, tenant: str, *, strict: bool) -> None:
         self._submissions = submissions
+        self._checker = checker
+        self._patience_s = PATIENCE_S
         self._tenant = tenant
         self._strict = strict
         self._results: list[SubmissionReceipt | IngestReply | None] = []  # None: not known yet
@@ -124,7 +134,7 @@ class _Batch:
         self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # prepared chunks left out
         self._names: dict[int, tuple[str | None, str | None]] = {}  # source and path as they were sent
         self._warnings: dict[int, tuple[str, ...]] = {}
-        self._newest: dict[str, int] = {}  # number of the last item on the log, by document id
+        self._newest: dict[str, int] = {}  # number of the last item that was accepted, by document id
 
     async def add(self, item: bytes | Problem) -> None:
         """Take the next item. If it is invalid, the error becomes its result.
@@ -167,12 +177,12 @@ class _Batch:
             self._warnings[number] = (*self._warnings.get(number, ()), sentence)
 
     async def flush(self) -> None:
-        """Append the window's items to the log.
+        """Append the window's items to the log, except those that would change nothing.
 
         Raises:
             Problem: 503, the log didn't take all of them.
         """
-        window, self._window, self._size = [*self._window.values()], {}, 0
+        window, self._window, self._size = await self._changed([*self._window.values()]), {}, 0
         results = await asyncio.gather(
             *(self._submissions.submit(document) for _, document in window), return_exceptions=True
         )
@@ -187,6 +197,18 @@ class _Batch:
                 self._newest[result.document_id] = number
         if down is not None:
             raise down
+
+    async def _changed(self, window: Sequence[tuple[int, DocumentSubmitted]]) -> list[tuple[int, DocumentSubmitted]]:
+        """Return the items to be submitted; the others get their results."""
+        held = await self._checker.held([document for _, document in window], patience_s=self._patience_s)
+        if held.busy:
+            self._patience_s = 0.0
+        for number, document in window:
+            if (count := held.chunks.get(id_ := document.document_id)) is not None:
+                self._submissions.spare(document)
+                self._results[number] = IngestReply(status="unchanged", document_id=id_, chunk_count=count)
+                self._newest[id_] = number
+        return [(number, document) for number, document in window if document.document_id not in held.chunks]
 
     async def cut(self, problem: Problem) -> Problem:
         """Return the problem that ended the batch early, with the results of the items before it."""

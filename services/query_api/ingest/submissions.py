@@ -110,6 +110,11 @@ class Submissions:
         log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
         return SubmissionReceipt(id_, place)
 
+    def spare(self, document: DocumentSubmitted) -> None:
+        """Count a document that isn't submitted, because the index holds it unchanged."""
+        self._count(document.tenant)
+        self._metrics.ingests.labels("unchanged").inc()
+
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
         """Return how the submission ended; None if it didn't within `wait_s` seconds."""
 

@@ -2,7 +2,7 @@
 
 A document is unchanged if the index holds exactly this content and no unread record could change it. The reply
 therefore waits until every record that was on the log when the request came has been read. Then it says what a
-submission would have ended with.
+submission would have ended with. `POST /rag/ingest/batch` asks the same of its items, without the wait (ADR 0109).
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
+import structlog
 from aiokafka import TopicPartition
 from litestar import post
 from litestar.di import NamedDependency
@@ -20,6 +21,7 @@ from services.query_api.http.lanes import READS, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from shared.contracts import DocumentSubmitted
+from shared.errors import Unavailable
 from shared.ids import bytes_hash
 from shared.log import Log
 from shared.log.publish import partition_of
@@ -28,10 +30,13 @@ from shared.state.ledger import Accepted, Entry, Ledger
 from shared.submission import description_hash
 from shared.topics import SUBMITTED, readers
 
+log = structlog.get_logger(__name__)
+
 MOST_ITEMS = 1000
 PATIENCE_S = 5.0  # wait for unread records; after that, a document counts as changed
 _SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
+_ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
 
 
 # The patterns stand in /openapi.json, whose dialect lacks \A and \Z; the length refuses the newline that `$` lets pass.
@@ -81,6 +86,13 @@ class CheckReply(msgspec.Struct, frozen=True):
     items: list[CheckedDocument]
 
 
+class HeldDocuments(msgspec.Struct, frozen=True):
+    """The documents of a batch that the index holds unchanged."""
+
+    chunks: Mapping[str, int] = {}  # number of chunks by document id
+    busy: bool = False  # it was waited in vain, so waiting again is no use
+
+
 class UnchangedChecker:
     """Compares callers' documents with the index. Raises Unavailable when a part is away."""
 
@@ -97,33 +109,84 @@ class UnchangedChecker:
             return []
         ends = await self._log.end_offsets(SUBMITTED)
         unread = await self._unread(ends)
-        code = await self._index.code()
-        known = frozenset(code.extractor.split() if code is not None else ())
-        ids = [document.document_id for document, _ in documents]
-        entries, heads, counts = await asyncio.gather(
-            self._ledger.entries(ids), self._index.heads(ids), self._index.point_counts(ids)
+        entries = await self._ledger.entries([document.document_id for document, _ in documents])
+        alike = [
+            _alike(document, hash_, entries) and partition_of(document.document_id.encode(), len(ends)) not in unread
+            for document, hash_ in documents
+        ]
+        ids = {document.document_id for (document, _), same in zip(documents, alike, strict=True) if same}
+        counts = await self._whole([*ids], entries)
+        return [
+            CheckedDocument(document_id=id_, unchanged=True, chunk_count=counts[id_])
+            if same and (id_ := document.document_id) in counts
+            else CheckedDocument(document_id=document.document_id, unchanged=False)
+            for (document, _), same in zip(documents, alike, strict=True)
+        ]
+
+    async def held(self, documents: Sequence[DocumentSubmitted], *, patience_s: float = 0.0) -> HeldDocuments:
+        """Return those of the documents, each named once, whose submission would change nothing.
+
+        There are none as long as any record is unread, because a record may belong under another key; where most
+        documents look unchanged, that is waited for. There are none, either, if a part is away or slow. Then the
+        documents are submitted, and the first stage decides.
+        """
+        known = [(document, hash_) for document in documents if (hash_ := _body_hash(document)) is not None]
+        if not known:
+            return HeldDocuments()
+        ids = [document.document_id for document, _ in known]
+        try:
+            async with asyncio.timeout(patience_s + _ANSWER_S):
+                quiet = await self._all_read()
+                entries = await self._ledger.entries(ids)
+                if not quiet:
+                    alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
+                    if not patience_s or 2 * alike < len(documents):
+                        return HeldDocuments()
+                    if not await self._quiet_within(patience_s):
+                        return HeldDocuments(busy=True)
+                    entries = await self._ledger.entries(ids)
+                same = [document.document_id for document, hash_ in known if _alike(document, hash_, entries)]
+                return HeldDocuments(await self._whole(same, entries))
+        except (Unavailable, TimeoutError) as error:
+            log.warning("batch_not_compared", reason=str(error) or "no answer in time")
+            return HeldDocuments(busy=True)
+
+    async def _quiet_within(self, seconds: float) -> bool:
+        """Return True as soon as the first stage has read everything, or False after the wait."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while loop.time() < deadline:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            if await self._all_read():
+                return True
+        return False
+
+    async def _all_read(self) -> bool:
+        """Return whether the first stage has read every record of the log, at a moment during this call.
+
+        The offsets are read before the ends: a record that the stage writes again, under its right key, is on the log
+        before the first one counts as read.
+        """
+        done = await self._log.committed(self._group, SUBMITTED)
+        ends = await self._log.end_offsets(SUBMITTED)
+        return all((done.get(tp) or 0) >= end for tp, end in ends.items())
+
+    async def _whole(self, ids: Sequence[str], entries: Mapping[str, Entry]) -> dict[str, int]:
+        """Return the number of chunks of those documents whose accepted version answers with all of its points."""
+        if not ids:
+            return {}
+        code, heads, counts = await asyncio.gather(
+            self._index.code(), self._index.heads(ids), self._index.point_counts(ids)
         )
-
-        def verdict(id_: str, document: DocumentSubmitted, hash_: str) -> CheckedDocument:
-            entry, head = entries.get(id_), heads.get(id_)
-            same = (
-                entry is not None
-                and head is not None
-                and entry.tenant == document.tenant
-                and _ended_well(entry)
-                and _has_body(entry.accepted, hash_)
-                and entry.accepted.extractor in known
-                and entry.accepted.metadata_hash == description_hash(document)
-                and head.version == entry.accepted.version
-                and not head.deleted
-                and head.chunk_count == counts.get(id_, 0)
-                and partition_of(id_.encode(), len(ends)) not in unread
-            )
-            return CheckedDocument(
-                document_id=id_, unchanged=same, chunk_count=head.chunk_count if same and head else None
-            )
-
-        return [verdict(id_, document, hash_) for id_, (document, hash_) in zip(ids, documents, strict=True)]
+        readers_now = frozenset(code.extractor.split() if code is not None else ())
+        return {
+            id_: head.chunk_count
+            for id_, head in heads.items()
+            if head.version == entries[id_].accepted.version
+            and not head.deleted
+            and head.chunk_count == counts.get(id_, 0)
+            and entries[id_].accepted.extractor in readers_now
+        }
 
     async def _unread(self, ends: Mapping[TopicPartition, int]) -> set[int]:
         """Return the partitions in which the first stage hasn't committed all records below `ends` after the wait."""
@@ -163,6 +226,25 @@ def _hash(held: HeldDocument, number: int) -> str:
     if len(given) != 1:
         raise invalid(f"items[{number}]", f"exactly one of hash, sha256 and text is needed, not {len(given)}")
     return given[0]
+
+
+def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]) -> bool:
+    """Return whether the accepted version has this body and description, and ended well."""
+    entry = entries.get(document.document_id)
+    return (
+        entry is not None
+        and entry.tenant == document.tenant
+        and _ended_well(entry)
+        and _has_body(entry.accepted, hash_)
+        and entry.accepted.metadata_hash == description_hash(document)
+    )
+
+
+def _body_hash(document: DocumentSubmitted) -> str | None:
+    """Return the hash of a body that was sent; None where an unchanged one still has something to do."""
+    body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
+    waited_for = document.keep or document.on_conflict is not None or document.callback_url is not None
+    return None if body is None or waited_for else bytes_hash(body)
 
 
 def _has_body(accepted: Accepted, hash_: str) -> bool:

@@ -1,0 +1,102 @@
+"""Part of `make bench ONLY=standalone`: PDFs a second through the parser processes, and through pdfium alone."""
+
+import asyncio
+import multiprocessing
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing.pool import Pool
+from pathlib import Path
+
+from services.ingest_worker.parsers import ParserPool
+from tests.bench.report import Row
+from tests.e2e.text import WORDS
+from tests.fakes.tokens import Words
+from tests.unit.services.ingest_worker.files import a_pdf
+
+FILES, PAGES, LINES = 60, 12, 46
+LAPS, QUICK_LAPS = 5, 1
+_WAITING = 2  # files per process: the next one must be there when a process is done
+
+
+def measure(row: Row, *, quick: bool) -> None:
+    """Tell `row` the figures."""
+    files = [pdf(number) for number in range(FILES)]
+    ours, bare = asyncio.run(laps(files, QUICK_LAPS if quick else LAPS))
+    pages = FILES * PAGES
+    row(f"PDFs through {cores()} parsers", f"{pages * statistics.median(ours):,.0f} pages/s", "")
+    row("pdfium alone, as many processes", f"{pages * statistics.median(bare):,.0f} pages/s", "")
+    ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
+    row("… parsers over pdfium", f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", "≥ 0.9")
+
+
+def pdf(number: int) -> bytes:
+    """Return a PDF of PAGES full pages."""
+    rng, vocabulary = random.Random(f"pdf/{number}"), WORDS.split()
+    return a_pdf(*("\n".join(" ".join(rng.choices(vocabulary, k=12)) for _ in range(LINES)) for _ in range(PAGES)))
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+async def laps(files: Sequence[bytes], count: int) -> tuple[list[float], list[float]]:
+    """Return how often a second all files are read by our parsers, and by pdfium alone, in laps that take turns."""
+    ours: list[float] = []
+    bare: list[float] = []
+    pool = ParserPool(cores(), tokens=Words())
+    try:
+        with multiprocessing.get_context("spawn").Pool(cores()) as processes:
+            await _ours(pool, files)  # starts the processes
+            _bare(processes, files)
+            for _ in range(count):
+                ours.append(await _ours(pool, files))
+                bare.append(_bare(processes, files))
+    finally:
+        await pool.close()
+    return ours, bare
+
+
+async def _ours(pool: ParserPool, files: Sequence[bytes]) -> float:
+    waiting = iter(files)
+
+    async def read() -> None:
+        for data in waiting:
+            await pool.extract(data, tenant="default", filename="report.pdf")
+
+    began = time.perf_counter()
+    await asyncio.gather(*(read() for _ in range(_WAITING * cores())))
+    return 1 / (time.perf_counter() - began)
+
+
+def _bare(processes: Pool, files: Sequence[bytes]) -> float:
+    began = time.perf_counter()
+    processes.map(_characters, files, chunksize=1)
+    return 1 / (time.perf_counter() - began)
+
+
+def _characters(data: bytes) -> int:
+    """Return how many characters pdfium finds; the text itself stays, so that only reading is measured."""
+    import pypdfium2  # only the processes load it
+
+    document = pypdfium2.PdfDocument(data)
+    try:
+        return sum(len(page.get_textpage().get_text_range()) for page in document)
+    finally:
+        document.close()
+
+
+def main() -> None:
+    """Print the rates for the PDFs of a folder: `python -m tests.bench.pdfs FOLDER`."""
+    files = [path.read_bytes() for path in sorted(Path(sys.argv[1]).glob("*.pdf"))]
+    ours, bare = asyncio.run(laps(files, LAPS))
+    for one, other in zip(ours, bare, strict=True):
+        print(f"{len(files) * one:.1f} files/s through parsers, {len(files) * other:.1f} by pdfium: {one / other:.2f}")
+
+
+if __name__ == "__main__":
+    main()
