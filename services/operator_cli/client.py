@@ -349,7 +349,8 @@ class Client:
         try:
             return self._http.request(method, path, **options)
         except httpx.ConnectError:
-            raise ServerAway(f"no Sluice answers at {self.url}; start it with `make run` or `sluice serve`") from None
+            started = "start it with `make run` or `sluice serve`, or set SLUICE_URL to where it is"
+            raise ServerAway(f"no Sluice answers at {self.url}; {started}") from None
         except httpx.TimeoutException:
             raise ServerAway(f"the Sluice at {self.url} didn't answer in time") from None
         except httpx.HTTPError as error:

@@ -32,8 +32,9 @@ def test_no_server_is_one_line_that_says_how_to_start_one(sluice: Sluice, monkey
 
     assert ran.code == 2
     assert ran.out == ""
-    assert (
-        ran.err == f"sluice: no Sluice answers at http://127.0.0.1:{port}; start it with `make run` or `sluice serve`\n"
+    assert ran.err == (
+        f"sluice: no Sluice answers at http://127.0.0.1:{port}; start it with `make run` or `sluice serve`, "
+        "or set SLUICE_URL to where it is\n"
     )
 
 
