@@ -38,7 +38,7 @@ demo: $(BASE) ## load, search, ask, change, delete: the whole system on a tempor
 	@exec $(PY) -m services.operator_cli demo
 
 # In CI the servers are built first, beside lint and types: a test that built one would run into its time limit.
-test: $(DEV) ## run every check: lint, types, import contracts, all tests
+test: $(DEV) ## run every check: lint, types, import contracts, tests; CI=true make test runs the costly tests, too
 	@$(MAKE) --no-print-directory -j2 lint types $(if $(CI),built)
 	@exec $(PY) -m pytest $(PYTEST)
 

@@ -1,13 +1,17 @@
-"""Servers and logs that tests of any folder may ask for, how much is tried, the order of tests, and a last guard."""
+"""Servers and logs for tests of any folder, how much is tried, what runs in which order, and a last guard."""
 
 import faulthandler
 import os
+import shutil
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.servers.cache import IN_CI
+from tests.selection import COLLECTED, COSTLY_S, IN_CI, this_run
 
 pytest_plugins = (
     "tests.contract.logs",
@@ -17,23 +21,64 @@ pytest_plugins = (
     "tests.servers.s3",
 )
 
+MEMORY, MEMORY_BYTES = Path("/dev/shm"), 6 << 30
 settings.register_profile("here", max_examples=20, deadline=None)  # a fifth of what CI tries; none has a deadline there
 if not IN_CI:
     settings.load_profile("here")
+    # A third of the time would go to the disk. CI's tests write to a real one.
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # pytest has asked for it
 
 # What a test may take beyond its own time limit: the limit raises in the test, and the teardown after it may hang, too.
 TEARDOWN_S = 120
 _terminal = pytest.StashKey[int]()
+TOLD, LEFT_OUT, COSTLY = "sluice: told", "left out", "costly"
+_told = pytest.StashKey[dict[str, list[Any]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the terminal: a test's own stderr is captured."""
     config.stash[_terminal] = os.dup(2)
+    config.stash[_told] = {}
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[TOLD] = config.stash[_told]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slow ones first, so that no worker is left alone with one of them at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Leave out what this run doesn't take, and run the slow ones first.
+
+    So no worker is left alone with one of them at the end.
+    """
+    config.stash[COLLECTED] = tuple(items)
+    yield  # -k and -m choose
+    run = this_run()
+    taken = [item for item in items if run.takes(item.location[0], item.iter_markers())]
+    _tell(config, LEFT_OUT, len(items) - len(taken))
+    items[:] = sorted(taken, key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many tests were left out, and how they run."""
+    told = config.stash[_told]
+    if left_out := max(told.get(LEFT_OUT, [0])):  # each worker has collected all
+        to = "another day" if IN_CI else "CI as costly (CI=true make test runs all)"
+        terminalreporter.write_line(f"left to {to}: {left_out} tests")
+    if costly := sorted(told.get(COSTLY, [])):
+        terminalreporter.write_line(f"costly, but not left to CI, see tests/selection.py: {', '.join(costly)}")
+
+
+def _tell(config: pytest.Config, what: str, value: Any) -> None:
+    """Keep a value for the summary; a worker sends its own at its end."""
+    config.stash[_told].setdefault(what, []).append(value)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker told."""
+    for what, values in getattr(node, "workeroutput", {}).get(TOLD, {}).items():
+        node.config.stash[_told].setdefault(what, []).extend(values)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -44,10 +89,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """
     marker = item.get_closest_marker("timeout")
     _end_process_in(item, TEARDOWN_S + float(marker.args[0] if marker else item.config.getini("timeout")))
+    began = sum(os.times()[:4])
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        cpu_s = sum(os.times()[:4]) - began
+        if cpu_s > COSTLY_S and not IN_CI and item.get_closest_marker("story") is None:
+            _tell(item.config, COSTLY, f"{item.nodeid} ({cpu_s:.0f} s of CPU time)")
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,7 +14,7 @@ from shared.log.kafka import KafkaAddress, KafkaLog
 from shared.log.sqlite import SqliteLog
 from shared.log.sqlite.file import connect
 from tests.contract.kafka_harness import KafkaHarness, empty
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 HANG_S = 60
 

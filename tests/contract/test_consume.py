@@ -17,7 +17,7 @@ from shared.log.failure import Backoff, Failure
 from shared.log.publish import publish
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, Harness, until
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 TOPIC, GROUP = "events", "g"
 AT_ONCE = Backoff(0.001, 0.005)

@@ -22,7 +22,7 @@ from shared.log.read import reading
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, Topic
 from tests.builders import a_record
 from tests.contract.logs import Harness
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 DEFAULT = LetterFilter(tenant="default")
 

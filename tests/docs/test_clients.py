@@ -13,6 +13,9 @@ import pytest
 from tests.docs import readme
 from tests.docs.readme import ROOT, SHOWN_URL
 from tests.e2e.harness import Server, served
+from tests.selection import CI_ONLY
+
+pytestmark = [pytest.mark.slow, CI_ONLY]
 
 PAGES = sorted((ROOT / "docs/clients").glob("*.md"))
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,7 +40,6 @@ def ran(page: Path, server: Server) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_snippets_work_when_pasted(page: Path, server: Server) -> None:
     if SNIPPET.search(page.read_text(encoding="utf-8")):
@@ -46,7 +48,6 @@ def test_the_snippets_work_when_pasted(page: Path, server: Server) -> None:
         assert "weekends only" in printed or "prices.md" in printed, printed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_curl_lines_work_when_pasted(page: Path, server: Server) -> None:
     for line in CURL.findall(page.read_text(encoding="utf-8")):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.readme import ROOT, SHOWN_URL
 from tests.e2e.harness import served
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 PAGE = (ROOT / "docs/http.md").read_text(encoding="utf-8")
 

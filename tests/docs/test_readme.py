@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs import readme
 from tests.e2e.harness import Server, served
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY, STORY
 
 TEXT = readme.README.read_text(encoding="utf-8")
 PAGES = [
@@ -68,6 +68,7 @@ def test_the_targets_are_the_makefile_s() -> None:
     assert readme.block("targets") == readme.targets()
 
 
+@STORY
 @pytest.mark.slow
 def test_the_demo_prints_what_the_page_shows() -> None:
     assert readme.steady(readme.block("demo")) == readme.steady(readme.demo())

@@ -9,14 +9,13 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from tests.e2e.cluster import Cluster, Process, cluster
-from tests.servers.cache import CI_ONLY, every_other_day
+from tests.selection import every_other_day
 from tests.unit.services.ingest_worker.files import a_pdf
 
 FILES, FILE_BYTES = 64, 8_000_000  # eight times what has room
 GUARD_S = 120.0
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @every_other_day(0)

@@ -9,14 +9,13 @@ import pytest
 from tests.e2e.cluster import cluster
 from tests.e2e.faults import Distributed, first_progress_s, rounds, under_load
 from tests.e2e.load import new_seed
-from tests.servers.cache import CI_ONLY, every_other_day
+from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
 SESSION_S = 10.0  # a member that is silent for longer is put out
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @every_other_day(0)
@@ -55,7 +54,7 @@ def test_given_a_load_when_the_broker_goes_then_the_log_has_all_that_was_taken(
     faults = (killed, paused, killed_twice, paused_beyond_the_session, stopped)
     with cluster(tmp_path, **distributed.settings) as running:
         with under_load(running, seed, writers=6) as load:
-            for number in range(rounds(ci=3, here=1)):
+            for number in range(rounds(ci=3)):
                 time.sleep(rng.uniform(0.1, 1.5))  # the random moment itself
                 fault = faults[number % len(faults)]
                 fault()

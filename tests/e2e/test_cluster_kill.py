@@ -21,7 +21,6 @@ from tests.e2e.faults import Distributed, Restarts, nothing_wrong, rounds, under
 from tests.e2e.harness import HASTY
 from tests.e2e.load import new_seed
 from tests.faults.hasty_upkeep import GRACE_MS
-from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -30,7 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 Victims = dict[str, tuple[Callable[[], None], Callable[[], object]]]  # how to kill and to start each
 
 
-@CI_ONLY
 def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:
@@ -42,19 +40,18 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
             "Ollama": (ollama_server.kill, ollama_server.start),
         }
         with under_load(running, seed) as load:
-            kill_in_turn(victims, rounds(ci=6, here=2), random.Random(seed), running)
+            kill_in_turn(victims, rounds(ci=6), random.Random(seed), running)
 
         distributed.nothing_wrong(running, load)
 
 
-@CI_ONLY
 def test_given_one_machine_without_servers_when_a_process_is_killed_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path,
 ) -> None:
     seed = new_seed()
     with cluster(tmp_path, module=HASTY, API_KEYS=API_KEYS) as running:
         with under_load(running, seed) as load:
-            kill_in_turn(processes(running), rounds(ci=2, here=1), random.Random(seed), running)
+            kill_in_turn(processes(running), rounds(ci=2), random.Random(seed), running)
 
         nothing_wrong(running, load)
 

@@ -15,7 +15,7 @@ from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.faults import CHOSEN, Distributed, first_progress_s, under_load
 from tests.e2e.load import new_seed
 from tests.e2e.reader import HANG_S
-from tests.servers.cache import CI_ONLY, every_other_day
+from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -36,7 +36,6 @@ class Outage:
     named: str  # by this check
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @every_other_day(1)

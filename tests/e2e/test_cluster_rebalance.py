@@ -10,7 +10,7 @@ from tests.e2e.cluster import ROLES, Process, cluster
 from tests.e2e.faults import Distributed, rounds, under_load
 from tests.e2e.groups import Groups
 from tests.e2e.load import new_seed
-from tests.servers.cache import CI_ONLY, every_other_day
+from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -50,7 +50,6 @@ def put_to_sleep(worker: Process, ollama: OllamaServer) -> float:
     return busy
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @every_other_day(1)
@@ -63,7 +62,7 @@ def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_st
     with cluster(tmp_path, (*ROLES, *WORKERS), **distributed.settings) as running:
         groups.owned(members(WORKERS[0], 2) | members(WORKERS[1], 2))
         with under_load(running, seed) as load:
-            for number in range(rounds(ci=2, here=1)):
+            for number in range(rounds(ci=2)):
                 # By turns, so that workers of both kinds are killed, and sleep.
                 dying, sleeping = WORKERS if (seed + number) % 2 else reversed(WORKERS)
                 time.sleep(rng.uniform(0.2, 2.0))  # the random moment itself

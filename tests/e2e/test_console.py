@@ -27,6 +27,7 @@ from tests.e2e.browser import (
     opened,
 )
 from tests.e2e.harness import Server, served
+from tests.selection import STORY
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,7 @@ def page(browser: Browser, server: Server, sessions: dict[str, Any], house: http
     assert [url for url in watched.asked if not url.startswith(server.url)] == []
 
 
+@STORY
 @pytest.mark.feature(263)
 def test_a_question_is_answered_and_its_citation_opens_the_marked_passage(page: Page) -> None:
     page.goto("/")
@@ -304,7 +306,7 @@ def test_a_generation_is_built_compared_switched_to_and_left_again(page: Page, h
     first = house.get("/ops/generations").json()["serving"]
     page.goto("/generations")
     expect(page.locator(".generation")).to_contain_text("serving")
-    limit = {"chunkSize": 200, "limitRate": 0.5}
+    limit = {"chunkSize": 200, "limitRate": 1.5}
     second = house.post("/ops/generations/start", json=limit).raise_for_status().json()["id"]
     cards = {id_: page.locator(".generation").filter(has_text=id_) for id_ in (first, second)}
     expect(cards[second]).to_contain_text(re.compile(r"\d+ of \d+ documents"), timeout=20_000)

@@ -23,9 +23,8 @@ from tests.e2e.faults import rounds
 from tests.e2e.harness import Server, everything_ended, served
 from tests.e2e.load import new_seed
 from tests.integration.pipeline import records_of
-from tests.servers.cache import CI_ONLY
 
-pytestmark = [pytest.mark.slow, CI_ONLY, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 UPLOADS = 200
 AT_ONCE = 20  # so that a kill finds some of them at each step
@@ -89,7 +88,7 @@ def test_what_was_confirmed_before_a_kill_is_on_the_log_once(tmp_path: Path) -> 
     server = Server(tmp_path / "data")
     confirmed: dict[str, bool] = {}
     try:
-        for round_ in range(rounds(ci=2, here=2)):
+        for round_ in range(rounds(ci=2)):
             server.start()
             confirmed |= asyncio.run(uploads_until_killed(server, round_, rng.randrange(1, UPLOADS // 2)))
         server.start()
@@ -175,7 +174,7 @@ def highest_memory(pid: int) -> Iterator[list[int]]:
 
 
 def test_a_large_batch_goes_in_whole_and_costs_little_memory(tmp_path: Path) -> None:
-    count = rounds(ci=1_000, here=1_000)
+    count = rounds(ci=1_000)
 
     def body(first: int, beyond: int) -> Iterator[bytes]:
         for n in range(first, beyond):

@@ -6,11 +6,9 @@ import pytest
 
 from tests.fuzz.run import fuzz
 from tests.fuzz.target import in_process
-from tests.servers.cache import CI_ONLY
 
 
 @pytest.mark.slow
-@CI_ONLY
 @pytest.mark.timeout(300)
 # Hypothesis takes a draw of the server's own threads from `random` for one of its strategies.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")

@@ -19,9 +19,8 @@ from tests.e2e.load import new_seed
 from tests.integration import wire_bombs
 from tests.integration.hostile_files import HostileFile, hostile_files
 from tests.integration.hostile_run import internals
-from tests.servers.cache import CI_ONLY
 
-pytestmark = [pytest.mark.slow, CI_ONLY, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 AT_ONCE = 4
 SILENT_S = 3.0  # after this much silence, a connection's replies are complete
@@ -99,7 +98,7 @@ def ends(server: Server) -> dict[str, dict[str, Any]]:
 
 
 def test_every_hostile_file_ends_with_a_state_and_a_sentence_of_ours(server: Server) -> None:
-    seed, count = new_seed(), rounds(ci=24, here=12)
+    seed, count = new_seed(), rounds(ci=24)
     before = processes(server)
 
     told, wrong = asyncio.run(all_uploaded(server, hostile_files(seed, count)))
@@ -170,7 +169,7 @@ async def all_sent(server: Server, bombs: Iterator[wire_bombs.Request]) -> tuple
 
 
 def test_no_hostile_request_is_answered_by_a_500(server: Server) -> None:
-    seed, count = new_seed(), rounds(ci=34, here=12)
+    seed, count = new_seed(), rounds(ci=34)
     before = processes(server)
 
     statuses, wrong = asyncio.run(all_sent(server, wire_bombs.requests(seed, count)))

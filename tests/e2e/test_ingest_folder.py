@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.harness import Server, served
-from tests.servers.cache import CI_ONLY
 
 FILES = 120
 HANG_S = 300.0  # a hang guard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), CI_ONLY]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def ingest(server: Server, folder: Path, *options: str) -> tuple[dict[str, Any], float]:

@@ -13,16 +13,16 @@ from tests.e2e.faults import Restarts, dead_letters, not_on_the_log, rounds, und
 from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
-from tests.servers.cache import every_other_day
+from tests.selection import STORY, every_other_day
 
-KILLS = rounds(ci=6, here=3)
+KILLS = rounds(ci=6, here=1)
 
 
 @pytest.mark.feature(260)
 @pytest.mark.parametrize(
     "module",
     [
-        pytest.param(SLUICE, id="usual", marks=every_other_day(0)),
+        pytest.param(SLUICE, id="usual", marks=[STORY, every_other_day(0)]),
         pytest.param(HASTY, id="hasty", marks=every_other_day(1)),
     ],
 )

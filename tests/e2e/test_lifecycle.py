@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.e2e.harness import START_GUARD_S, Server, served
-from tests.servers.cache import CI_ONLY
+from tests.selection import STORY
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def refused(data: Path, **settings: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=CI_ONLY), signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=STORY)])
 def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: Path, number: signal.Signals) -> None:
     server = Server(tmp_path / "data").start()
     family = server.family()
@@ -49,7 +49,6 @@ def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: 
     assert not (server.data / "serve.json").exists()
 
 
-@CI_ONLY
 def test_a_polite_signal_during_the_start_ends_it_without_an_error(tmp_path: Path) -> None:
     server = Server(tmp_path / "data")
     server.launch()
@@ -64,7 +63,6 @@ def test_a_polite_signal_during_the_start_ends_it_without_an_error(tmp_path: Pat
     assert server.log.read_text() == ""
 
 
-@CI_ONLY
 def test_killing_the_main_process_takes_its_children_along(tmp_path: Path) -> None:
     server = Server(tmp_path / "data").start()
     assert len(server.family()) > 1
@@ -73,7 +71,6 @@ def test_killing_the_main_process_takes_its_children_along(tmp_path: Path) -> No
 
 
 @pytest.mark.feature(260)
-@CI_ONLY
 def test_a_second_start_finds_its_index_and_embeds_nothing(tmp_path: Path) -> None:
     body = {"source": "s", "path": "a.md", "text": "A lantern on the pier."}
     with served(tmp_path / "data") as server, server.client() as client:
@@ -88,7 +85,6 @@ def test_a_second_start_finds_its_index_and_embeds_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.feature(83)
-@CI_ONLY
 def test_samples_are_loaded_once_a_folder(tmp_path: Path) -> None:
     with served(tmp_path / "data", SAMPLES="on") as server, server.client() as client:
         client.post("/rag/ingest", json={"source": "mine", "path": "a", "text": "behind the samples"})
@@ -100,6 +96,7 @@ def test_samples_are_loaded_once_a_folder(tmp_path: Path) -> None:
     assert both[len(first) :].count("sample ") == 0
 
 
+@STORY
 def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -110,7 +107,6 @@ def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
     assert "SLUICE_PORT" in line
 
 
-@CI_ONLY
 def test_a_folder_in_use_is_one_line(tmp_path: Path) -> None:
     with served(tmp_path / "data"):
         line = refused(tmp_path / "data")
@@ -118,14 +114,12 @@ def test_a_folder_in_use_is_one_line(tmp_path: Path) -> None:
     assert "in use" in line
 
 
-@CI_ONLY
 def test_a_store_that_is_away_is_one_line(tmp_path: Path) -> None:
     line = refused(tmp_path / "data", STORE="qdrant+http://127.0.0.1:1")
 
     assert "127.0.0.1:1" in line
 
 
-@CI_ONLY
 def test_an_index_goes_on_with_the_settings_that_it_was_built_with(tmp_path: Path) -> None:
     with served(tmp_path / "data"):
         pass
@@ -138,7 +132,6 @@ def test_an_index_goes_on_with_the_settings_that_it_was_built_with(tmp_path: Pat
     assert named in server.log.read_text()
 
 
-@CI_ONLY
 def test_a_wrong_setting_names_itself_and_its_value(tmp_path: Path) -> None:
     assert "SLUICE_CHUNK_SIZE=7" in refused(tmp_path / "data", CHUNK_SIZE="7")
     assert "SLUICE_HOST=0.0.0.0" in refused(tmp_path / "data", HOST="0.0.0.0")

@@ -12,9 +12,8 @@ from tests.e2e.caller import API_KEYS, TENANTS, key_of
 from tests.e2e.faults import rounds, under_load
 from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
-from tests.servers.cache import CI_ONLY
 
-KILLS = rounds(ci=3, here=2)
+KILLS = rounds(ci=3)
 GUARD_S = 60.0  # a hang guard
 RETRY_S = 0.05
 
@@ -75,7 +74,6 @@ class Mirror:
             self._cursor = page["cursor"]  # last: what a kill interrupts is done again
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_given_kills_when_a_mirror_follows_the_changes_then_it_equals_the_index(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ import pytest
 from tests.e2e.cluster import Cluster, cluster, servers
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph, paragraphs
-from tests.servers.cache import CI_ONLY, IN_CI
 from tests.servers.kafka import KafkaServer
 
 FEW = 14, 12  # documents, and paragraphs of each
-MANY = (50, 20) if IN_CI else FEW  # a thousand embeddings take half a minute, and by Ollama three
+MANY = (50, 20)  # a thousand embeddings take half a minute, and by Ollama three
 
 
 def ingest(server: Server | Cluster, documents: dict[int, list[str]]) -> list[dict[str, object]]:
@@ -40,7 +39,6 @@ def test_given_fifty_documents_when_they_change_then_only_what_changed_is_embedd
         five_passes(server, *MANY)
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_same_through_kafka_ollama_and_separate_processes(

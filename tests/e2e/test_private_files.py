@@ -15,9 +15,8 @@ from tests.e2e.background import Background
 from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.text import paragraphs
 from tests.integration.hostile_files import SOUND
-from tests.servers.cache import CI_ONLY
 
-pytestmark = [pytest.mark.slow, CI_ONLY, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _NOBODY = 65534
 _LARGE = 3 << 20  # bytes; larger than what an upload keeps in memory

@@ -16,7 +16,6 @@ import pytest
 
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
-from tests.servers.cache import CI_ONLY
 from tests.servers.kafka import KafkaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -24,7 +23,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BODY = {"source": "s", "path": "a.md", "text": "A lantern on the pier."}
 
 
-@CI_ONLY
 def test_a_document_goes_through_four_processes(tmp_path: Path) -> None:
     with cluster(tmp_path) as running, running.client() as client:
         created = client.post("/rag/ingest", json=BODY).json()
@@ -38,7 +36,6 @@ def test_a_document_goes_through_four_processes(tmp_path: Path) -> None:
         assert worker.metric("sluice_records_handled_total") == 1
 
 
-@CI_ONLY
 def test_whatever_order_they_start_in_they_wait_for_each_other_and_say_for_what(tmp_path: Path) -> None:
     running = Cluster(tmp_path)
     try:
@@ -54,7 +51,6 @@ def test_whatever_order_they_start_in_they_wait_for_each_other_and_say_for_what(
         running.kill()
 
 
-@CI_ONLY
 def test_what_waits_for_its_start_stops_at_once_when_asked(tmp_path: Path) -> None:
     running = Cluster(tmp_path)
     try:
@@ -67,7 +63,6 @@ def test_what_waits_for_its_start_stops_at_once_when_asked(tmp_path: Path) -> No
         running.kill()
 
 
-@CI_ONLY
 def test_the_demo_tells_the_same_story_on_kafka_and_ollama(kafka: KafkaServer, ollama_url: str) -> None:
     settings = {f"SLUICE_{name}": value for name, value in servers(kafka.address, ollama_url).items()}
     ran = subprocess.run(
@@ -92,7 +87,6 @@ def steps(transcript: str) -> list[str]:
     return [line for line in lines if line and not line.startswith((" ", "`", "$", "Start"))]
 
 
-@CI_ONLY
 def test_given_a_worker_that_is_killed_when_a_receiver_fails_then_another_one_delivers(
     tmp_path: Path, kafka: KafkaServer
 ) -> None:

@@ -30,10 +30,10 @@ from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Quiet, points_of
-from tests.servers.cache import CI_ONLY, every_other_day
+from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 
-KILLS = rounds(ci=1, here=1)  # of a build, and as many of a switch
+KILLS = rounds(ci=1)  # of a build, and as many of a switch
 DOCUMENTS = 40
 GUARD_S = 120.0
 
@@ -205,7 +205,6 @@ def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_gener
 
 
 @every_other_day(1)
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_given_kafka_when_processes_are_killed_during_a_reindex_then_it_goes_on_and_one_generation_serves(

@@ -1,7 +1,6 @@
 """A soak: a mixed load on a corpus that stays as large, a fault every half minute, and nothing that grows."""
 
 import itertools
-import os
 import random
 import time
 from collections import defaultdict
@@ -14,6 +13,7 @@ from tests.e2e.cluster import ROLES, Cluster, cluster
 from tests.e2e.faults import Distributed, rounds, under_load
 from tests.e2e.growth import Sample, grown, sample
 from tests.e2e.load import new_seed
+from tests.selection import LONG_RUN_ONLY
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -23,13 +23,13 @@ SAMPLE_S = 2.0
 SPARES = ("ingest-worker-2", "embed-worker-2")  # they die; the others live through all of it, and are measured
 
 
-@pytest.mark.skipif("SLUICE_TEST_COUNT" not in os.environ, reason="takes ten minutes: make chaos FAULT=soak runs it")
+@LONG_RUN_ONLY  # make chaos FAULT=soak
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_given_hours_of_load_and_faults_when_measured_then_nothing_grows(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:
-    count = SLICE * rounds(ci=1, here=1)
+    count = SLICE * rounds(ci=1)
     seed, distributed = new_seed(), Distributed(kafka, ollama_server)
     rng = random.Random(seed)
     with cluster(tmp_path, (*ROLES, *ROLES[1:3]), **distributed.settings) as running:

@@ -20,7 +20,6 @@ from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
 
 LARGE = 570  # equal paragraphs: over the claim check's size at every stage, and one text to embed
 STAGES = ("ingest", "chunk", "embed")  # each reads the blob that was put last, the first one what the door has put
@@ -63,7 +62,6 @@ class HarmedBlobs:
         return ref
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_given_harmed_blobs_when_others_are_well_then_each_is_told_once_and_heals(
@@ -77,7 +75,7 @@ async def test_given_harmed_blobs_when_others_are_well_then_each_is_told_once_an
         return made[-1]
 
     monkeypatch.setattr(resources, "open_blobs", opened)
-    harms = [Harm(stage, code) for _ in range(rounds(ci=1, here=1)) for stage, code in product(STAGES, HARMS)]
+    harms = [Harm(stage, code) for _ in range(rounds(ci=1)) for stage, code in product(STAGES, HARMS)]
     rng.shuffle(harms)
     async with running(tmp_path / "data", partitions=2) as pipeline:
         [blobs] = made

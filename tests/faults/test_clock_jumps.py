@@ -17,7 +17,6 @@ from tests.e2e.load import Load, new_seed
 from tests.e2e.oracle import differences
 from tests.faults.clock import MistimedServer
 from tests.integration.pipeline import records_of
-from tests.servers.cache import CI_ONLY
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 # From the true time; the longest is beyond every retention.
@@ -26,13 +25,12 @@ WRITES = 4  # confirmed before the next jump: one more than there are writers, s
 PROGRESS_GUARD_S = 120.0  # a hang guard: the door may refuse until the readers' backlog is looked at again
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_given_a_load_when_the_clock_jumps_then_nothing_is_lost_or_late_and_nobody_hangs(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)
-    count = rounds(ci=4, here=4)
+    count = rounds(ci=4)
     kinds = itertools.chain.from_iterable(rng.sample(WRONG_BY_S, len(WRONG_BY_S)) for _ in itertools.count())
     start = time.time()
     server = MistimedServer(tmp_path).start()

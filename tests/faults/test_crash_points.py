@@ -32,7 +32,7 @@ from tests.faults.crash_points import AT_START, BY_AN_OPERATOR, ON_THE_WAY, WRIT
 from tests.faults.server import CrashingServer, crashing
 from tests.faults.story import Step, Story
 from tests.faults.trap import Event, Setting
-from tests.servers.cache import CI_ONLY, IN_CI
+from tests.selection import STORY
 
 FIRST_STARTS = moments(AT_START)
 POINTS = FIRST_STARTS + moments(ON_THE_WAY) + moments(BY_AN_OPERATOR)
@@ -95,6 +95,7 @@ def _methods(port: type) -> set[str]:
     return {name for name, _ in inspect.getmembers(port, inspect.isfunction) if not name.startswith("_")}
 
 
+@STORY
 def test_every_method_of_every_port_either_is_a_crash_point_or_writes_nothing() -> None:
     ports = _protocols() | {"Producer": Producer, "Consumer": Consumer}
 
@@ -105,7 +106,6 @@ def test_every_method_of_every_port_either_is_a_crash_point_or_writes_nothing() 
         assert not writes.keys() & reads, port
 
 
-@CI_ONLY
 @pytest.mark.slow
 def test_given_both_stories_when_nobody_dies_then_every_crash_point_is_passed_and_no_other(tmp_path: Path) -> None:
     with crashing(tmp_path) as server:
@@ -126,7 +126,6 @@ def _noted(server: CrashingServer, kind: str) -> set[str]:
     return {event.what for event in server.trap.events() if event.kind == kind}
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", PARTS)
@@ -140,7 +139,7 @@ async def test_given_a_story_when_the_server_dies_at_each_crash_point_then_the_i
     for round_ in range(int(rounds or 1)):
         rng = random.Random(f"{seed}/{part}/{round_}")
         # Each point takes two seconds and more: a fifth of them by a new seed each time, all of them in `make chaos`.
-        some = points if rounds else rng.sample(points, max(1, len(points) // 5) if IN_CI else 1)
+        some = points if rounds else rng.sample(points, max(1, len(points) // 5))
         chosen = [point for point in points if point in some]
         with crashing(tmp_path / str(round_)) as server:
             restarts += await _die_at_each(server, chosen, lap, rng)

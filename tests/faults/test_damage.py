@@ -22,7 +22,6 @@ from tests.e2e.harness import Server, served
 from tests.e2e.load import Content, Load, new_seed
 from tests.e2e.oracle import differences
 from tests.e2e.text import paragraph
-from tests.servers.cache import CI_ONLY
 
 SOURCE = "still"  # what nobody edits, and somebody harms
 DOCUMENTS, PARTS = 10, 2
@@ -98,7 +97,6 @@ class Unwatched:
         """Do nothing."""
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_given_a_load_when_the_store_is_harmed_then_it_is_named_and_healed_meanwhile(tmp_path: Path) -> None:
@@ -112,7 +110,7 @@ async def test_given_a_load_when_the_store_is_harmed_then_it_is_named_and_healed
             async with opened(settings) as parts:
                 harm = Harm(parts, rng)
                 harms = chain.from_iterable(rng.sample(HARMS, len(HARMS)) for _ in count())
-                for do in islice(harms, rounds(ci=2, here=1)):
+                for do in islice(harms, rounds(ci=2)):
                     # A reader would see that it's empty, and it is.
                     load.start(writers=2, readers=int(do is not Harm.store_emptied), rest_s=0.2)
                     harmed = await do(harm)

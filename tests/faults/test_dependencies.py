@@ -20,7 +20,6 @@ from shared.errors import Unavailable
 from shared.state.ledger import Entry
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
 from tests.servers.choice import own
 from tests.servers.kafka import RECIPE as KAFKA
 from tests.servers.kafka import KafkaServer
@@ -95,7 +94,6 @@ def store(qdrant_server: QdrantServer) -> Iterator[Dependency]:
         )
 
 
-@CI_ONLY
 @pytest.mark.parametrize(("parts", "mode"), CASES, ids=["+".join((*parts, mode)) for parts, mode in CASES])
 async def test_given_a_bad_network_when_it_is_well_again_then_work_goes_on_and_nothing_was_set_aside(
     parts: tuple[str, ...], mode: Mode, tmp_path: Path, request: pytest.FixtureRequest

@@ -15,7 +15,6 @@ from tests.e2e.load import Content, Load, new_seed
 from tests.e2e.oracle import differences
 from tests.e2e.text import paragraph
 from tests.faults.disk import Disk, ballast, file_sizes, mounts
-from tests.servers.cache import CI_ONLY
 
 SOURCE = "disk"
 LEFT = 1 << 20  # bytes at most, for the load to fill
@@ -24,7 +23,6 @@ LARGE = 100  # equal paragraphs: below the claim check's size, and one text to e
 LONGEST_S = 12.0  # beyond the store's own flush
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_given_a_load_when_the_disk_is_full_then_the_door_refuses_and_with_room_all_goes_on(tmp_path: Path) -> None:
@@ -36,7 +34,7 @@ def test_given_a_load_when_the_disk_is_full_then_the_door_refuses_and_with_room_
         taken: dict[str, Content] = {}
         try:
             load.start(readers=2, rest_s=0.05)
-            for number in range(rounds(ci=1, here=1)):
+            for number in range(rounds(ci=1)):
                 disk.fill(rng.randrange(LEFT))
                 taken |= _until_refused(disk, number)
                 time.sleep(rng.uniform(1.0, LONGEST_S))  # full for so long

@@ -37,7 +37,6 @@ from tests.e2e.faults import CHOSEN
 from tests.e2e.growth import anonymous_bytes
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
 from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
 
 ROUNDS = int(CHOSEN or 4)
@@ -68,7 +67,6 @@ class Size(NamedTuple):
     memory: int  # bytes of the store's process, after a start and searches
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 async def test_given_rounds_of_edits_and_deletes_when_upkeep_has_run_then_it_is_as_large_as_a_fresh_load(
@@ -108,7 +106,6 @@ async def test_given_rounds_of_edits_and_deletes_when_upkeep_has_run_then_it_is_
     assert not CHOSEN or slower <= MOST_SLOWER
 
 
-@CI_ONLY
 @pytest.mark.parametrize("times", [1, 10])
 async def test_given_deleted_documents_when_upkeep_has_run_then_each_keeps_at_most_a_kilobyte(
     tmp_path: Path, times: int

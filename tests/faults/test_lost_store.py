@@ -25,7 +25,7 @@ from tests.e2e.faults import CHOSEN
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Quiet
-from tests.servers.cache import CI_ONLY, every_other_day
+from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.local_qdrant import local_qdrant
 
@@ -91,7 +91,6 @@ class Callers(Background):
 
 
 @every_other_day(0)
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then_nobody_is_told_less_and_it_comes_back(
@@ -114,7 +113,6 @@ async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then
 
 
 @every_other_day(1)
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_given_kafka_and_qdrant_s_api_when_collections_are_deleted_then_nobody_is_told_less_and_they_come_back(

@@ -19,7 +19,6 @@ from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
 
 MOST_BITS = 8
 TOGETHER = 10  # mutated records between two good documents: far below what stops a stage
@@ -52,12 +51,11 @@ def good(number: int) -> DocumentSubmitted:
     return DocumentSubmitted(source="good", path=f"{number}.md", text="\n\n".join(paragraphs(1000 + number, 2)))
 
 
-@CI_ONLY
 @pytest.mark.timeout(900)  # a long run's 2,000 beside others
 async def test_mutated_records_of_every_topic_stop_nobody(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)
-    count = rounds(ci=300, here=20)
+    count = rounds(ci=300)
     async with running(tmp_path / "data", partitions=2) as pipeline:
         originals = await _of_every_topic(pipeline)
         for number in range(0, count, TOGETHER):

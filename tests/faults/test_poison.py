@@ -26,7 +26,6 @@ from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, locked
 
 LATE_GUARD_S = 75.0  # a hang guard: five times what a neighbour may be late
@@ -135,7 +134,6 @@ def as_written(ref: BlobRef) -> dict[str, Any]:
     return found
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_poison_is_set_aside_once_with_its_reason_and_delays_no_neighbour(
@@ -151,7 +149,7 @@ async def test_poison_is_set_aside_once_with_its_reason_and_delays_no_neighbour(
 
     monkeypatch.setattr(parsers, "ParserPool", rough)
     makers = kinds(tmp_path)
-    names = [name for _ in range(rounds(ci=1, here=1)) for name in rng.sample(list(makers), len(makers))]
+    names = [name for _ in range(rounds(ci=1)) for name in rng.sample(list(makers), len(makers))]
     expected: dict[tuple[int, int], tuple[str, str]] = {}
     late: list[float] = []
     async with running(tmp_path / "data", partitions=1) as pipeline:

@@ -25,9 +25,8 @@ from tests.e2e.load import new_seed
 from tests.e2e.oracle import all_points
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
 
-DOCUMENTS = rounds(ci=20, here=3)
+DOCUMENTS = rounds(ci=20)
 AT_ONCE = 16
 GUARD_S = 60.0 + DOCUMENTS  # a hang guard: a replay takes a hundredth of a second a document, on an idle machine
 
@@ -36,7 +35,6 @@ REPLAYS = 3
 State = dict[str, tuple[Any, ...]]
 
 
-@CI_ONLY
 async def test_a_whole_replay_changes_no_point_and_embeds_nothing(tmp_path: Path) -> None:
     rng = random.Random(new_seed())
     folder = tmp_path / "data"
@@ -66,7 +64,6 @@ async def test_a_whole_replay_changes_no_point_and_embeds_nothing(tmp_path: Path
         assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
 
 
-@CI_ONLY
 async def test_every_event_up_to_five_times_in_any_order_changes_nothing(tmp_path: Path) -> None:
     rng = random.Random(new_seed())
     folder = tmp_path / "data"
@@ -96,7 +93,6 @@ async def test_every_event_up_to_five_times_in_any_order_changes_nothing(tmp_pat
     assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
 
 
-@CI_ONLY
 async def test_each_topic_replayed_three_times_after_blobs_and_letters_are_gone_changes_nothing(tmp_path: Path) -> None:
     rng = random.Random(new_seed())
     folder = tmp_path / "data"

@@ -24,7 +24,6 @@ from tests.e2e.text import paragraph
 from tests.integration.pipeline import records_of
 from tests.mutants.catalogue import Edit, Mutant
 from tests.mutants.run import ROOT, mutated
-from tests.servers.cache import CI_ONLY
 
 FIELD = b'"addedLater":'
 # A default that is made is written; one that stands there wouldn't be.
@@ -79,13 +78,12 @@ class Releases(Server):
         self._module = self._newer if newer else self._older
 
 
-@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_given_a_load_when_releases_take_turns_then_each_reads_what_the_other_wrote(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)
-    turns = 2 * rounds(ci=1, here=1)
+    turns = 2 * rounds(ci=1)
     server = Releases(tmp_path)
     server.start()
     load = Load(server, documents=12, seed=seed)

@@ -37,9 +37,16 @@ from shared.store.edge import EdgeStore
 from tests.golden.folders import FOLDERS, OLDEST, GoldenFolder, unpacked
 from tests.golden.make_folder import BODIES, BRIDGE, DELETED, FILES, MILL
 from tests.integration.pipeline import Pipeline, Quiet, running
+from tests.selection import STORY
 
 PATIENCE_S = 60.0  # a hang guard
 SAME = 0.9999  # cosine; vectors of different texts are below 0.9
+
+
+EACH_FOLDER = pytest.mark.parametrize(
+    "folder",
+    [pytest.param(folder, id=folder.commit, marks=[STORY] * (folder is OLDEST)) for folder in FOLDERS],
+)
 
 
 @pytest.fixture
@@ -92,7 +99,7 @@ async def check_answers(data: Path, folder: GoldenFolder) -> None:
         assert pipeline.embedded() == 0
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.commit)
+@EACH_FOLDER
 async def test_a_folder_of_an_earlier_release_answers_and_embeds_nothing(folder: GoldenFolder, tmp_path: Path) -> None:
     await check_answers(unpacked(folder, tmp_path), folder)
 
@@ -152,7 +159,7 @@ async def upgraded(data: Path, *, dry_run: bool = False, **how: object) -> Upgra
     return await upgrade(UpgradeRequest(Settings(data=data), Quiet(), **how), dry_run=dry_run)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.commit)
+@EACH_FOLDER
 async def test_an_upgrade_copies_the_folder_first_and_takes_what_is_due(folder: GoldenFolder, tmp_path: Path) -> None:
     data = unpacked(folder, tmp_path)
     before = hashes(data)
@@ -172,6 +179,7 @@ async def test_an_upgrade_copies_the_folder_first_and_takes_what_is_due(folder: 
     await check_answers(data, folder)
 
 
+@STORY
 def test_each_migration_has_a_folder_that_needs_it_and_one_that_has_it_or_is_counted_by_the_file() -> None:
     for each in MIGRATIONS:
         assert any(each.number in folder.due for folder in FOLDERS)

@@ -25,7 +25,7 @@ from tests.e2e.text import paragraphs
 from tests.integration.api import a_client
 from tests.integration.pipeline import Pipeline, Points, Quiet, points_of, running
 from tests.integration.reindex_rig import Rig
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 SECRET = "The smuggler hid the chest under the third plank."
 OLD, NEW = "A heron stands on the pier.", "An otter swims in the harbour."
@@ -68,6 +68,7 @@ async def verified(rig: Rig, generation: str) -> str:
     return outcome.report.verdict
 
 
+@CI_ONLY
 async def test_the_index_of_yesterday_is_what_the_index_was_yesterday(tmp_path: Path) -> None:
     await a_past_moment_is_shown(tmp_path, "sqlite:", wait=lambda: move_to_yesterday(tmp_path), gap=DAY // 2)
 
@@ -150,6 +151,7 @@ async def rig(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[R
         yield Rig(pipeline)
 
 
+@CI_ONLY
 async def test_what_was_erased_since_is_in_no_past_index(rig: Rig) -> None:
     pipeline = rig.pipeline
     for path in ("before.md", "while.md", "after.md", "again.md", "deleted.md"):
@@ -217,6 +219,7 @@ async def test_an_offset_is_a_moment_too_and_wrong_ones_are_refused(rig: Rig) ->
     assert await rig.states() == ["serving"]
 
 
+@CI_ONLY
 async def test_a_moment_that_compaction_has_passed_is_refused_and_the_earliest_one_is_named(tmp_path: Path) -> None:
     async with running(tmp_path, compaction_lag=0) as pipeline:
         rig = Rig(pipeline)

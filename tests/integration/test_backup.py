@@ -18,6 +18,7 @@ from shared.settings import ConfigurationError, Settings
 from shared.store.folder_copy import copied_folder
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
+from tests.selection import CI_ONLY
 
 A, GONE = (document_id("default", "s", name) for name in ("a.md", "gone.md"))
 WORDS = ["\n\n".join(paragraphs(number, 4)) for number in range(3)]
@@ -41,7 +42,7 @@ async def restored(source: Path, data: Path, *, dry_run: bool = False) -> Restor
     return await restore(source, data, Quiet(), dry_run=dry_run)
 
 
-@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+@pytest.mark.parametrize("name", ["copy", pytest.param("copy.tar", marks=CI_ONLY)])
 async def test_a_restored_folder_answers_the_same_and_embeds_nothing(
     pipeline: Pipeline, tmp_path: Path, name: str
 ) -> None:
@@ -65,6 +66,7 @@ async def test_a_restored_folder_answers_the_same_and_embeds_nothing(
         assert again.embedded() == 0
 
 
+@CI_ONLY
 async def test_a_dry_run_writes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     plan = await copied(pipeline, tmp_path / "copy", dry_run=True)
     assert (plan.documents, plan.dry_run) == (2, True)
@@ -92,6 +94,7 @@ async def test_a_damaged_backup_is_not_restored(pipeline: Pipeline, tmp_path: Pa
     assert not (tmp_path / "new").exists()
 
 
+@CI_ONLY
 async def test_nothing_is_written_over_what_is_there(pipeline: Pipeline, tmp_path: Path) -> None:
     await copied(pipeline, tmp_path / "copy")
 
@@ -104,6 +107,7 @@ async def test_nothing_is_written_over_what_is_there(pipeline: Pipeline, tmp_pat
         await copied(pipeline, tmp_path / "mine")
 
 
+@CI_ONLY
 async def test_a_log_of_a_backup_beside_a_newer_store_is_refused(pipeline: Pipeline, tmp_path: Path) -> None:
     await copied(pipeline, tmp_path / "copy")
     await pipeline.send(DocumentSubmitted(tenant="default", source="s", path="new.md", text=WORDS[0]))

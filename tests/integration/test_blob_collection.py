@@ -22,6 +22,7 @@ from shared.store.edge import EdgeStore
 from shared.store.open import open_store
 from shared.topics import DAY, EXTRACTED, SUBMITTED, Topic, chunks_topic
 from tests.integration.pipeline import Pipeline, running
+from tests.selection import CI_ONLY
 
 TENANT = "default"
 HANG_S = 30.0
@@ -76,6 +77,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@CI_ONLY
 async def test_given_edits_when_no_record_names_the_old_texts_any_more_then_they_go_a_day_later(
     pipeline: Pipeline, collector: BlobCollector
 ) -> None:
@@ -112,6 +114,7 @@ async def test_while_a_backup_is_made_no_blob_goes(pipeline: Pipeline, collector
     assert (await collector.collect(2 * DAY)).removed == 1
 
 
+@CI_ONLY
 async def test_given_prepared_chunks_when_the_log_has_forgotten_their_record_then_metadata_can_still_change(
     pipeline: Pipeline, collector: BlobCollector
 ) -> None:
@@ -128,7 +131,10 @@ async def test_given_prepared_chunks_when_the_log_has_forgotten_their_record_the
     assert await pipeline.texts(A) == ["One boat.", "Two boats."]
 
 
-@pytest.mark.parametrize(("description", "blobs"), [(None, 1), ("x" * 300_000, 2)], ids=["inline", "as-a-blob"])
+@pytest.mark.parametrize(
+    ("description", "blobs"),
+    [pytest.param(None, 1, id="inline"), pytest.param("x" * 300_000, 2, id="as-a-blob", marks=CI_ONLY)],
+)
 async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_inside_it_stays_until_it_is_dropped(
     pipeline: Pipeline, collector: BlobCollector, description: str | None, blobs: int
 ) -> None:
@@ -155,6 +161,7 @@ async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_
     assert await stored(pipeline) == set()
 
 
+@CI_ONLY
 async def test_given_a_marked_blob_when_it_is_put_again_then_it_stays_for_another_day(
     pipeline: Pipeline, collector: BlobCollector
 ) -> None:
@@ -166,6 +173,7 @@ async def test_given_a_marked_blob_when_it_is_put_again_then_it_stays_for_anothe
     assert [(await collector.collect(now)).removed for now in (DAY, 2 * DAY - 1, 2 * DAY)] == [0, 0, 1]
 
 
+@CI_ONLY
 async def test_given_a_document_under_way_when_nothing_names_its_blob_yet_then_it_stays(
     pipeline: Pipeline, collector: BlobCollector
 ) -> None:

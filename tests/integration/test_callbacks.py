@@ -20,6 +20,7 @@ from shared.ids import document_id
 from shared.log.headers import PLACE_HEADER, position_header
 from shared.topics import SUBMITTED
 from tests.integration.pipeline import Pipeline, running
+from tests.selection import CI_ONLY
 from tests.servers import loopback
 from tests.servers.website import Answer, Website
 
@@ -185,6 +186,7 @@ async def test_given_an_erased_document_then_its_callbacks_are_gone(client: http
     assert (await client.get(f"/rag/documents/{document}")).json().get("callbacks", []) == []
 
 
+@CI_ONLY
 async def test_given_a_restart_between_the_end_and_the_delivery_then_it_is_delivered_and_private_targets_need_leave(
     tmp_path: Path, callee: Callee
 ) -> None:

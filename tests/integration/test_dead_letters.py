@@ -29,7 +29,7 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import records_of
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

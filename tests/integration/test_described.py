@@ -19,6 +19,7 @@ from shared.store.edge import EdgeStore
 from tests.builders import default_embedder
 from tests.integration.api import HERONS, LANTERN, a_client, ingested
 from tests.integration.pipeline import Quiet
+from tests.selection import CI_ONLY
 
 LINE = {"languageVariants": {"en": {"text": "Good evening."}, "tr": {"text": "İyi akşamlar dilerim."}}}
 
@@ -62,6 +63,7 @@ async def test_descriptions_and_variants_are_searched_and_shown(tmp_path: Path) 
     assert await verdict(settings) == ("right", 0)
 
 
+@CI_ONLY
 async def test_an_index_of_an_earlier_release_goes_on_as_it_was_built(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, samples="off", chat="extractive:")
     store, model = EdgeStore(tmp_path / "store"), default_embedder()

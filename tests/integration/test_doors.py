@@ -24,7 +24,7 @@ from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 

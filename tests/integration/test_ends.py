@@ -11,7 +11,7 @@ from services.query_api.app import ApiParts
 from shared.log import Publish
 from tests.e2e.faults import rounds
 from tests.integration.api import HERONS, a_client, an_app, problem
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 

@@ -25,7 +25,7 @@ from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.integration.api import problem
 from tests.integration.pipeline import Quiet, records_of
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -171,6 +171,7 @@ async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: S
     assert await system.found() == []
 
 
+@CI_ONLY
 async def test_a_tenant_s_admin_waits_until_the_upkeep_has_rewritten_the_files(
     system: System, parts: ApiParts, tenants: Iterator[str]
 ) -> None:
@@ -485,6 +486,7 @@ async def test_the_verifier_finds_nothing_amiss_with_what_was_erased(system: Sys
     assert outcome.report.verdict == "right", outcome.report.first
 
 
+@CI_ONLY
 async def test_a_tenant_goes_with_all_that_it_has_and_no_other_tenant_loses_anything(
     system: System, parts: ApiParts, tenants: Iterator[str]
 ) -> None:
@@ -534,6 +536,7 @@ async def test_a_tenant_goes_with_all_that_it_has_and_no_other_tenant_loses_anyt
     assert await other.found() == [other.name()]
 
 
+@CI_ONLY
 async def test_a_tenant_that_is_erased_may_come_back_and_an_unknown_one_is_told(system: System) -> None:
     operator = OPERATOR
     await system.put(system.secret)

@@ -20,7 +20,7 @@ from tests.e2e.load import new_seed
 from tests.fakes.tokens import Words
 from tests.integration.hostile_files import hostile_files
 from tests.integration.hostile_run import internals
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import (
     a_docx,
     a_docx_of,
@@ -271,7 +271,7 @@ async def test_what_is_linked_is_neither_read_nor_asked_for(
 @CI_ONLY
 @pytest.mark.timeout(3600)
 async def test_every_file_made_by_a_seed_ends_with_text_or_a_sentence_of_ours(pool: ParserPool) -> None:
-    seed, count = new_seed(), rounds(ci=24, here=24)
+    seed, count = new_seed(), rounds(ci=24)
     ends: Counter[str] = Counter()
     wrong: dict[str, str] = {}
 

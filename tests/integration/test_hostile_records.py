@@ -30,7 +30,7 @@ async def stages(unstarted_log: Log, tmp_path: Path, users: AsyncExitStack) -> F
 
 @pytest.mark.timeout(300)
 async def test_hostile_records_are_set_aside_and_stop_nobody(stages: FirstStages, users: AsyncExitStack) -> None:
-    seed, count = new_seed(), rounds(ci=28, here=28)
+    seed, count = new_seed(), rounds(ci=28)
     broker = stages.log.broker("hostile")
     await broker.start()
     users.push_async_callback(broker.stop)

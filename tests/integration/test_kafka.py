@@ -29,7 +29,8 @@ from shared.settings import ConfigurationError
 from shared.topics import SUBMITTED, Topic
 from tests.contract.kafka_harness import create, empty
 from tests.contract.logs import HANG_S, all_of, member, reading, take, until
-from tests.servers.cache import CI_ONLY, run
+from tests.selection import CI_ONLY
+from tests.servers.cache import run
 from tests.servers.choice import own
 from tests.servers.kafka import JVM, RECIPE, KafkaServer, missing
 from tests.servers.ports import free_port

@@ -26,7 +26,7 @@ from shared.topics import SUBMITTED
 from tests.contract.kafka_harness import empty
 from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.server
 

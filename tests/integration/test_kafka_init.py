@@ -13,7 +13,8 @@ from services.operator_cli.actions.init import InitStep, initialise, lines
 from shared.settings import Settings
 from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED
 from tests.contract.kafka_harness import create, empty
-from tests.servers.cache import CI_ONLY, run
+from tests.selection import CI_ONLY
+from tests.servers.cache import run
 from tests.servers.kafka import JVM, KafkaServer
 
 pytestmark = pytest.mark.server

@@ -30,6 +30,7 @@ from shared.store.folder_copy import copied_folder
 from tests.e2e.text import paragraphs
 from tests.fakes.store import MemoryStore
 from tests.integration.pipeline import Quiet, running
+from tests.selection import CI_ONLY
 from tests.servers.qdrant import QdrantServer
 
 A = document_id("default", "s", "0.md")
@@ -102,6 +103,7 @@ async def checked(settings: Settings) -> None:
         assert pipeline.embedded() == 0
 
 
+@CI_ONLY
 async def test_an_index_moves_there_and_back_and_the_old_store_is_refused(data: Path) -> None:
     elsewhere = MemoryStore()
     async with edge(data / "store") as source:
@@ -138,6 +140,7 @@ async def test_an_interrupted_move_goes_on_and_copies_only_what_is_missing(data:
     assert (again.written, again.store_id) == (0, done.store_id)
 
 
+@CI_ONLY
 async def test_until_it_is_finished_the_old_store_is_the_log_s_and_what_it_lost_meanwhile_goes(data: Path) -> None:
     target = MemoryStore()
     async with edge(data / "store") as source:

@@ -34,8 +34,8 @@ from shared.topics import AUDIT, EXTRACTED, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
+from tests.selection import CI_ONLY, LONG
 from tests.servers import loopback
-from tests.servers.cache import CI_ONLY, IN_CI
 from tests.servers.kafka import KafkaServer
 from tests.servers.website import Answer, Website, a_page
 
@@ -151,6 +151,7 @@ async def there_and_back(data: Path, elsewhere: str, back: str) -> None:
     await told(Settings(data=data, log=back, partitions=2), 2)
 
 
+@CI_ONLY
 async def test_a_log_moves_there_and_back_and_no_old_record_wins(data: Path, tmp_path: Path) -> None:
     await there_and_back(data, f"sqlite:{tmp_path}/other.sqlite", f"sqlite:{tmp_path}/third.sqlite")
 
@@ -242,6 +243,7 @@ async def what_callers_hold_goes_on(data: Path, elsewhere: str, back: str) -> No
                 await verified(pipeline)
 
 
+@CI_ONLY
 async def test_what_callers_got_from_the_old_log_goes_on(tmp_path: Path) -> None:
     await what_callers_hold_goes_on(
         tmp_path / "data", f"sqlite:{tmp_path}/other.sqlite", f"sqlite:{tmp_path}/third.sqlite"
@@ -292,8 +294,9 @@ async def test_the_steps_are_all_that_there_are(data: Path, tmp_path: Path) -> N
     assert tuple(seen) == STEPS
 
 
-# Each step takes ten seconds: all of them if SLUICE_TEST_COUNT is set.
-@pytest.mark.parametrize("at", STEPS if os.environ.get("SLUICE_TEST_COUNT") else STEPS[::3] if IN_CI else STEPS[-2:])
+# Each step takes ten seconds: all of them in a long run.
+@CI_ONLY
+@pytest.mark.parametrize("at", STEPS if LONG else STEPS[::3])
 async def test_an_interrupted_move_goes_on_and_exactly_one_log_is_in_use(data: Path, tmp_path: Path, at: str) -> None:
     here, to = Settings(data=data, partitions=3), f"sqlite:{tmp_path}/other.sqlite"
     child = get_context("spawn").Process(target=die_at, args=(data, to, at))
@@ -319,6 +322,7 @@ async def test_an_interrupted_move_goes_on_and_exactly_one_log_is_in_use(data: P
         await verified(pipeline)
 
 
+@CI_ONLY
 async def test_what_can_t_be_moved_is_said(data: Path, tmp_path: Path) -> None:
     here, to = Settings(data=data, partitions=3), f"sqlite:{tmp_path}/other.sqlite"
     with pytest.raises(ConfigurationError, match="is the log of SLUICE_LOG"):

@@ -26,7 +26,7 @@ from tests.builders import default_embedder
 from tests.contract.logs import until
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 OLD, NEW = (document_id("default", "s", path) for path in ("old.md", "new.md"))
 TEXT = "# Harbour\n\n" + "\n\n".join(paragraphs(1, 3))
@@ -82,6 +82,7 @@ async def _verified(pipeline: Pipeline, **how: Any) -> VerifyOutcome:
         return await command.verify(parts, Quiet(), **asked)
 
 
+@CI_ONLY
 async def test_it_is_right_as_it_was_cut_whatever_comes_and_is_cut_anew_when_asked_for(pipeline: Pipeline) -> None:
     old, new = await pipeline.texts(OLD), await pipeline.texts(NEW)
 

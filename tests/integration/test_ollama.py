@@ -21,7 +21,7 @@ from shared.errors import Rejected, Unavailable
 from shared.model_server.ollama import OllamaAddress
 from shared.model_server.openai import OpenAiAddress
 from tests.answering import said
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.servers.choice import own
 from tests.servers.ollama import CHAT_MODEL, EMBEDDING_MODEL, RECIPE, OllamaServer, call, missing
 

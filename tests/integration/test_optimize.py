@@ -10,6 +10,7 @@ from shared.ids import document_id
 from shared.store import CollectionSize
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
+from tests.selection import CI_ONLY
 
 A = document_id("default", "s", "a.md")
 EDITS = 12
@@ -49,6 +50,7 @@ def test_dead_points_count_by_their_share() -> None:
     assert dead_bytes(CollectionSize("c", live=25, dead=75, disk_bytes=1000)) == 750
 
 
+@CI_ONLY
 async def test_a_folder_that_nobody_serves_is_optimized_as_well(tmp_path: Path) -> None:
     async with running(tmp_path, partitions=2) as pipeline:
         await edited(pipeline)

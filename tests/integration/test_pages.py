@@ -14,8 +14,8 @@ from shared.ids import document_id
 from shared.state.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.integration.pipeline import Pipeline, running
+from tests.selection import CI_ONLY
 from tests.servers import loopback
-from tests.servers.cache import CI_ONLY
 from tests.servers.website import Answer, Website, a_page, to
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

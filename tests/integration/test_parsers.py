@@ -19,7 +19,7 @@ from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, RetryLater, Unavailable
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf
 from tests.unit.services.operator_cli.verify.builders import a_version
 

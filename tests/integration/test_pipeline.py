@@ -15,7 +15,7 @@ from shared.settings import Settings
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, running
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 
 @pytest.fixture
@@ -50,6 +50,7 @@ async def test_a_document_lives_through_all_its_states(pipeline: Pipeline) -> No
     assert await pipeline.texts(NAME) == texts[:1]
 
 
+@CI_ONLY
 async def test_new_tags_and_titles_cost_no_embedding(pipeline: Pipeline) -> None:
     await pipeline.send(a_document(tags=("old",)))
     before = pipeline.embedded()
@@ -66,6 +67,7 @@ async def test_new_tags_and_titles_cost_no_embedding(pipeline: Pipeline) -> None
     assert metadata["tenant"] == "default"
 
 
+@CI_ONLY
 @pytest.mark.feature(117)
 async def test_equal_text_is_embedded_once_a_tenant(pipeline: Pipeline) -> None:
     await asyncio.gather(*(pipeline.send(a_document(path=f"{n}.md")) for n in range(5)))

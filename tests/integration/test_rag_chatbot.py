@@ -1,4 +1,4 @@
-"""The properties of the rag-chatbot seed that concern retrieval and answers, each on at least 100 generated cases."""
+"""The properties of the rag-chatbot seed that concern retrieval and answers, each on 100 generated cases in CI."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from litestar import Litestar
 
 from tests.integration.api import a_client
+from tests.selection import IN_CI
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CASES = 100
+CASES = 100 if IN_CI else 10
 COUNTED = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TOPICS = ("harbour", "lantern", "heron", "willow", "ferry", "tower", "museum", "winter", "oil", "rope")
 TEXTS = {

@@ -19,7 +19,7 @@ from shared.store import Payload
 from shared.topics import EXTRACTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 NAME = document_id("default", "s", "lines")
 LINES = (
@@ -62,6 +62,7 @@ async def test_ready_made_chunks_are_found_as_their_caller_made_them(pipeline: P
     assert await _differences(pipeline) == {}
 
 
+@CI_ONLY
 @pytest.mark.feature(40)
 async def test_a_search_by_what_is_embedded_shows_what_is_displayed(pipeline: Pipeline) -> None:
     await pipeline.send(the_lines())
@@ -74,6 +75,7 @@ async def test_a_search_by_what_is_embedded_shows_what_is_displayed(pipeline: Pi
         assert [hit.text for hit in found.hits] == ["Hello there."]
 
 
+@CI_ONLY
 async def test_only_another_embedded_text_costs_an_embedding(pipeline: Pipeline) -> None:
     await pipeline.send(the_lines())
     costs = []

@@ -24,7 +24,7 @@ from shared.store.edge import EdgeStore
 from shared.store.folder_copy import copied_folder
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.servers.kafka import KafkaServer
 
 WITHIN_S = 120.0
@@ -98,7 +98,12 @@ def one(kind: str) -> Callable[[Path], None]:
 
 @pytest.mark.parametrize(
     ("lose", "embedded"),
-    [(everything, 5), (one("ledger"), 0), pytest.param(one("heads"), 0, marks=CI_ONLY), (one("chunks"), 5)],
+    [
+        (everything, 5),
+        pytest.param(one("ledger"), 0, marks=CI_ONLY),
+        pytest.param(one("heads"), 0, marks=CI_ONLY),
+        pytest.param(one("chunks"), 5, marks=CI_ONLY),
+    ],
     ids=["everything", "ledger", "heads", "chunks"],
 )
 async def test_given_documents_in_every_state_when_the_index_is_lost_then_it_is_as_it_was(
@@ -137,6 +142,7 @@ async def started(settings: Settings) -> None:
     await initialise(settings, dry_run=False)
 
 
+@CI_ONLY
 async def test_given_other_folders_and_older_backups_when_started_then_each_is_refused_by_its_sentence(
     tmp_path: Path,
 ) -> None:
@@ -208,6 +214,7 @@ async def test_given_kafka_and_other_stores_or_older_backups_when_started_then_e
     assert "the log is empty" in await refused(tmp_path / "store")
 
 
+@CI_ONLY
 async def test_given_an_older_backup_that_was_paired_by_hand_when_started_then_it_is_not_ready_before_it_is_verified(
     tmp_path: Path,
 ) -> None:

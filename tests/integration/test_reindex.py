@@ -19,6 +19,7 @@ from tests.e2e.text import paragraphs
 from tests.integration.api import a_client
 from tests.integration.pipeline import running
 from tests.integration.reindex_rig import Rig
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -62,6 +63,7 @@ async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: R
     assert entry.last.status == "updated"
 
 
+@CI_ONLY
 async def test_another_model_takes_over_while_documents_come_and_searches_go_on(rig: Rig) -> None:
     await rig.pipeline.send(DocumentSubmitted(source="s", path="0.md", text="A heron stands on the pier."))
     searched, sent = [0], [0]
@@ -117,6 +119,7 @@ async def test_the_same_model_and_chunker_embed_nothing_and_other_chunks_only_ne
     assert (await rig.post("/ops/generations/rollback", {}, 409))["code"] == "GENERATION"
 
 
+@CI_ONLY
 async def test_another_chunk_size_embeds_each_text_that_no_vector_was_made_of_once(rig: Rig) -> None:
     await rig.pipeline.send(DocumentSubmitted(source="s", path="short.md", text="A short one stays as it is."))
     first = await _texts(rig, (await rig.status())["serving"])
@@ -137,6 +140,7 @@ async def _texts(rig: Rig, generation: str) -> set[str]:
     return {point.payload["text"] for point in page.points}
 
 
+@CI_ONLY
 async def test_an_erasure_reaches_every_generation(rig: Rig) -> None:
     words = "The smuggler hid the chest under the third plank."
     await rig.pipeline.send(DocumentSubmitted(source="s", path="secret.md", text=words))
@@ -155,6 +159,7 @@ async def test_an_erasure_reaches_every_generation(rig: Rig) -> None:
     await rig.post("/ops/generations/cancel", {})
 
 
+@CI_ONLY
 async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_path: Path) -> None:
     async with running(tmp_path, embedder="minilm:int8", chunk_size=400) as pipeline:
         await pipeline.send(DocumentSubmitted(source="s", path="heron.md", text="A heron stands on the pier."))
@@ -199,6 +204,7 @@ async def test_an_index_of_a_newer_release_is_refused(tmp_path: Path) -> None:
             pass
 
 
+@CI_ONLY
 async def test_two_generations_are_compared_by_questions_of_a_file_or_by_titles(rig: Rig) -> None:
     titled = "# The {0} of the harbour\n\nThe {0} stands on the pier and waits for the boat from the {0} island."
     for word in ("heron", "otter", "seal", "crane"):
@@ -236,6 +242,7 @@ async def test_two_generations_are_compared_by_questions_of_a_file_or_by_titles(
     await rig.post("/ops/generations/cancel", {})
 
 
+@CI_ONLY
 async def test_a_switch_that_would_lose_a_document_is_refused_unless_forced(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

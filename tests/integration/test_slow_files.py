@@ -18,7 +18,7 @@ from services.ingest_worker.parsers import ParserPool
 from shared.errors import PipelineError
 from tests.e2e.text import paragraph
 from tests.fakes.tokens import Words
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, an_xlsx
 
 CHOSEN = os.environ.get("SLUICE_TEST_COUNT")  # number of files; the acceptance run has 20

@@ -33,7 +33,7 @@ from shared.topics import SUBMITTED
 from tests.e2e.harness import served
 from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, Quiet
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

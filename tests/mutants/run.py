@@ -80,8 +80,8 @@ def _by_simulation(folder: Path, seeds: int) -> str | None:
 
 
 def _python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    # The folder goes first, before the checkout that the environment knows.
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    # The folder goes first, before the checkout that the environment knows. A check may be one of CI's.
+    environment = {**os.environ, "CI": "true", "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,

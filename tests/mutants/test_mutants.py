@@ -7,7 +7,7 @@ import pytest
 
 from tests.mutants.catalogue import MUTANTS, Edit, Mutant
 from tests.mutants.run import ROOT, catch, mutated, todays
-from tests.servers.cache import IN_CI
+from tests.selection import CI_ONLY
 
 A_DAY = 3
 named = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -36,7 +36,7 @@ def test_after_some_days_every_mutant_has_been() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not IN_CI, reason="CI asks for some mutants a day; for all of them: make mutants")
+@CI_ONLY  # some a day; for all of them: make mutants
 @pytest.mark.parametrize("number", range(A_DAY))
 def test_todays_mutants_are_caught(number: int, tmp_path: Path) -> None:
     mutant = todays(MUTANTS, A_DAY)[number]

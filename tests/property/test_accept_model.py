@@ -25,7 +25,7 @@ from services.ingest_worker.accept import (
 )
 from shared.contracts import ERASED, LogPosition
 from shared.state.ledger import Entry, finished
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 Decide = Callable[[Entry | None, Submission, IndexedVersion | None], Decision]
 
@@ -212,7 +212,7 @@ A_ELSEWHERE = submission(7, 20, "a", partition=2)
         pytest.param((A, B, A2), B, None, id="a zombie holds the middle one", marks=CI_ONLY),
         pytest.param((A, GONE, A2), GONE, None, id="a zombie deletes", marks=CI_ONLY),
         pytest.param((A, GONE), A, None, id="a zombie brings back what was deleted"),
-        pytest.param((A, ERASED_2), A, None, id="a zombie brings back what was erased"),
+        pytest.param((A, ERASED_2), A, None, id="a zombie brings back what was erased", marks=CI_ONLY),
         pytest.param((A, ERASED_2), None, A, id="a re-keyed copy comes late to an erasure"),
         pytest.param((A, ERASED_2, BLANK_3, ERASED_4), None, None, id="a failure between two erasures"),
         pytest.param((A, BLANK_3), A, None, id="a failure after all"),

@@ -15,7 +15,7 @@ from shared.errors import Rejected
 from shared.ids import text_hash
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Bytes
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 _EXAMPLES = settings(deadline=None)

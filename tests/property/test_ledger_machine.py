@@ -28,7 +28,7 @@ from tests.builders import an_entry
 from tests.e2e.faults import rounds
 from tests.fakes.store import MemoryStore
 from tests.property.machines import AsyncMachine, play
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 IDS = [str(UUID(int=number)) for number in range(1, 4)]
 PLACE = LogPosition(partition=0, offset=0, time=0)

@@ -6,23 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-
-import pytest
-
-IN_CI = bool(os.environ.get("CI"))
-CI_ONLY = pytest.mark.skipif(not IN_CI, reason="takes long: CI=true runs it")
-
-
-def every_other_day(day: int) -> pytest.MarkDecorator:
-    """Return a mark for one of two alike stories, 0 or 1: CI tells them on alternate days, a long run tells both."""
-    other = datetime.now(UTC).toordinal() % 2 != day
-    alone = IN_CI and not os.environ.get("SLUICE_TEST_COUNT")
-    return pytest.mark.skipif(
-        alone and other, reason="takes long: CI runs it every other day, SLUICE_TEST_COUNT=1 always"
-    )
-
 
 Say = Callable[[str], None]
 

@@ -8,7 +8,8 @@ from typing import NoReturn
 
 import pytest
 
-from tests.servers.cache import IN_CI, Recipe
+from tests.selection import IN_CI
+from tests.servers.cache import Recipe
 
 
 def own(server: str, recipe: Recipe, missing: str | None) -> Path:

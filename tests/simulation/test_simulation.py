@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.servers.cache import CI_ONLY, IN_CI
+from tests.selection import CI_ONLY, IN_CI
 from tests.simulation.history import play, verdict
 from tests.simulation.plan import plan_of
 

@@ -11,16 +11,15 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-from llama_index.core.llms import ChatMessage
-from llama_index.llms.openai_like import OpenAILike
 
 from services.query_api.app import ApiParts
 from tests.integration.clients.site import Site
+from tests.selection import CI_ONLY
 from tests.servers.cache import Recipe, Say, run
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+# The libraries are imported by their tests: they take two seconds, and every worker imports this module.
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), CI_ONLY]
 
 QUESTION = "When is the lantern lit?"
 RAG = f"rag/{CHAT_MODEL}"
@@ -36,6 +35,8 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 async def test_langchain_s_model_answers_streams_and_keeps_the_sources(
     chatting: Site, model: FakeOllama, http: httpx.AsyncClient
 ) -> None:
+    from langchain_openai import ChatOpenAI
+
     options: Any = {"base_url": f"{chatting.url}/v1", "api_key": chatting.key, "model": RAG, "max_retries": 0}
     chat = ChatOpenAI(**options, http_async_client=http, extra_body={"ragTopK": 1}, stream_usage=True)
 
@@ -51,6 +52,8 @@ async def test_langchain_s_model_answers_streams_and_keeps_the_sources(
 async def test_langchain_s_embeddings_send_texts_when_told_to(
     quoting: Site, parts: ApiParts, http: httpx.AsyncClient
 ) -> None:
+    from langchain_openai import OpenAIEmbeddings
+
     options: Any = {"base_url": f"{quoting.url}/v1", "api_key": quoting.key, "model": parts.embedder.model.name}
     embeddings = OpenAIEmbeddings(**options, http_async_client=http, check_embedding_ctx_length=False)
 
@@ -62,6 +65,9 @@ async def test_langchain_s_embeddings_send_texts_when_told_to(
 async def test_llamaindex_s_model_answers_and_streams(
     chatting: Site, model: FakeOllama, http: httpx.AsyncClient
 ) -> None:
+    from llama_index.core.llms import ChatMessage
+    from llama_index.llms.openai_like import OpenAILike
+
     options = {"api_base": f"{chatting.url}/v1", "api_key": chatting.key, "is_chat_model": True, "max_retries": 0}
     llm = OpenAILike(model=RAG, **options, async_http_client=http)
 

@@ -12,6 +12,7 @@ import pytest
 from tests.docs.readme import ROOT
 from tests.integration.api import HERONS
 from tests.integration.clients.site import Site
+from tests.selection import CI_ONLY
 from tests.servers.cache import Recipe, Say, run
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
@@ -61,10 +62,12 @@ def node() -> Path:
         pytest.skip(f"no n8n node: npm can't build it: {error}")
 
 
+@CI_ONLY
 async def test_its_own_tests_pass(node: Path) -> None:
     await asyncio.to_thread(run, ["node", "--test", node / "dist/test/sluice.test.js"], timeout=120)
 
 
+@CI_ONLY
 async def test_each_operation_does_what_it_says(node: Path, quoting: Site) -> None:
     put = {"resource": "document", "source": "n8n", "operation": "put"}
     document = {"resource": "document", "documentId": "$id"}

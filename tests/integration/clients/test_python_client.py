@@ -4,11 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from llama_index.core.schema import QueryBundle
 
 from sluice_client import AsyncSluice, NewDocument, Sluice, SluiceError
 from sluice_client.langchain import SluiceRetriever as LangChainRetriever
-from sluice_client.llama_index import SluiceRetriever as LlamaIndexRetriever
 from tests.integration.api import HERONS, LANTERN
 from tests.integration.clients.site import Site
 
@@ -104,6 +102,10 @@ async def test_langchains_retriever_gives_passages_with_their_scores(quoting: Si
 
 
 async def test_llamaindexs_retriever_gives_nodes_with_their_scores(quoting: Site) -> None:
+    from llama_index.core.schema import QueryBundle  # takes a second, and every worker imports this module
+
+    from sluice_client.llama_index import SluiceRetriever as LlamaIndexRetriever
+
     async with AsyncSluice(quoting.url, key=quoting.key) as aclient:
         with Sluice(quoting.url, key=quoting.key) as client:
             retriever = LlamaIndexRetriever(client, aclient=aclient, similarity_top_k=1)

@@ -18,7 +18,7 @@ import pytest
 
 from shared.settings import Settings
 from shared.version import VERSION
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.deploy.files import IGNORED, ROOT, Step, stages
 
 BUILD, FINAL = stages()

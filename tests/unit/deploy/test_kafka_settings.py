@@ -9,8 +9,9 @@ import pytest
 from shared.errors import Unavailable
 from shared.log.kafka import KafkaLog, kafka_address
 from shared.topics import Topic
+from tests.selection import CI_ONLY
 from tests.servers import kafka
-from tests.servers.cache import CI_ONLY, run
+from tests.servers.cache import run
 from tests.servers.choice import own
 from tests.servers.ports import free_port
 from tests.unit.deploy.files import raw_compose

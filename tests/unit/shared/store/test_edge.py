@@ -26,7 +26,7 @@ from shared.errors import Unavailable
 from shared.store import EVERYTHING, Filter, Heads, Ids, Leg, Point, Range, wire
 from shared.store.checks import MAX_DEPTH
 from shared.store.edge import EdgeStore
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from services.ingest_worker.fetch import FetchLimits
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.servers.loopback import running
 from tests.servers.website import Website, a_page
 from tests.unit.services.ingest_worker.fetch import bombs

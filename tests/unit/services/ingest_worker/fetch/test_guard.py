@@ -11,7 +11,7 @@ from services.ingest_worker.fetch.guard import Guard
 from shared.errors import Rejected
 from shared.log.failure import Backoff
 from shared.settings import ConfigurationError
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.servers.loopback import running
 from tests.servers.website import Answer, Website, a_page, to
 from tests.unit.services.ingest_worker.fetch.hook import only

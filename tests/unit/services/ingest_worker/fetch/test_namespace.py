@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.fetch import namespace
 from tests.unit.services.ingest_worker.fetch.spellings import PUBLIC, PUBLIC_6
 

@@ -15,7 +15,7 @@ from shared.runtime.data_lock import lock_data_folder
 from shared.settings import Settings
 from shared.store.open import open_store
 from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED, Topic, TopicDifference
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from aiokafka import TopicPartition
 from shared.log import Record
 from shared.log.publish import publish
 from shared.log.sqlite import STEPS, SqliteLog
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 from tests.unit.shared.log.crash_child import TOPICS, Entry, Order, entries
 
 Run = Callable[[Order], list[int]]

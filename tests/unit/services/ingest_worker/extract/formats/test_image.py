@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from services.ingest_worker.extract import Extraction, Hints, extract, ocr
 from shared.errors import Rejected
-from tests.servers.cache import CI_ONLY
+from tests.selection import CI_ONLY
 
 
 def _image(text: str = "") -> Image.Image:

@@ -1,0 +1,97 @@
+"""Every test runs somewhere: CI takes each of them within two days, and no skip hides one."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, STORY, Run, every_other_day
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Run(ci=False)
+TWO_DAYS_OF_CI = (Run(ci=True, day=7), Run(ci=True, day=8))
+LONG = Run(ci=True, long=True, day=7)
+CHEAP, COSTLY = "tests/unit/test_ids.py", "tests/e2e/test_kill.py"
+
+LONG_RUNS = {"tests/e2e/test_soak.py"}  # make chaos FAULT=soak
+# How often a file may skip: each place asks for something that a machine may lack.
+SKIPS = {
+    "tests/contract/test_store.py": 2,
+    "tests/e2e/browser.py": 1,
+    "tests/integration/clients/test_libraries.py": 2,
+    "tests/integration/clients/test_n8n_node.py": 2,
+    "tests/integration/test_hostile_parser.py": 1,
+    "tests/integration/test_qdrant.py": 2,
+    "tests/integration/test_slow_files.py": 1,
+    "tests/servers/choice.py": 1,
+    "tests/servers/qdrant.py": 1,
+    "tests/unit/deploy/test_n8n.py": 1,
+    "tests/unit/services/ingest_worker/fetch/test_namespace.py": 1,
+    "tests/unit/services/operator_cli/actions/test_doctor.py": 1,
+    "tests/unit/shared/embedder/test_minilm.py": 1,
+    "tests/unit/shared/runtime/test_privacy.py": 2,
+    "tests/unit/shared/sandbox/test_seccomp.py": 2,
+    "tests/unit/shared/store/test_edge.py": 1,
+    "tests/unit/shared/store/test_read_ahead.py": 2,
+}
+# Whatever keeps a test from running.
+SKIPPING = {"skip", "skipif", "importorskip", "skipTest", "xfail", "collect_ignore", "collect_ignore_glob", "__test__"}
+
+
+def test_each_mark_leaves_a_test_to_the_runs_it_names() -> None:
+    runs = (HERE, *TWO_DAYS_OF_CI, LONG)
+
+    def taken(file: str, *marks: pytest.MarkDecorator) -> list[bool]:
+        return [run.takes(file, [each.mark for each in marks]) for run in runs]
+
+    assert taken(CHEAP) == [True, True, True, True]
+    assert taken(CHEAP, CI_ONLY) == [False, True, True, True]
+    assert taken(CHEAP, pytest.mark.server) == [False, True, True, True]
+    assert Run(ci=False, servers=True).takes(CHEAP, [pytest.mark.server.mark])
+    assert taken(COSTLY) == [False, True, True, True]
+    assert taken(COSTLY, STORY) == [True, True, True, True]
+    assert taken(COSTLY, every_other_day(1)) == [False, True, False, True]
+    assert taken(COSTLY, LONG_RUN_ONLY) == [False, False, False, True]
+
+
+def test_the_folders_that_are_left_to_ci_are_there() -> None:
+    assert [folder for folder in FOLDERS if not (ROOT / folder).is_dir()] == []
+
+
+def test_ci_runs_each_test_within_two_days(request: pytest.FixtureRequest) -> None:
+    def runs_nowhere(item: pytest.Item) -> bool:
+        return not any(run.takes(item.location[0], item.iter_markers()) for run in TWO_DAYS_OF_CI)
+
+    collected = request.config.stash[COLLECTED]
+
+    assert {item.location[0] for item in collected if runs_nowhere(item)} <= LONG_RUNS
+    assert [item.nodeid for item in collected if not LONG.takes(item.location[0], item.iter_markers())] == []
+
+
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """Return the code of all tests by file."""
+    files = {file.relative_to(ROOT).as_posix(): file for file in (ROOT / "tests").rglob("*.py")}
+    return {name: list(ast.walk(ast.parse(file.read_text("utf-8")))) for name, file in files.items()}
+
+
+def test_a_test_is_skipped_only_where_a_machine_lacks_something() -> None:
+    def skips(node: ast.AST) -> bool:
+        return getattr(node, "attr", getattr(node, "id", None)) in SKIPPING
+
+    counts = {file: sum(map(skips, found)) for file, found in nodes().items()}
+
+    assert {file: count for file, count in counts.items() if count} == SKIPS
+
+
+def test_each_file_with_tests_is_one_that_pytest_reads() -> None:
+    unread = [
+        file
+        for file, found in nodes().items()
+        if not Path(file).name.startswith("test_")
+        for node in found
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+
+    assert unread == []
