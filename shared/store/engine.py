@@ -794,14 +794,18 @@ def _schema(kind: IndexKind, description: _Description) -> Any:
     """Return the payload index of this kind.
 
     An index that searches filter by is read into memory. Of a large collection that takes a third of the start and half
-    of the memory for hashes and numbers, and mapped from their files they are found as fast.
+    of the memory for hashes and numbers, and mapped from their files they are found as fast. Searches don't filter by
+    those, so the graph of the vectors gets no edges for their values: all points have the same version and attempt, and
+    edges for each value took most of the time of a build.
     """
     if kind == "tenant":
         return qdrant.KeywordIndexParams(is_tenant=True)
     if description.size is None or kind == "keyword":
         return qdrant.PayloadSchemaType.Integer if kind == "integer" else qdrant.PayloadSchemaType.Keyword
     mapped = qdrant.Memory.Cached
-    return qdrant.IntegerIndexParams(memory=mapped) if kind == "integer" else qdrant.KeywordIndexParams(memory=mapped)
+    if kind == "integer":
+        return qdrant.IntegerIndexParams(memory=mapped, enable_hnsw=False)
+    return qdrant.KeywordIndexParams(memory=mapped, enable_hnsw=False)
 
 
 def _shown(fields: Sequence[str] | None) -> Any:

@@ -153,6 +153,7 @@ def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_se
     rewritten(again)
 
     assert memories(again) == {"doc": None, "hash": qdrant.Memory.Cached, "order": qdrant.Memory.Cached, "tenant": None}
+    assert edges_for_values(again) == {"doc": None, "hash": False, "order": False, "tenant": None}
     assert everything(again) == before
     named = Filter(must=(Match("hash", (f"{7:032x}",)), Range("order", gte=7), Match("tenant", ("a",))))
     assert again.answer(wire.Count("c", named)) == 1
@@ -163,6 +164,12 @@ def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_se
 
 
 last_of_all = wire.Ordered("c", EVERYTHING, "order", descending=True, limit=2, start=None)
+
+
+def edges_for_values(engine: Engine) -> dict[str, object]:
+    """Return whether the graph of the vectors gets edges for the values of the fields; None: the engine decides."""
+    schemas = engine._open["c"].shard.info().payload_schema
+    return {field: None if found.params is None else found.params.enable_hnsw for field, found in schemas.items()}
 
 
 def memories(engine: Engine) -> dict[str, object]:
