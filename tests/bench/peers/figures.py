@@ -3,6 +3,7 @@
 import ast
 import os
 import platform
+import statistics
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ NAMES = {  # in the order of the columns
     "chroma": "Chroma",
     "txtai": "txtai",
 }
+BARE = {"bare-engine": "bare loop", "bare-callers": "its faster form"}
 _NOT_WRITTEN = {"MiniLM", "stored"}  # the adapter of the weights, and the check
 
 
@@ -44,10 +46,8 @@ class Figures(Struct, frozen=True, kw_only=True, tag="measured"):
     versions: str
     lines: int  # that a user writes
     installed_mb: float
-    bare_rate: float  # chunks/s of the loop over the model alone, just before
     documents: int
     chunks: int
-    first_as_bare: Outcome | None  # the embedder called as in that loop; None: the system has an embedder of its own
     first: Outcome
     again: Outcome
     edited: Outcome
@@ -69,16 +69,22 @@ class Missing(Struct, frozen=True, tag="missing"):
     why: str
 
 
-class Bare(Struct, frozen=True, tag="bare"):
-    """The loop over the model without any system, in documents/s."""
+class Rate(Struct, frozen=True):
+    """A first load, as one of several in turn."""
 
-    engine: float  # one text a call, two threads of the engine
-    callers: float  # two threads that call it with a text each
-    callers_cpu: float  # the latter in documents per CPU second
-    load: float
+    seconds: float
+    cpu_s: float
+    load: float  # of the machine when it began
 
 
-Seen = dict[str, Figures | Missing | Bare]
+class Turns(Struct, frozen=True, tag="turns"):
+    """First loads of all systems in turn, and of the bare loop, by their names."""
+
+    documents: int
+    rates: dict[str, list[Rate]]
+
+
+Seen = dict[str, Figures | Missing | Turns]
 
 
 def kept(file: Path) -> Seen:
@@ -107,12 +113,7 @@ def rows() -> dict[str, Callable[[Figures], str]]:
         "lines a user writes": lambda it: f"{it.lines}",
         "installed": lambda it: f"{it.installed_mb:,.0f} MB",
         "memory": lambda it: f"{it.memory_mb:,.0f} MB",
-        "first load, documents/s": lambda it: f"{it.documents / it.first.seconds:.1f}",
-        "… documents per CPU second": lambda it: f"{it.documents / it.first.cpu_s:.1f}",
-        "… × the bare loop just before": lambda it: f"{it.chunks / it.first.seconds / it.bare_rate:.2f}",
-        "… with the embedder called as in the bare loop": lambda it: (
-            "–" if it.first_as_bare is None else f"{it.documents / it.first_as_bare.seconds:.1f}"
-        ),
+        "first load": lambda it: _load(it.first),
         "again, unchanged": lambda it: _load(it.again),
         "one paragraph edited": lambda it: _load(it.edited),
         "one document deleted": lambda it: _load(it.deleted),
@@ -142,16 +143,37 @@ def table(seen: Seen) -> str:
     ]
     if left := [NAMES[name] for name in NAMES if name not in seen]:
         lines.append(f"Not measured yet: {', '.join(left)}.")
-    for bare in (it for it in seen.values() if isinstance(it, Bare)):
-        lines.append(
-            f"The bare loop: {bare.engine:.1f} documents/s with one text a call and two threads of onnxruntime; "
-            f"{bare.callers:.1f} with two threads that call it with a text each, {bare.callers_cpu:.1f} per CPU second "
-            f"(load {bare.load:.1f})."
-        )
     if columns:
         one = next(iter(columns.values()))
         lines += ["", f"{one.documents} documents, {one.chunks:,} chunks. {machine()}."]
-    return "\n".join(lines)
+    return "\n".join([*_turns_table(seen), *lines])
+
+
+def _turns_table(seen: Seen) -> list[str]:
+    """Return the lines of the first loads in turn."""
+    turns = seen.get("turns")
+    if not isinstance(turns, Turns):
+        return []
+    names = {**BARE, **NAMES}
+    best = {name: turns.documents / min(it.seconds for it in rates) for name, rates in turns.rates.items()}
+    rounds = {len(rates) for rates in turns.rates.values()}
+    loads = [it.load for rates in turns.rates.values() for it in rates]
+    lines = [
+        "| first load | documents/s | per CPU second | × the bare loop | × its faster form |",
+        "| --- |" + " ---: |" * 4,
+    ]
+    for name in (name for name in names if name in turns.rates):
+        per_cpu = turns.documents / statistics.median(it.cpu_s for it in turns.rates[name])
+        lines.append(
+            f"| {names[name]} | {best[name]:.1f} | {per_cpu:.1f} | {best[name] / best['bare-engine']:.2f} "
+            f"| {best[name] / best['bare-callers']:.2f} |"
+        )
+    turn = "turn" if rounds == {1} else "turns"
+    sentence = (
+        f"{turns.documents} documents; documents/s: the best of {' or '.join(map(str, sorted(rounds)))} {turn}, "
+        f"CPU seconds: the median. The machine's load was {min(loads):.0f} to {max(loads):.0f}."
+    )
+    return [*lines, "", sentence, ""]
 
 
 def machine() -> str:

@@ -70,8 +70,12 @@ class System(Protocol):
         """Return the milliseconds of each search, and of each query's embedding alone."""
 
 
-class Memory:
-    """Samples the memory of process trees in a thread."""
+class Watch:
+    """Samples the memory of process trees in a thread, and gives all of their threads this process's priority.
+
+    Sluice lowers the priority of its embedding threads. That is nothing on a quiet machine; on a busy one they would
+    wait for other people's processes, and those of its peers would not.
+    """
 
     def __init__(self) -> None:
         self.most_mb = 0.0
@@ -80,7 +84,7 @@ class Memory:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def watch(self, pid: int) -> None:
+    def family(self, pid: int) -> None:
         self._pids |= {pid}
 
     def stop(self) -> None:
@@ -88,14 +92,18 @@ class Memory:
         self._thread.join()
 
     def _run(self) -> None:
+        priority = os.getpriority(os.PRIO_PROCESS, 0)
         while not self._stopping.wait(0.5):
             total = 0
             for pid in list(self._pids):
                 with contextlib.suppress(psutil.Error):
                     main = psutil.Process(pid)
                     for process in [main, *main.children(recursive=True)]:
-                        with contextlib.suppress(psutil.Error):
+                        with contextlib.suppress(psutil.Error, OSError):
                             total += process.memory_full_info().pss
+                            for thread in process.threads():
+                                if os.getpriority(os.PRIO_PROCESS, thread.id) != priority:
+                                    os.setpriority(os.PRIO_PROCESS, thread.id, priority)
             self.most_mb = max(self.most_mb, total / 1e6)
 
 
@@ -110,16 +118,16 @@ class Peer:
         self._folder = Path(tempfile.mkdtemp(prefix="sluice-peers-"))
         self._count = self._folder / "count"
         self._count.touch()
-        self._memory = Memory()
+        self._watch = Watch()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._memory.stop()
+        self._watch.stop()
         shutil.rmtree(self._folder)
 
     @property
     def memory_mb(self) -> float:
-        return self._memory.most_mb
+        return self._watch.most_mb
 
     def load(self, folder: Path) -> Load:
         before = self._embedded()
@@ -169,7 +177,7 @@ class Peer:
                 stderr=errors,
                 text=True,
             )
-        self._memory.watch(process.pid)
+        self._watch.family(process.pid)
         return process
 
     def _errors(self) -> str:
@@ -184,19 +192,19 @@ class Sluice:
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="sluice-peers-"))
-        self._memory = Memory()
+        self._watch = Watch()
         self._server = Server(self._folder / "data", EMBEDDER=self._embedder).start()
-        self._memory.watch(self._server.pid)
+        self._watch.family(self._server.pid)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._memory.stop()
+        self._watch.stop()
         self._server.stop()
         shutil.rmtree(self._folder)
 
     @property
     def memory_mb(self) -> float:
-        return self._memory.most_mb
+        return self._watch.most_mb
 
     def load(self, folder: Path) -> Load:
         before, used, begun = self._embedded(), self._cpu_s(), time.perf_counter()
@@ -216,7 +224,7 @@ class Sluice:
         process.kill()
         process.communicate()
         self._server.start()
-        self._memory.watch(self._server.pid)
+        self._watch.family(self._server.pid)
         return seen
 
     def stored(self) -> list[str]:
@@ -259,7 +267,7 @@ class Sluice:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._memory.watch(process.pid)
+        self._watch.family(process.pid)
         return process
 
     def _cpu_s(self) -> float:
