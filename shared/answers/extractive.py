@@ -124,6 +124,9 @@ _NOUNS_OF: Final[Mapping[str, frozenset[str]]] = {
     }.items()
 }
 
+# "How long" and "how far" may ask for a time or a way, which are written without the noun.
+_AMBIGUOUS: Final = frozenset({"long", "far"})
+
 
 def equal_weight(_word: str) -> float:
     """Return the same weight for every word."""
@@ -365,7 +368,8 @@ def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
     for token in _WORDS.findall(question):
         for word in asks.words.intersection(words(token)):
             weights[word] = max(weights.get(word, 0.0), weigh(token.lower()))
-    measured = {word for token in _HOW.findall(question) for word in words(token)} & _NOUNS_OF.keys()
+    how = {word for token in _HOW.findall(question) for word in words(token)}
+    measured = (how & _NOUNS_OF.keys()) - _AMBIGUOUS
     heaviest = max(weights.values(), default=1.0)
     return {
         word: heaviest if word in measured else weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)
@@ -451,8 +455,7 @@ class _Matching:
         named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
         own = each.terms | each.above
         fits = fits and not self._asks.names & named - own
-        held = own if each.unit.kind in _KEYED else each.terms
-        return fits and near[at] >= _SETTLES and self.covered(held) >= _SETTLES_COVERED
+        return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
