@@ -1,4 +1,6 @@
 import importlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,8 +13,8 @@ HEADER = "from litestar import delete, get\n"
 
 
 @pytest.fixture
-def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ModuleType]:
-    """Return two rooms; importing one module of the first fails."""
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ModuleType]]:
+    """Give two rooms; importing one module of the first fails."""
     files = {
         "upper/__init__.py": "",
         "upper/one.py": HEADER + "@get('/b')\nasync def b() -> None: ...\n@delete('/a')\nasync def a() -> None: ...\n",
@@ -25,7 +27,9 @@ def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ModuleType]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    return [importlib.import_module(name) for name in ("upper", "lower")]
+    yield [importlib.import_module(name) for name in ("upper", "lower")]
+    for name in [each for each in sys.modules if each.partition(".")[0] in ("upper", "lower")]:
+        del sys.modules[name]  # the next test's are in another folder
 
 
 def test_routes_are_found_room_by_room_and_by_path(rooms: list[ModuleType]) -> None:
