@@ -270,9 +270,10 @@ async def test_vectors_in_half_precision_come_back_to_the_bit(store: Store) -> N
 
     found = {point.id: point.dense for point in (await store.scroll(name, vectors=True, limit=300)).points}
     vectors = [found[an_id(n)] for n in range(300)]
-    assert b"".join(vector.tobytes() for vector in vectors if vector is not None) == b"".join(
+    same = b"".join(vector.tobytes() for vector in vectors if vector is not None) == b"".join(
         row.tobytes() for row in rows
     )
+    assert same  # apart, as above
 
 
 async def test_sparse_vectors_come_back(store: Store, chunks: str) -> None:
