@@ -35,7 +35,7 @@ def refused(data: Path, **settings: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=STORY)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: Path, number: signal.Signals) -> None:
     server = Server(tmp_path / "data").start()
     family = server.family()

@@ -188,6 +188,7 @@ async def test_what_was_erased_since_is_in_no_past_index(rig: Rig) -> None:
     assert await verified(rig, plan["id"]) == "right"
 
 
+@CI_ONLY
 async def test_an_offset_is_a_moment_too_and_wrong_ones_are_refused(rig: Rig) -> None:
     pipeline = rig.pipeline
     await pipeline.send(doc("bird.md", OLD))

@@ -18,6 +18,7 @@ from tests.e2e.load import new_seed
 from tests.integration import wire_bombs
 from tests.integration.first_stages import FirstStages, first_stages
 from tests.integration.hostile_run import internals
+from tests.selection import CI_ONLY
 
 TOGETHER = 7  # hostile records between two good ones
 DEEP: Final = json.loads('{"a":' * (MOST_DEPTH + 1) + "{}" + "}" * (MOST_DEPTH + 1))
@@ -28,6 +29,7 @@ async def stages(unstarted_log: Log, tmp_path: Path, users: AsyncExitStack) -> F
     return await first_stages(unstarted_log, tmp_path, users)
 
 
+@CI_ONLY
 @pytest.mark.timeout(300)
 async def test_hostile_records_are_set_aside_and_stop_nobody(stages: FirstStages, users: AsyncExitStack) -> None:
     seed, count = new_seed(), rounds(ci=28)

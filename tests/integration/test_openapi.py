@@ -15,6 +15,7 @@ from services.query_api.http.openapi import described, examples
 from tests.docs.examples import fits, sent
 from tests.docs.readme import ROOT, block
 from tests.docs.routes import routes_table
+from tests.selection import CI_ONLY
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,7 @@ def test_the_page_of_all_routes_is_what_the_description_says(spec: dict[str, Any
     assert block("routes") == routes_table(spec), "make docs"
 
 
+@CI_ONLY
 @pytest.mark.slow
 async def test_the_examples_work_and_get_the_replies_they_show() -> None:
     got = await sent()

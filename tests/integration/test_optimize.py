@@ -22,6 +22,7 @@ async def edited(pipeline: Pipeline) -> None:
         await pipeline.send(DocumentSubmitted(source="s", path="a.md", text=text))
 
 
+@CI_ONLY
 async def test_what_edits_left_is_given_back_and_the_answer_stays(tmp_path: Path) -> None:
     async with running(tmp_path, partitions=2) as pipeline:
         await edited(pipeline)

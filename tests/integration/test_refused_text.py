@@ -70,7 +70,7 @@ WAYS = {
 @pytest.mark.parametrize(
     ("kind", "way"),
     [
-        ("sqlite", "500"),
+        pytest.param("sqlite", "500", marks=CI_ONLY),
         *(pytest.param("sqlite", way, marks=CI_ONLY) for way in ("400", "zeros")),
         *(pytest.param("kafka", way, marks=[pytest.mark.server, CI_ONLY]) for way in WAYS if COUNT or way == "500"),
     ],

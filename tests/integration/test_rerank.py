@@ -13,10 +13,11 @@ from services.query_api.http.circuit_breaker import MOST_FAILURES
 from shared.reranker.served import ServedReranker, rerank_address
 from tests.fakes.reranker import MemoryReranker
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
+from tests.selection import CI_ONLY
 from tests.servers.fake_rerank import Shape, fake_rerank
 
 NO_KEY = SecretStr("")
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), CI_ONLY]
 
 # The model finds the first one nearer; the second one has more of the query's words.
 NEAR = "The lamp on the quay begins to shine in the evening."

@@ -10,8 +10,9 @@ import pytest_asyncio
 from services.query_api.app import ApiParts
 from services.query_api.ingest.status_waiters import StatusWaiters
 from tests.integration.api import HERONS, a_client, an_app, ingested
+from tests.selection import CI_ONLY
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.feature(160)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.feature(160), CI_ONLY]
 
 QUERY = "When is the lantern lit?"
 

@@ -70,17 +70,17 @@ def test_ci_runs_each_test_within_two_days(request: pytest.FixtureRequest) -> No
 
 
 @cache
-def nodes() -> dict[str, list[ast.AST]]:
+def sources() -> dict[str, str]:
     """Return the code of all tests by file."""
-    files = {file.relative_to(ROOT).as_posix(): file for file in (ROOT / "tests").rglob("*.py")}
-    return {name: list(ast.walk(ast.parse(file.read_text("utf-8")))) for name, file in files.items()}
+    return {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py")}
 
 
 def test_a_test_is_skipped_only_where_a_machine_lacks_something() -> None:
     def skips(node: ast.AST) -> bool:
         return getattr(node, "attr", getattr(node, "id", None)) in SKIPPING
 
-    counts = {file: sum(map(skips, found)) for file, found in nodes().items()}
+    named = {file: code for file, code in sources().items() if any(word in code for word in SKIPPING)}
+    counts = {file: sum(map(skips, ast.walk(ast.parse(code)))) for file, code in named.items()}
 
     assert {file: count for file, count in counts.items() if count} == SKIPS
 
@@ -88,9 +88,9 @@ def test_a_test_is_skipped_only_where_a_machine_lacks_something() -> None:
 def test_each_file_with_tests_is_one_that_pytest_reads() -> None:
     unread = [
         file
-        for file, found in nodes().items()
-        if not Path(file).name.startswith("test_")
-        for node in found
+        for file, code in sources().items()
+        if not Path(file).name.startswith("test_") and "def test_" in code
+        for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
     ]
 

@@ -9,6 +9,7 @@ from sluice_client import AsyncSluice, NewDocument, Sluice, SluiceError
 from sluice_client.langchain import SluiceRetriever as LangChainRetriever
 from tests.integration.api import HERONS, LANTERN
 from tests.integration.clients.site import Site
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -101,6 +102,7 @@ async def test_langchains_retriever_gives_passages_with_their_scores(quoting: Si
     assert 0 < awaited[0].metadata["score"] <= 1
 
 
+@CI_ONLY
 async def test_llamaindexs_retriever_gives_nodes_with_their_scores(quoting: Site) -> None:
     from llama_index.core.schema import QueryBundle  # takes a second, and every worker imports this module
 
