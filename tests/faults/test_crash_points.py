@@ -32,7 +32,7 @@ from tests.faults.crash_points import AT_START, BY_AN_OPERATOR, ON_THE_WAY, WRIT
 from tests.faults.server import CrashingServer, crashing
 from tests.faults.story import Step, Story
 from tests.faults.trap import Event, Setting
-from tests.selection import STORY
+from tests.selection import STORY, every_other_day
 
 FIRST_STARTS = moments(AT_START)
 POINTS = FIRST_STARTS + moments(ON_THE_WAY) + moments(BY_AN_OPERATOR)
@@ -128,7 +128,14 @@ def _noted(server: CrashingServer, kind: str) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param("documents, one", marks=every_other_day(0)),
+        pytest.param("documents, two", marks=every_other_day(1)),
+        "operator",
+    ],
+)
 async def test_given_a_story_when_the_server_dies_at_each_crash_point_then_the_index_is_right_again(
     tmp_path: Path, part: str
 ) -> None:
