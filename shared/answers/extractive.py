@@ -16,8 +16,10 @@ from typing import Final
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
+from shared.answers.asked_form import has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
+from shared.answers.irregular_verbs import OTHER_FORMS
 from shared.answers.sentences import codes, content_words, is_german, names, numbers, words
 from shared.answers.units import Unit, furniture, row_text, units
 from shared.errors import PipelineError
@@ -61,6 +63,7 @@ _LACKING: Final = 0.1  # what the confidence loses if neither the quotes nor the
 _LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop words count, and few are covered
 _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are too many units to compare
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
+_UNLIKE: Final = 0.25  # similarity below which a unit only shares words with the question
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
@@ -121,6 +124,9 @@ _NOUNS_OF: Final[Mapping[str, frozenset[str]]] = {
         "far": "distance",
         "large": "size",
         "big": "size",
+        "cold": "temperature",
+        "hot": "temperature",
+        "warm": "temperature",
     }.items()
 }
 
@@ -164,7 +170,8 @@ class Wanted(msgspec.Struct, frozen=True):
 def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, frozenset[str]]:
     """Return, for each of the question's words, those of the others that are another form of it.
 
-    `inspection` continues `inspect`, and an age or a length answers how old or how long something is.
+    `inspection` continues `inspect`, `paid` is a form of `pay`, and an age or a length answers how old or how long
+    something is.
     """
     beginnings: dict[str, list[str]] = {}
     for word in there:
@@ -173,7 +180,8 @@ def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, f
     for word in asked:
         alike = beginnings.get(word[:_STEM], ()) if len(word) >= _STEM else ()
         longer = {each for each in alike if each != word and len(each) >= _STEM and _continues(each, word)}
-        if forms := longer | (_NOUNS_OF.get(word, frozenset()) & there):
+        named = _NOUNS_OF.get(word, frozenset()) | OTHER_FORMS.get(word, frozenset())
+        if forms := longer | (named & there):
             found[word] = frozenset(forms)
     return found
 
@@ -298,7 +306,7 @@ def answer(
 
     `alike` has one cosine for each unit of `found`. The best unit comes first, together with its neighbours that are
     about the question, too; then other places that are nearly as good, in reading order. If the best place is not
-    close enough to the question, the answer says that there is none.
+    close enough to the question, or has not the form that is asked for, the answer says that there is none.
     """
     if not passages:
         return (), [NO_PASSAGES]
@@ -314,6 +322,10 @@ def answer(
         unit = found[places[0].best]
         places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks.words))]
     if matching.confidence(places, near) < _least(question, by_words=alike is None):
+        return (), [NO_ANSWER]
+    if alike and alike[places[0].best] < _UNLIKE and question.isascii() and not is_german(question):
+        return (), [NO_ANSWER]
+    if not has_asked_form(question, places[0].text):
         return (), [NO_ANSWER]
     ranks = list(dict.fromkeys(found[place.best].rank for place in places))
     quoted = tuple(msgspec.structs.replace(passages[rank], number=number) for number, rank in enumerate(ranks, start=1))

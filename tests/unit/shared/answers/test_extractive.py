@@ -356,3 +356,42 @@ def test_a_name_that_few_places_have_decides_between_them() -> None:
     reply = "".join(answer(question, passages, quotable(question, passages), [0.7, 0.7, 0.77])[1])
 
     assert reply.startswith("A class of Kafka is used with Kerberos. [1]")
+
+
+def test_without_the_form_that_is_asked_for_there_is_no_answer() -> None:
+    passages = (a_passage(1, "The keeper of the tower died in a storm. The tower has a lamp."),)
+    question = "How old was the keeper of the tower who died?"
+    found = quotable(question, passages)
+
+    assert answer(question, passages, found, [0.8, 0.3]) == ((), [NO_ANSWER])
+    assert answer("Who was the keeper of the tower who died?", passages, found, [0.8, 0.3])[0]
+
+
+def test_shared_words_alone_answer_nothing_if_the_meaning_is_another() -> None:
+    passages = (a_passage(1, "The probable cause of the fire was the light of a lamp."),)
+    question = "What causes the polar light?"
+    found = quotable(question, passages)
+
+    assert answer(question, passages, found, [0.2], lambda word: float(word != "polar")) == ((), [NO_ANSWER])
+    assert answer(question, passages, found, [0.5], lambda word: float(word != "polar"))[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("How cold was it?", "Temperature: -13 degrees [1]"),
+        ("What did the club pay?", "The club paid three coins. [2]"),
+        ("Who flew the kite?", "The kite was flown by Ann Lee. [3]"),
+    ],
+)
+def test_irregular_forms_of_a_verb_count_and_a_temperature_answers_how_cold(question: str, reply: str) -> None:
+    passages = (
+        a_passage(1, "Temperature: -13 degrees"),
+        a_passage(2, "The club paid three coins."),
+        a_passage(3, "The kite was flown by Ann Lee."),
+    )
+
+    read, pieces = answer(question, passages)
+
+    assert "".join(pieces).startswith(reply.rpartition(" ")[0])
+    assert read

@@ -1,0 +1,54 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.answers.asked_form import has_asked_form
+
+
+@pytest.mark.parametrize(
+    ("question", "with_it", "without_it"),
+    [
+        ("How many boats are there?", "Three boats lie in the harbour.", "The boats lie in the harbour."),
+        ("How much is a ticket?", "A ticket is free.", "A ticket is sold at the gate."),
+        ("How old was the keeper?", "The keeper, age 61, was asleep.", "The keeper had 30 lamps."),
+        ("How old is the tower?", "It was built in 1861.", "It was struck in 2007."),
+        ("What is the height of the tower?", "The tower has 40 metres.", "The tower is high."),
+        ("What was the longest interval?", "It was paused for 5 minutes.", "It is paused by the keeper."),
+    ],
+)
+def test_a_figure_or_an_age_is_needed_where_it_is_asked_for(question: str, with_it: str, without_it: str) -> None:
+    assert has_asked_form(question, with_it)
+    assert not has_asked_form(question, without_it)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who opened the hatch?",
+        "Why is the tower high?",
+        "When is it open?",
+        "How do I open it?",
+        "What is the price list?",
+        "How is it?",
+    ],
+)
+def test_other_questions_ask_for_no_form(question: str) -> None:
+    assert has_asked_form(question, "The tower is made of granite.")
+
+
+def test_figures_of_the_question_and_of_code_answer_nothing() -> None:
+    question = "How many lamps had tower K2 in 1861?"
+
+    assert not has_asked_form(question, "In 1861, tower K2 had lamps.\n\n```\nlamps --count 3\n```")
+    assert has_asked_form(question, "In 1861, tower K2 had 3 lamps.")
+    assert has_asked_form("How much do 2 tickets cost?", "The 2 tickets cost 2 pounds.")
+
+
+def test_words_of_another_language_cannot_be_judged() -> None:
+    assert has_asked_form("How many levers are there?", "Der Hebel und das Rad.")
+    assert has_asked_form("How many boats are there?", "У причала стоят лодки.")
+
+
+@given(question=st.text(max_size=80), text=st.text(max_size=200))
+def test_every_question_and_text_can_be_judged(question: str, text: str) -> None:
+    assert has_asked_form(question, text) in {True, False}
