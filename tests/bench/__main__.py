@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import (
+    answers,
     chunking,
     cluster,
     console,
@@ -25,7 +26,7 @@ from tests.bench import (
     tenants,
 )
 
-PARTS = ("chunks", "search", "standalone", "distributed", "generations", "console")
+PARTS = ("chunks", "search", "answers", "standalone", "distributed", "generations", "console")
 
 
 def main() -> int:
@@ -50,6 +51,8 @@ def main() -> int:
         chunking.measure(row, quick=chosen.quick)
     if chosen.only in (None, "search"):
         search.measure(row, search.QUICK if chosen.quick else search.Size(chunks=chosen.chunks), chosen.keep)
+    if chosen.only in (None, "answers"):
+        answers.measure(row, answers.QUICK if chosen.quick else answers.Size())
     if chosen.only in (None, "standalone"):
         standalone.measure(row, quick=chosen.quick)
         rates.measure(row, quick=chosen.quick)
