@@ -6,6 +6,7 @@ copied, and the description then names the copy (docs/adr/0016-erasure.md). The 
 engine refuses to load a shard twice, but the attempt already breaks the first one's `flush` for good.
 """
 
+import functools
 import itertools
 import os
 import shutil
@@ -50,10 +51,8 @@ from shared.store.read_ahead import opening_files, read_ahead, searched_files
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # as a limit: all points
-_NEARBY = qdrant.SearchParams(  # search parameters of the dense leg; without an index, every vector is compared
-    hnsw_ef=128,
-    quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0),
-)
+_LARGE = 250_000  # points from which a search of the graph looks further (ADR 0131)
+_EF, _EF_LARGE, _EF_FILTERED = 128, 256, 512  # candidates that it keeps; filtered: by more than the tenant
 _EXACT = qdrant.SearchParams(exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True))
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
 _WIDER = 4
@@ -134,6 +133,7 @@ class _Collection:
         self.payloads = PayloadCache(_PAYLOADS_KEPT)
         self.indexes: dict[str, IndexKind] = {}  # as asked for by `Create`; copies get these
         self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
+        self.live = self.shard.info().points_count  # as of the last flush
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -265,7 +265,7 @@ class _Collection:
         """
         segments = self.folder / self.description.shard / "segments"
         slots = sum(path.stat().st_size // _SLOT for path in segments.glob("*/*id_tracker.versions"))
-        live = self.shard.info().points_count
+        self.live = live = self.shard.info().points_count
         return CollectionSize(self.folder.name, live, max(slots - live, 0), _disk_bytes(self.folder))
 
     def unindexed(self) -> int:
@@ -655,12 +655,13 @@ class Engine:
         current = _CurrentPoints(collection, request.heads, heads)
         rankings: list[list[tuple[str, float]]] = [[] for _ in queries]
         short = [number for number, query in enumerate(queries) if query is not None]
+        params = nearby(collection.live, filtered=len(request.where.must) > 1 or bool(request.where.must_not))
         asked = request.limit + _SPARE
         while short:
             batch = qdrant.QueryBatchRequest(
                 [
                     qdrant.QueryRequest(
-                        limit=asked, query=queries[number], filter=where, with_payload=False, params=_NEARBY
+                        limit=asked, query=queries[number], filter=where, with_payload=False, params=params
                     )
                     for number in short
                 ]
@@ -837,6 +838,22 @@ def _schema(kind: IndexKind, description: _Description) -> Any:
     if kind == "integer":
         return qdrant.IntegerIndexParams(memory=mapped, enable_hnsw=False)
     return qdrant.KeywordIndexParams(memory=mapped, enable_hnsw=False)
+
+
+@functools.cache
+def _nearby(candidates: int) -> qdrant.SearchParams:
+    return qdrant.SearchParams(
+        hnsw_ef=candidates, quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0)
+    )
+
+
+def nearby(points: int, *, filtered: bool) -> qdrant.SearchParams:
+    """Return the parameters of the dense leg in a collection of so many points; without an index, they do nothing.
+
+    `filtered`: by more than the tenant. The larger the graph and the fewer of its points pass the filter, the more
+    candidates it takes to find the nearest ones.
+    """
+    return _nearby(_EF if points < _LARGE else _EF_FILTERED if filtered else _EF_LARGE)
 
 
 def _shown(fields: Sequence[str] | None) -> Any:

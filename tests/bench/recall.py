@@ -4,7 +4,7 @@ from typing import Any
 
 import qdrant_edge as qdrant
 
-from shared.store.engine import _EXACT, _NEARBY, Engine
+from shared.store.engine import _EXACT, Engine, nearby
 from tests.bench import synthetic
 
 QUERIES, DEPTH = 100, 10
@@ -17,11 +17,12 @@ def recall(engine: Engine, chunks: int, tenant: str, source: str | None) -> floa
     where = {"metadata.tenant": tenant} | ({} if source is None else {"metadata.source": source})
     only = qdrant.Filter(must=[qdrant.FieldCondition(name, match=qdrant.MatchValue(v)) for name, v in where.items()])
     assert collection.description.size is not None
+    near = nearby(collection.live, filtered=source is not None)
     found = there = 0
     for vector in synthetic.Library(chunks, collection.description.size).queries(QUERIES):
         query = qdrant.Query.Nearest(vector.tolist(), using="")
-        exact, nearby = (_first(collection.shard, query, only, params) for params in (_EXACT, _NEARBY))
-        found, there = found + len(exact & nearby), there + len(exact)
+        exact, approximate = (_first(collection.shard, query, only, params) for params in (_EXACT, near))
+        found, there = found + len(exact & approximate), there + len(exact)
     return found / there if there else 1.0
 
 

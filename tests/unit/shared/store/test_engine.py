@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Match, Point, Range, Sparse, wire
-from shared.store.engine import Engine, Mismatch, NoCollection
+from shared.store.engine import Engine, Mismatch, NoCollection, nearby
 
 UNIT = np.array([1, 0], np.float32)
 
@@ -95,6 +95,36 @@ def test_searches_run_in_the_calling_thread_also_in_a_folder_of_an_earlier_relea
     last = opened(folder)
     assert count(last, "chunks") == 1
     last.close()
+
+
+def test_a_large_graph_is_searched_further_and_most_of_all_with_a_filter() -> None:
+    assert [nearby(points, filtered=False).hnsw_ef for points in (0, 249_999, 250_000)] == [128, 128, 256]
+    assert [nearby(points, filtered=True).hnsw_ef for points in (0, 249_999, 250_000)] == [128, 128, 512]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "candidates"), [([Match("n", (0,))], 256), ([Match("n", (0,)), Match("id", ("x",))], 512)]
+)
+def test_a_search_looks_as_far_as_the_size_of_its_collection_asks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, conditions: list[Match], candidates: int
+) -> None:
+    monkeypatch.setattr("shared.store.engine._LARGE", 0)
+    asked: list[int | None] = []
+
+    def noted(points: int, *, filtered: bool) -> Any:
+        params = nearby(points, filtered=filtered)
+        asked.append(params.hnsw_ef)
+        return params
+
+    monkeypatch.setattr("shared.store.engine.nearby", noted)
+    engine = opened(folder)
+    make(engine, "chunks", 2)
+    make(engine, "heads")
+
+    engine.answer(wire.Search("chunks", [Leg(dense=UNIT)], Filter(tuple(conditions)), 3, Heads("heads")))
+    engine.close()
+
+    assert asked == [candidates]
 
 
 def test_only_heads_that_searches_need_are_read_and_few_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
