@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import msgspec
 
 from shared.answers.sentences import plain, split
 from tests.bench.report import Row
+from tests.bench.search import connected
 from tests.bench.standalone import cpu_seconds
 from tests.e2e.harness import Server, served
 from tests.servers import ollama
@@ -77,7 +78,7 @@ def extractive(row: Row, files: Mapping[str, bytes], count: int, given: Sequence
     with tempfile.TemporaryDirectory() as folder, served(Path(folder) / "data", CHAT="extractive:") as server:
         ids = load(server, files)
         asked = [*given, *questions(files, WARM_UP + 2 * count)]
-        with _connected(server.url) as connection:
+        with closing(connected(server.url)) as connection:
             for question in asked[-WARM_UP:]:
                 _posted(connection, "/chat", {"message": question, "useRag": True})
             for what, some in (("/chat", asked[:count]), ("/rag/query", asked[count : 2 * count])):
@@ -160,7 +161,7 @@ def _measure_model(
         for lap in range(LAPS):  # in turn, because the machine's own speed drifts
             some = asked[count + lap : 2 * count : LAPS]
             before = len(recorder.bodies("/api/chat"))
-            with _connected(server.url) as ours:  # anew in each lap: the server closes idle connections
+            with closing(connected(server.url)) as ours:  # anew in each lap: the server closes idle connections
                 for question in asked[2 * count :] if lap == 0 else ():
                     _posted(ours, "/chat", {"message": question, "useRag": True, "model": "extractive"})
                 for question in asked[lap:count:LAPS]:
@@ -172,7 +173,7 @@ def _measure_model(
                     streamed.append(_streamed(ours, "/chat", body, b"event: token"))
                 for question in some:
                     _posted(ours, "/chat", {"message": question, "useRag": True, "model": "recorded"})
-            with _connected(url) as theirs:
+            with closing(connected(url)) as theirs:
                 prompts = recorder.bodies("/api/chat")[before:]
                 direct += [_streamed(theirs, "/api/chat", body, b'"content"') for body in prompts]
     row("/chat with Ollama's model, whole", _shown(plainly), "")
@@ -201,17 +202,6 @@ def _ollama() -> Iterator[str | None]:
 
 def _model_at(url: str) -> str:
     return f"ollama://{urlsplit(url).netloc}/{CHAT_MODEL}"
-
-
-@contextmanager
-def _connected(url: str) -> Iterator[HTTPConnection]:
-    """Give a plain connection: a costlier client's own work would be measured, too."""
-    address = urlsplit(url)
-    connection = HTTPConnection(str(address.hostname), address.port, timeout=120)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def _sent(connection: HTTPConnection, path: str, body: Mapping[str, Any]) -> HTTPResponse:
