@@ -21,7 +21,8 @@ TERMINAL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "del
 
 # Fields are validated when a record is decoded, so that later code needs no checks.
 DocumentId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
-Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]  # stores compare numbers as float64
+MAX_NATURAL = 2**53 - 1  # stores compare numbers as float64
+Natural = Annotated[int, msgspec.Meta(ge=0, le=MAX_NATURAL)]
 
 DEFAULT_TENANT = "default"
 ERASED = "erased"  # the raw hash of a version whose document was erased; never equal to an xxh3 hash

@@ -14,6 +14,7 @@ from shared.contracts import (
     CONFLICT,
     ERASED,
     GONE,
+    MAX_NATURAL,
     REFUSED,
     TERMINAL,
     UNPATCHABLE,
@@ -41,7 +42,6 @@ from shared.state.ledger import (
 )
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
-MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
 _SENT_AS = {
     "filename": "filename",
     "mediaType": "media_type",
@@ -447,7 +447,7 @@ def _version_after(entry: Entry, place: LogPosition) -> int:
     # Above every version in the entry: deleting a document that never existed has version 0, and failures have higher
     # ones.
     newest = max(entry.accepted.version, *(each.version for each in (entry.last, *entry.earlier)))
-    return min(max(newest + 1, place.time), MAX_VERSION)
+    return min(max(newest + 1, place.time), MAX_NATURAL)
 
 
 def _unknown(submission: Submission) -> Entry:

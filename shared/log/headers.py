@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aiokafka.structs import RecordMetadata
 
-from shared.contracts import Forwarded, LogPosition
+from shared.contracts import MAX_NATURAL, Forwarded, LogPosition
 from shared.log import Record
 
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
@@ -16,7 +16,6 @@ REDRIVE_HEADER = "sluice-redrive"  # number of redrives of the record
 FORWARDED_HEADER = "sluice-forwarded"  # topic/partition/offset/time of the record of a tenant's own topic
 MOVED_HEADER = "sluice-moved"  # of a copy: moves/partition/offset of its record on the previous log
 PARTITIONS_PER_LOG = 1_000_000  # partition numbers for the log positions of one log
-_LARGEST = 2**63 - 1  # that the ledger can hold
 SKEW_MS = 3_600_000  # largest difference between the clocks of two brokers
 
 
@@ -78,12 +77,12 @@ def partition_here(place: LogPosition, moves: int) -> int | None:
 
 
 def position_from(text: str) -> LogPosition | None:
-    """Return the position that `position_header` wrote, None if the text isn't one."""
+    """Return the position that `position_header` wrote, None if the text isn't one that the ledger can hold."""
     parts = text.split("/")
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
         return None
     partition, offset, time = map(int, parts)
-    if max(partition, offset, time) > _LARGEST:
+    if max(partition, offset, time) > MAX_NATURAL:
         return None
     return LogPosition(partition=partition, offset=offset, time=time)
 

@@ -173,8 +173,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a version by the clock alone",
         "services/ingest_worker/accept.py",
-        "return min(max(newest + 1, place.time), MAX_VERSION)",
-        "return min(place.time, MAX_VERSION)",
+        "return min(max(newest + 1, place.time), MAX_NATURAL)",
+        "return min(place.time, MAX_NATURAL)",
     ),
     _mutant(
         "whoever is taken last is the newest",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.contracts import ERASED, BlobRef, DocumentVersion, Given, LogPosition, Message, decode
+from shared.contracts import ERASED, MAX_NATURAL, BlobRef, DocumentVersion, Given, LogPosition, Message, decode
 from shared.errors import Rejected
 from shared.log import Record
 from shared.log.headers import position_of
@@ -16,8 +16,6 @@ from shared.state.index import Head
 from shared.state.ledger import Accepted, Entry, Last, older
 from shared.submission import description_hash, submission_of
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
-
-MAX_VERSION = 2**53 - 1  # stores compare numbers as float64
 
 
 class FoldedLetter(Message, frozen=True):
@@ -288,7 +286,7 @@ def _end(newest: DocumentVersion, failure: FoldedLetter | None, head: Head | Non
 
 def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> Entry:
     """Return the entry with a later submission that failed; if it has no letter, the letter was settled."""
-    version = min(max(entry.accepted.version + 1, place.time), MAX_VERSION)
+    version = min(max(entry.accepted.version + 1, place.time), MAX_NATURAL)
     settled_reason = "the submission was set aside, and its dead letter was settled since"
     last = Last(
         version=version,

@@ -1,4 +1,7 @@
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.contracts import LogPosition
 from shared.log.headers import (
@@ -29,12 +32,26 @@ def test_a_position_survives_its_header() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1/7", "1/7/99/3", "1/7/-9", "1/7/²", "1/7/" + "9" * 20, "9" * 19 + "/7/99", f"1/{2**63}/99"]
+    "text",
+    ["", "1/7", "1/7/99/3", "1/7/-9", "1/7/²", "1/7/" + "9" * 20, "9" * 19 + "/7/99", f"1/{2**53}/99", f"1/7/{2**53}"],
 )
 def test_a_header_that_is_no_position_counts_for_none(text: str) -> None:
     record = a_record(headers=[(PLACE_HEADER, text.encode())])
 
     assert position_of(record) == LogPosition(partition=3, offset=41, time=1_700)
+
+
+@pytest.mark.parametrize("place", [f"{2**53}/7/99", f"1/{2**53}/99", f"1/7/{2**53}"])
+def test_a_forwarded_position_that_the_ledger_cannot_hold_counts_for_none(place: str) -> None:
+    assert forwarded_from(a_record(headers=[(FORWARDED_HEADER, f"t/{place}".encode())])) is None
+
+
+@given(position=st.from_regex(r"[0-9]{1,20}/[0-9]{1,20}/[0-9]{1,20}", fullmatch=True))
+def test_every_position_that_is_read_can_be_written_and_read_again(position: str) -> None:
+    place = position_from(position)
+
+    if place is not None:
+        assert msgspec.json.decode(msgspec.json.encode(place), type=LogPosition) == place
 
 
 def test_a_first_position_later_than_the_record_is_not_believed() -> None:
