@@ -24,6 +24,21 @@ class Scorer(Protocol):
         """Return the score, 0..1."""
         ...
 
+    def score_of(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
+        """Return the score of these features, 0..1."""
+        ...
+
+
+class _Probabilities(dict[int, float]):
+    """The probability by the number of steps of its log odds, a few dozen."""
+
+    def __missing__(self, steps: int) -> float:
+        self[steps] = found = round(1 / (1 + math.exp(-_STEP * steps)), 4)
+        return found
+
+
+_PROBABILITIES: Final = _Probabilities()
+
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """A logistic regression and its provenance."""
@@ -44,14 +59,18 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         The log odds are rounded to steps of 1.25, because finer differences mean nothing. Equal scores are then ordered
         by the fused ranking, which knows how rare the words are in this index.
         """
+        return self.score_of(features.cosine, features.coverage, features.phrases, features.similar)
+
+    def score_of(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
+        """Return the score of these features, 0..1."""
         odds = (
             self.intercept
-            + self.cosine * features.cosine
-            + self.coverage * features.coverage
-            + self.phrases * features.phrases
-            + self.similar * features.similar
+            + self.cosine * cosine
+            + self.coverage * coverage
+            + self.phrases * phrases
+            + self.similar * similar
         )
-        return round(1 / (1 + math.exp(-_STEP * round(odds / _STEP))), 4)
+        return _PROBABILITIES[round(odds / _STEP)]
 
 
 class Plain:
@@ -59,7 +78,11 @@ class Plain:
 
     def score(self, features: Features) -> float:
         """Return the mean, 0..1."""
-        return (min(1.0, max(0.0, features.cosine)) + features.coverage) / 2
+        return self.score_of(features.cosine, features.coverage, features.phrases, features.similar)
+
+    def score_of(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:  # noqa: ARG002 - Scorer's
+        """Return the mean, 0..1."""
+        return (min(1.0, max(0.0, cosine)) + coverage) / 2
 
 
 @functools.cache

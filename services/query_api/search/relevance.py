@@ -70,11 +70,15 @@ class CandidatePassage(NamedTuple):
     headings: Sequence[str]  # its title and section
 
 
-class FeatureBounds(NamedTuple):
-    """The features of a passage before adjacent and similar words are looked for: that costs ten times the rest."""
+class WordFeatures(NamedTuple):
+    """The features of a passage's words, as far as they are known before adjacent and similar words are looked for.
 
-    least: Features  # without them
-    most: Features  # with the most that they could add; the same object if that is nothing
+    Passages with the same words of the query share them.
+    """
+
+    coverage: float
+    phrases: float  # the most that adjacent words could give
+    similar: float  # the most that similar words could give
 
 
 class Comparer:
@@ -84,50 +88,40 @@ class Comparer:
         self._asked = asked
         self._stems = tuple(asked.weights)
         self._bits = {each: 1 << number for number, each in enumerate(self._stems)}
-        self._shares: dict[int, tuple[float, float]] = {}  # coverage, and the most that similar words could add
-        self._phrases: dict[int, float] = {}  # the largest share of pairs that may be adjacent
+        self._known: dict[tuple[int, int], WordFeatures] = {}  # by words of the text, and words of the headings
 
-    def compared(self, passages: Sequence[CandidatePassage]) -> list[FeatureBounds]:
-        """Return the bounds of each passage's features."""
-        headings = [heading for passage in passages for heading in passage.headings]
-        in_texts = occurring(self._stems, [*(passage.text for passage in passages), *headings])
-        in_headings = iter(in_texts[len(passages) :])
-        bounds = []
-        for passage, in_text in zip(passages, in_texts[: len(passages)], strict=True):
-            found = in_text
-            for _ in passage.headings:
-                found |= next(in_headings)
-            coverage, similar = self._shares.get(found) or self._share_of(found)
-            phrases = self._phrases.get(in_text)
-            if phrases is None:
-                phrases = self._phrases_of(in_text)
-            least = Features(passage.cosine, coverage, 0.0, 0.0)
-            most = Features(passage.cosine, coverage, phrases, similar) if phrases or similar else least
-            bounds.append(FeatureBounds(least, most))
-        return bounds
+    def compared(self, passages: Sequence[CandidatePassage]) -> list[WordFeatures]:
+        """Return what is known of each passage's words."""
+        texts = [passage.text for passage in passages]
+        headings = ["\n".join(passage.headings) for passage in passages]
+        occurs = occurring(self._stems, texts + headings)
+        known = self._known
+        return [
+            known.get(each) or self._words_of(*each)
+            for each in zip(occurs[: len(texts)], occurs[len(texts) :], strict=True)
+        ]
 
-    def whole(self, passage: CandidatePassage, most: Features) -> Features:
-        """Return all features; `most` are those of the passage's bounds."""
+    def whole(self, passage: CandidatePassage, of: WordFeatures) -> Features:
+        """Return all features of the passage; `of` is what is known of its words."""
         asked = self._asked
-        together = adjacent(asked.pairs, passage.text) if most.phrases else ()
+        together = adjacent(asked.pairs, passage.text) if of.phrases else ()
         return Features(
-            most.cosine,
-            most.coverage,
+            passage.cosine,
+            of.coverage,
             len(together) / len(asked.pairs) if together else 0.0,
-            _similar_share(asked, passage, distinct_stems(words(passage.text))) if most.similar else 0.0,
+            _similar_share(asked, passage, distinct_stems(words(passage.text))) if of.similar else 0.0,
         )
 
-    def _share_of(self, found: int) -> tuple[float, float]:
-        lacking = {own: cosine for own, cosine in self._asked.nearest.items() if not found & self._bits[own]}
-        coverage = _coverage(self._asked, [each for each, bit in self._bits.items() if found & bit])
-        self._shares[found] = shares = coverage, _share(self._asked, lacking)
-        return shares
-
-    def _phrases_of(self, in_text: int) -> float:
-        bits, pairs = self._bits, self._asked.pairs
-        possible = sum(bool(in_text & bits[a]) and bool(in_text & bits[b]) for a, b in pairs)
-        self._phrases[in_text] = share = possible / len(pairs) if possible else 0.0
-        return share
+    def _words_of(self, in_text: int, in_headings: int) -> WordFeatures:
+        asked, bits, found = self._asked, self._bits, in_text | in_headings
+        lacking = {own: cosine for own, cosine in asked.nearest.items() if not found & bits[own]}
+        pairs = sum(bool(in_text & bits[a]) and bool(in_text & bits[b]) for a, b in asked.pairs)
+        self._known[in_text, in_headings] = of = WordFeatures(
+            coverage=_coverage(asked, [each for each, bit in bits.items() if found & bit]),
+            phrases=pairs / len(asked.pairs) if pairs else 0.0,
+            similar=_share(asked, lacking),
+        )
+        return of
 
 
 def features(asked: Question, passage: CandidatePassage) -> Features:

@@ -4,6 +4,7 @@ docs/correctness.md, section 4; docs/adr/0061-a-score-that-compares.md.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.facets import Facets, FacetValues
-from services.query_api.search.fusion import fuse
+from services.query_api.search.fusion import fused_order
 from services.query_api.search.relevance import CandidatePassage, Features, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
@@ -264,26 +265,26 @@ class Retriever:
         scorer = scorer_of(WORDS if by_words else self._embedder.model.name)
         weights = {"dense": UNREAD_WEIGHT} if by_words else {}
         encoded = {hit.id: hit.encoded for hits in candidates.rankings.values() for hit in hits}
-        chunks = {id_: _chunks.decode(chunk) for id_, chunk in encoded.items()}
+        decode = _chunks.decode
+        chunks = {id_: decode(chunk) for id_, chunk in encoded.items()}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
         chunk_keys = {id_: (chunk.metadata.document_id, chunk.metadata.chunk_order) for id_, chunk in chunks.items()}
-        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
-        chosen = {each.id for each in first}
+        first = fused_order({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
+        chosen = frozenset(first)
         lacking = max(0, top_k - len(first))
-        further = [each for each in fuse(legs, weights) if each.id not in chosen][:lacking] if lacking else []
+        further = [id_ for id_ in fused_order(legs, weights) if id_ not in chosen][:lacking] if lacking else []
         found: list[tuple[float, str, Features]] = []
         for group in (first, further):
             passages = [
-                CandidatePassage(
-                    0.0 if cosines is None else cosines[fused.id], chunks[fused.id].text, _headings(chunks[fused.id])
-                )
-                for fused in group
+                CandidatePassage(0.0 if cosines is None else cosines[id_], chunks[id_].text, _headings(chunks[id_]))
+                for id_ in group
             ]
             ordered = best(asked, scorer, passages, top_k - len(found))
-            found += [(score, group[index].id, figures) for score, index, figures in ordered]
-        numbers = {each.id: number for number, each in enumerate((*first, *further), start=1)}
+            found += [(score, group[index], figures) for score, index, figures in ordered]
+        numbers = dict(zip((*first, *further), itertools.count(1), strict=False))
         ranked = {
-            name: {id_: (rank, score) for rank, (id_, score) in enumerate(hits, 1)} for name, hits in legs.items()
+            name: dict(zip([id_ for id_, _ in hits], enumerate([score for _, score in hits], 1), strict=True))
+            for name, hits in legs.items()
         }
         return [
             Found(
@@ -334,8 +335,12 @@ _metadata = msgspec.msgpack.Decoder(_ShownChunk)
 def _headings(chunk: _ComparedChunk) -> list[str]:
     """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
     of = chunk.metadata
-    described = of.description if of.chunk_order == 0 else None
-    named = [value for value in (of.title, of.section_title, described) if value and isinstance(value, str)]
+    title, section = of.title, of.section_title
+    named = [title] if title and isinstance(title, str) else []
+    if section and isinstance(section, str):
+        named.append(section)
+    if of.chunk_order == 0 and of.description and isinstance(of.description, str):
+        named.append(of.description)
     return [*named, *variant_texts({VARIANTS: of.language_variants})] if of.language_variants else named
 
 

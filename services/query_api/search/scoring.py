@@ -15,22 +15,27 @@ def best(
     Adjacent and similar words only raise a score. So the passages are taken by the most that they could score, and
     these words are looked for only if that comes first and would change the score; the features are else without them.
     """
-    comparer = Comparer(asked)
+    if not passages or count <= 0:
+        return []
+    comparer, score_of = Comparer(asked), scorer.score_of
     compared = comparer.compared(passages)
-    waiting = [(-scorer.score(each.most), index) for index, each in enumerate(compared)]
+    waiting = [
+        (-score_of(passage.cosine, coverage, phrases, similar), index)
+        for index, (passage, (coverage, phrases, similar)) in enumerate(zip(passages, compared, strict=True))
+    ]
     heapq.heapify(waiting)
     whole: dict[int, Features] = {}
     found: list[tuple[float, int, Features]] = []
     while waiting and len(found) < count:
         negative, index = waiting[0]
-        least, most = compared[index]
+        passage, of = passages[index], compared[index]
         known = whole.get(index)
-        if known is None and (least is most or scorer.score(least) == -negative):
-            known = least
+        if known is None and score_of(passage.cosine, of.coverage, 0.0, 0.0) == -negative:
+            known = Features(passage.cosine, of.coverage, 0.0, 0.0)
         if known is not None:
             heapq.heappop(waiting)
             found.append((-negative, index, known))
         else:
-            whole[index] = known = comparer.whole(passages[index], most)
+            whole[index] = known = comparer.whole(passage, of)
             heapq.heapreplace(waiting, (-scorer.score(known), index))
     return found

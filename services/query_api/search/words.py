@@ -25,6 +25,7 @@ _IN_WORDS: Final = frozenset(string.ascii_letters + string.digits + "_")
 _BETWEEN_WORDS: Final = {
     code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")
 }  # of ASCII, all that `_WORD` doesn't match
+_ENDS_WORDS: Final = frozenset(map(chr, _BETWEEN_WORDS))
 _FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters precede it
 _COMMON: Final = 3.0  # subtracted from each logarithm, because the commonest words mean little
 _LEAST, _MOST = 0.5, 30.0  # range of the weights of words that aren't stop words
@@ -157,9 +158,11 @@ def occurring(wanted: Sequence[str], texts: Sequence[str]) -> list[int]:
     narrow = [number for number, text in enumerate(texts) if text.isascii()]
     wide = [number for number, text in enumerate(texts) if not text.isascii()]
     for numbers in (narrow, wide):
+        if not numbers:
+            continue
         lowered = [texts[number].lower() for number in numbers]
-        starts = list(accumulate((len(text) + 1 for text in lowered), initial=1))
         joined = "\n".join(("", *lowered, ""))
+        starts = list(accumulate([len(text) + 1 for text in lowered], initial=1))
         for bit, each in enumerate(wanted):
             if each.isascii():
                 for beginning in _beginnings(each):
@@ -178,13 +181,19 @@ def _places(wanted: str, beginning: str, joined: str, starts: Sequence[int]) -> 
     The texts are joined in lower case, with a line feed around each.
     """
     places = []
-    find, match, at = joined.find, _WORD.match, joined.find(beginning)
+    find, match, length, number = joined.find, _WORD.match, len(beginning), 0
+    is_word = _STEMS[beginning] == wanted  # the beginning alone
+    at = find(beginning)
     while at >= 0:
         before = joined[at - 1]
-        if before not in _IN_WORDS and (before.isascii() or _ends_word(before)):
-            word = match(joined, at)[0]  # type: ignore[index]  # a stem is letters of a word
-            if _STEMS[word if word.isascii() else RUN.split(word, 1)[0]] == wanted:
-                number = bisect_right(starts, at)
+        if before in _ENDS_WORDS or (not before.isascii() and _ends_word(before)):
+            if joined[at + length] in _ENDS_WORDS:  # most finds: no word to cut out and look up
+                found = is_word
+            else:
+                word = match(joined, at)[0]  # type: ignore[index]  # a stem is letters of a word
+                found = _STEMS[word if word.isascii() else RUN.split(word, 1)[0]] == wanted
+            if found:
+                number = bisect_right(starts, at, number)
                 places.append(number - 1)
                 at = find(beginning, starts[number])
                 continue
