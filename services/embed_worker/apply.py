@@ -10,7 +10,8 @@ from shared.errors import Rejected
 from shared.ids import point_id
 from shared.log import Publish
 from shared.state.index import Head, Index
-from shared.state.statuses import Statuses
+from shared.state.ledger import Entry, published_below
+from shared.state.statuses import Seen, Statuses
 from shared.state.truth import tombstone
 from shared.store.bm25 import Bm25
 
@@ -36,10 +37,11 @@ class Apply:
         self._publish = publish
         self._statuses = statuses
 
-    async def __call__(self, document: DocumentVersion, load: Load, attempt: int = 0) -> None:
+    async def __call__(self, document: DocumentVersion, load: Load, attempt: int = 0, seen: Seen | None = None) -> None:
         """Make the version answer, unless a newer one does; then `load`, which returns its chunks, isn't called.
 
-        `attempt` is the number of redrives of the version.
+        `attempt` is the number of redrives of the version, `seen` the document's ledger entry. If that knows
+        the version, it lists all older versions that the truth may hold, so it isn't read again.
 
         Raises:
             Rejected: another worker has withdrawn the version, and hasn't written its failure yet.
@@ -57,13 +59,14 @@ class Apply:
                 case SwitchStep.PUT:
                     count = await self._put(document, standing, load, attempt)
                 case SwitchStep.SWITCH:
-                    head = (await self._index.switch(head_of(document, count), attempt)).version
+                    first = standing is None
+                    head = (await self._index.switch(head_of(document, count), attempt, first=first)).version
                 case SwitchStep.FORGET:
-                    await self._forget(document, older)
+                    seen = await self._forget(document, seen, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete
                     await self._index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
-                    await self._statuses.applied(document, count, older)
+                    await self._statuses.applied(document, count, older, seen)
                 case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
                     await self._take_back(document, attempt, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
@@ -95,11 +98,17 @@ class Apply:
             await self._index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)
 
-    async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
-        """Remove from the truth the versions in `older`, and those that the ledger lists, which are added to it."""
-        older |= await self._statuses.published_below(document)
+    async def _forget(self, document: DocumentVersion, seen: Seen | None, older: set[int]) -> Seen:
+        """Remove from the truth the versions in `older`, and those that the ledger lists, which are added to it.
+
+        Return the entry with that list: `seen`, if it knows the version, else as it is now.
+        """
+        if seen is None or not _knows(seen.entry, document.version):
+            seen = await self._statuses.seen(document)
+        older |= published_below(seen.entry, document.version)
         for version in sorted(older):
             await tombstone(self._publish, document.document_id, version)
+        return seen
 
     async def _take_back(self, document: DocumentVersion, attempt: int, *, overtaken: bool) -> None:
         """Delete the points of a version that a newer one has overtaken, or that another worker has withdrawn."""
@@ -132,3 +141,8 @@ class Apply:
             await self._index.flush()
             return None
         return await self._index.answering(document.document_id, document.version)
+
+
+def _knows(entry: Entry | None, version: int) -> bool:
+    """Return whether the entry was read after the version was accepted."""
+    return entry is not None and (entry.accepted.version >= version or version in entry.published)

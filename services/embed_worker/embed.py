@@ -34,12 +34,13 @@ class Embed:
         if record.value is None:  # erased from the log; the erasing version deletes the points
             return
         event = decode(record.value, DocumentChunked)
-        if not redrives_of(record) and await self._statuses.has_failed(event.document):
+        seen = await self._statuses.seen(event.document)
+        if not redrives_of(record) and await self._statuses.has_failed(event.document, seen.entry):
             return  # its dead letter is there, and its body may be gone; a redrive tries it again
         async with self._room.taken(event.blob.size if event.blob else 0):
             # Chunks are loaded after the fence: a replay of an erased document, whose chunks are gone, must not fail.
             document = msgspec.structs.replace(event.document, chunked_at=record.timestamp)
-            await self._apply(document, partial(self._chunks, event), redrives_of(record))
+            await self._apply(document, partial(self._chunks, event), redrives_of(record), seen)
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:

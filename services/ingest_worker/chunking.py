@@ -20,8 +20,8 @@ from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner, owner_of
 from shared.log.headers import redriven
 from shared.runtime.memory_budget import MemoryBudget
-from shared.state.index import Index
-from shared.state.ledger import Ledger
+from shared.state.index import Head, Index
+from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
 from shared.state.truth import tombstone
 from shared.topics import chunks_topic
@@ -73,24 +73,24 @@ class Chunking:
         if self._limit is not None:
             await self._limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
-        if await self._overtaken(document):
+        head, entry = await asyncio.gather(
+            self._index.head(document.document_id), self._ledger.get(document.document_id)
+        )
+        if await self._overtaken(document, head, entry):
             await tombstone(self._publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
             return
-        if not redriven(record) and await self._statuses.has_failed(document):
+        if not redriven(record) and await self._statuses.has_failed(document, entry):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
             return
         async with self._room.taken(document.text_size if event.text is None else 0):
             await self._chunk(event, redriven(record), extracted_at=record.timestamp)
 
-    async def _overtaken(self, document: DocumentVersion) -> bool:
+    async def _overtaken(self, document: DocumentVersion, head: Head | None, entry: Entry | None) -> bool:
         """Return whether the version can never answer: a newer one does, it left the truth, or the document was erased.
 
         An accepted newer version is not enough: if it fails, this one answers. An erasure can't fail.
         """
-        head, entry = await asyncio.gather(
-            self._index.head(document.document_id), self._ledger.get(document.document_id)
-        )
         if head is not None and head.version > document.version:
             return True
         if entry is not None and entry.erased and entry.accepted.version > document.version:

@@ -1,57 +1,106 @@
-"""Combines the single look-ups of one event loop turn into one call."""
+"""Combines the look-ups and writes of many callers into few calls."""
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from contextvars import Context, copy_context
+from typing import Final, Generic, TypeVar
+
+from shared.errors import Unavailable
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+_AT_ONCE: Final = 2  # calls: the store works on one while the event loop makes the next
+
+
+class WaitingCaller(Generic[K, V]):
+    """A look-up that waits, in the context of its caller."""
+
+    __slots__ = ("context", "future", "keys")
+
+    def __init__(self, keys: Sequence[K], future: asyncio.Future[Mapping[K, V]]) -> None:
+        self.keys = keys
+        # One future per caller: a cancelled caller must not cancel another's look-up, and a shield costs twice as much.
+        self.future = future
+        self.context: Context = copy_context()
+
 
 class Batcher(Generic[K, V]):
-    """Combines look-ups of single keys into batches.
+    """Combines look-ups of keys into batches.
 
     Look-ups of one event loop turn share one call of `load`, which starts after them: no value is older than its
-    look-up.
+    look-up. While `at_once` calls are under way, further look-ups wait and then share the next one, so calls get larger
+    as the store gets busier, instead of more.
+
+    If a shared call raises anything but Unavailable, `load` is called for each caller alone, so that only the one at
+    fault fails. Writes must therefore be safe to repeat. A caller that is cancelled doesn't stop the call under way.
     """
 
-    def __init__(self, load: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], most: int = 256) -> None:
+    def __init__(
+        self, load: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], most: int = 256, at_once: int = _AT_ONCE
+    ) -> None:
+        """Take `load`, and the number of keys from which on a call is full."""
         self._load = load
         self._most = most
-        self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
+        self._at_once = at_once
+        self._waiting: list[WaitingCaller[K, V]] = []
         self._running: set[asyncio.Task[None]] = set()
+        self._scheduled = False
 
     async def get(self, key: K) -> V | None:
         """Return the key's value, or None if `load` returned none. Raises what `load` raises."""
+        return (await self.get_all((key,))).get(key)
+
+    async def get_all(self, keys: Sequence[K]) -> Mapping[K, V]:
+        """Return the values of the keys that have one, and perhaps of others. Raises what `load` raises."""
+        if not keys:
+            return {}
         loop = asyncio.get_running_loop()
-        if not self._waiting:
+        future: asyncio.Future[Mapping[K, V]] = loop.create_future()
+        self._waiting.append(WaitingCaller(keys, future))
+        if not self._scheduled and len(self._running) < self._at_once:
+            self._scheduled = True
             loop.call_soon(self._send)
-        # One future per caller: a cancelled caller must not cancel another's look-up, and a shield costs twice as much.
-        future: asyncio.Future[V | None] = loop.create_future()
-        self._waiting.setdefault(key, []).append(future)
         return await future
 
     def _send(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        keys = list(waiting)
-        for start in range(0, len(keys), self._most):
-            part = {key: waiting[key] for key in keys[start : start + self._most]}
-            task = asyncio.get_running_loop().create_task(self._answer(part))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+        self._scheduled = False
+        while self._waiting and len(self._running) < self._at_once:
+            keys, callers = dict[K, None](), list[WaitingCaller[K, V]]()
+            taken = 0
+            for caller in self._waiting:
+                if callers and len(keys) + len(caller.keys) > self._most:
+                    break
+                taken += 1
+                if not caller.future.done():  # done: it was cancelled
+                    keys |= dict.fromkeys(caller.keys)
+                    callers.append(caller)
+            del self._waiting[:taken]
+            if callers:
+                # In the context of a caller, not in that of the call before: log lines name the request in it.
+                answering = self._answer([*keys], callers)
+                task = asyncio.get_running_loop().create_task(answering, context=callers[0].context)
+                self._running.add(task)
+                task.add_done_callback(self._ended)
 
-    async def _answer(self, part: dict[K, list[asyncio.Future[V | None]]]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._send()
+
+    async def _answer(self, keys: Sequence[K], callers: Sequence[WaitingCaller[K, V]]) -> None:
         try:
-            found = await self._load(list(part))
+            found = await self._load(keys)
         except BaseException as error:
-            for future in itertools.chain.from_iterable(part.values()):
-                if not future.done():
-                    future.set_exception(error)
+            if len(callers) > 1 and isinstance(error, Exception) and not isinstance(error, Unavailable):
+                for caller in callers:
+                    await self._answer(caller.keys, [caller])
+                return
+            for caller in callers:
+                if not caller.future.done():
+                    caller.future.set_exception(error)
             if not isinstance(error, Exception):
                 raise
             return
-        for key, futures in part.items():
-            for future in futures:
-                if not future.done():
-                    future.set_result(found.get(key))
+        for caller in callers:
+            if not caller.future.done():
+                caller.future.set_result(found)

@@ -17,8 +17,8 @@ from shared.log import Publish
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import Registry
 from shared.state.index import Head, Index
-from shared.state.ledger import Ledger
-from shared.state.statuses import Statuses
+from shared.state.ledger import Entry, Ledger
+from shared.state.statuses import Seen, Statuses
 from shared.store import Store
 from shared.topics import EXTRACTED
 
@@ -53,7 +53,13 @@ class GenerationStatuses(Statuses):
         """Return whether the generation serves."""
         return (await self._watch.certain()).serving == self._generation
 
-    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
+    async def applied(
+        self,
+        document: DocumentVersion,
+        chunk_count: int,
+        forgotten: Collection[int] = (),
+        seen: Seen | None = None,
+    ) -> None:
         """Write that the version answers, if it answers in the serving generation.
 
         The registry is read after the head was written. So of two generations that apply a version while one of them
@@ -66,7 +72,7 @@ class GenerationStatuses(Statuses):
         if registry.switching is not None:
             await self._other_has(document)
         if served:
-            await super().applied(document, chunk_count, forgotten)
+            await super().applied(document, chunk_count, forgotten, seen)
             return
         if await self.ended(document):
             return
@@ -87,9 +93,9 @@ class GenerationStatuses(Statuses):
         head = await self._head(registry, registry.serving, document)
         return head is not None and head.version > document.version
 
-    async def has_failed(self, document: DocumentVersion) -> bool:
+    async def has_failed(self, document: DocumentVersion, entry: Entry | None) -> bool:
         """Return whether the version has failed in this generation; its failure in another one doesn't count."""
-        return await super().has_failed(document) and await self.serves()
+        return await super().has_failed(document, entry) and await self.serves()
 
     async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
         """Write that the version failed, if this generation serves."""

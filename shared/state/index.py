@@ -54,7 +54,8 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.chunkOrder": "integer",
     "attempt": "integer",
 }
-HASH_BATCH = 256
+HASH_BATCH = 64
+_PUT_TOGETHER = 64  # points of several documents in a write; more in one frame would keep searches waiting
 MOST_VALUES = 10_000  # values of a field of heads
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
@@ -173,6 +174,20 @@ def deletion_head(document_id: str, version: int, tenant: str) -> Head:
     return Head(document_id=document_id, version=version, tenant=tenant, deleted=True)
 
 
+class _HeadWrite(msgspec.Struct, frozen=True, eq=False):
+    """A head to write unless one of a version from `below` on is stored, or one with withdrawals."""
+
+    below: int
+    head: Head
+
+
+class _PointWrite(msgspec.Struct, frozen=True, eq=False):
+    """A point to write, except over one of a later attempt."""
+
+    point: Point
+    attempt: int
+
+
 def _unchanged(head: Head) -> Filter:
     """Return the filter that matches the stored head as long as nobody has changed it."""
     version = Match("version", (head.version,))
@@ -197,6 +212,10 @@ class Index:
         self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
         self._fence_lookup: Batcher[str, Head] = Batcher(self._stored_heads)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
+        self._head_writing: Batcher[_HeadWrite, None] = Batcher(self._write_heads)
+        self._point_lookup: Batcher[str, Payload] = Batcher(self._stored_points)
+        self._point_writing: Batcher[_PointWrite, None] = Batcher(self._write_points, most=_PUT_TOGETHER)
+        self._vector_lookup: Batcher[tuple[str, str], KnownVector] = Batcher(self._known, most=HASH_BATCH)
 
     async def whole(self) -> None:
         """Check that the index was complete when the caller read it. Raises Unavailable while it is rebuilt."""
@@ -251,16 +270,16 @@ class Index:
         """Return the document's stored head, even one of version 0; concurrent calls share one read."""
         return await self._fence_lookup.get(document_id)
 
-    async def switch(self, head: Head, attempt: int = 0) -> Head:
+    async def switch(self, head: Head, attempt: int = 0, *, first: bool = False) -> Head:
         """Write `head` unless a newer one exists or its version was withdrawn; return the stored head.
 
         A withdrawn version can be switched to after a redrive: if `attempt`, its number of redrives, has grown since.
+        `first` says that the document probably has no head yet; then concurrent calls share one write.
         """
-        # Nearly always nothing was withdrawn, and this write is enough.
-        below = Filter(must=(Range("version", lt=head.version),), must_not=(Present("withdrawalRev"),))
-        await self._store.upsert(self._heads, [_head_point(head)], only_if=below)
+        # Nearly always nothing was withdrawn, and this write is enough. For a first head any stored one is in the way.
+        await self._head_writing.get(_HeadWrite(1 if first else head.version, head))
         while True:
-            standing = (await self._stored_heads([head.document_id])).get(head.document_id, head)
+            standing = await self.fence(head.document_id) or head
             withdrawn = standing.withdrawn(head.version)
             if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):
                 return standing
@@ -269,6 +288,20 @@ class Index:
                 head, withdrawals=later, withdrawal_rev=standing.withdrawal_rev + 1 if later else 0
             )
             await self._store.upsert(self._heads, [_head_point(wanted)], only_if=_unchanged(standing))
+
+    async def _write_heads(self, writes: Sequence[_HeadWrite]) -> Mapping[_HeadWrite, None]:
+        """Write each head unless the stored one is in its way; those with the same condition share a call."""
+        by_condition: dict[int, dict[str, Head]] = {}
+        for write in writes:
+            # Of two writes of one document under the same condition only one may succeed.
+            by_condition.setdefault(write.below, {}).setdefault(write.head.document_id, write.head)
+
+        async def written(below: int, heads: Sequence[Head]) -> None:
+            condition = Filter(must=(Range("version", lt=below),), must_not=(Present("withdrawalRev"),))
+            await self._store.upsert(self._heads, [_head_point(head) for head in heads], only_if=condition)
+
+        await asyncio.gather(*(written(below, [*heads.values()]) for below, heads in by_condition.items()))
+        return {}
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
@@ -331,19 +364,39 @@ class Index:
     # -- points --------------------------------------------------------------------------------------
 
     async def put(self, points: Sequence[Point], attempt: int = 0) -> None:
-        """Write chunk points, except over those that a later attempt has written. Idempotent."""
+        """Write chunk points, except over those that a later attempt has written. Idempotent.
+
+        Concurrent calls share a write.
+        """
         if attempt:
             points = [msgspec.structs.replace(point, payload={**point.payload, ATTEMPT: attempt}) for point in points]
-        await self._store.upsert(self._chunks, points, only_if=Filter(must_not=(_after(attempt),)))
+        await self._point_writing.get_all([_PointWrite(point, attempt) for point in points])
+
+    async def _write_points(self, writes: Sequence[_PointWrite]) -> Mapping[_PointWrite, None]:
+        """Write all points, those of one attempt in one call."""
+        by_attempt: dict[int, dict[str, Point]] = {}
+        for write in writes:
+            # Of two writes of one point the later one counts, as if they had been called one after the other.
+            by_attempt.setdefault(write.attempt, {})[write.point.id] = write.point
+        for attempt, points in by_attempt.items():
+            await self._store.upsert(self._chunks, [*points.values()], only_if=Filter(must_not=(_after(attempt),)))
+        return {}
 
     async def present(self, ids: Sequence[str], attempt: int = 0) -> dict[str, str]:
-        """Return the chunk hash of each id that has a point, written by this attempt or a later one."""
-        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
+        """Return the chunk hash of each id that has a point, written by this attempt or a later one.
+
+        Concurrent calls share one read.
+        """
+        found = await self._point_lookup.get_all(ids)
         return {
-            point.id: str(point.payload["metadata"]["chunkHash"])
-            for point in points
-            if point.payload.get(ATTEMPT, 0) >= attempt
+            id_: str(found[id_]["metadata"]["chunkHash"])
+            for id_ in ids
+            if id_ in found and found[id_].get(ATTEMPT, 0) >= attempt
         }
+
+    async def _stored_points(self, ids: Sequence[str]) -> Mapping[str, Payload]:
+        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
+        return {point.id: point.payload for point in points}
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has in all versions; concurrent calls share one read."""
@@ -397,10 +450,22 @@ class Index:
         )
 
     async def known(self, tenant: str, hashes: Sequence[str]) -> dict[str, KnownVector]:
-        """Return for each hash the text and vector of some point of the tenant; damaged vectors are skipped."""
+        """Return for each hash the text and vector of some point of the tenant; damaged vectors are skipped.
+
+        Concurrent calls share a read.
+        """
         found: dict[str, KnownVector] = {}
         for start in range(0, len(hashes), HASH_BATCH):
-            missing = set(hashes[start : start + HASH_BATCH])
+            keys = [(tenant, hash_) for hash_ in hashes[start : start + HASH_BATCH]]
+            known = await self._vector_lookup.get_all(keys)
+            found |= {key[1]: known[key] for key in keys if key in known}
+        return found
+
+    async def _known(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], KnownVector]:
+        """Return the known vector of each tenant and hash that has one."""
+        found: dict[tuple[str, str], KnownVector] = {}
+        for tenant in {tenant for tenant, _ in keys}:
+            missing = {hash_ for of, hash_ in keys if of == tenant}
             after: str | None = None
             # Found hashes leave the filter, so a text in ten thousand documents costs one page. Pages are short,
             # because most texts are in few documents.
@@ -424,7 +489,7 @@ class Index:
                     if point.dense is None or metadata["vectorHash"] != vector_hash(point.dense):
                         continue
                     text: str = point.payload.get(EMBEDDED) or point.payload["text"]
-                    found.setdefault(metadata["chunkHash"], KnownVector(text, point.dense))
+                    found.setdefault((tenant, metadata["chunkHash"]), KnownVector(text, point.dense))
                     missing.discard(metadata["chunkHash"])
                 if page.after is None:
                     break

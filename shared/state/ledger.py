@@ -298,6 +298,11 @@ def finished(
     return None if ended == entry else ended
 
 
+def published_below(entry: Entry | None, version: int) -> set[int]:
+    """Return the versions below `version` that documents.extracted may hold."""
+    return set() if entry is None else {each for each in entry.published if each < version}
+
+
 def without(entry: Entry, forgotten: Collection[int]) -> Entry:
     """Return the entry, in which these versions are no longer published."""
     left = tuple(version for version in entry.published if version not in forgotten)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Collection
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -12,12 +13,23 @@ from shared.log.dead_letters import DeadLetters
 from shared.log.failure import Failure
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Last, Ledger, finished
+from shared.state.rebuild_gate import GRACE_S
 from shared.state.truth import forget_surplus
 from shared.topics import STATUS
 
 log = structlog.get_logger(__name__)
 
+# A change that starts from an older entry reads it again. Revisions start anew in a ledger that is rebuilt, so an entry
+# from before the loss could pass for one of after it; but a rebuilt ledger has entries only GRACE_S after its loss.
+_FRESH_S: Final = GRACE_S / 2
 Failed = Callable[[Record, str, str], Awaitable[None]]  # record, sentence, code
+
+
+class Seen(NamedTuple):
+    """A document's ledger entry as it was read."""
+
+    entry: Entry | None
+    at: float  # time.monotonic(), before it was read
 
 
 def dead_letter(letters: DeadLetters, failed: Failed) -> OnDead:
@@ -49,16 +61,18 @@ class Statuses:
         error: str | None = None,
         code: str | None = None,
         forgotten: Collection[int] = (),
+        seen: Seen | None = None,
     ) -> None:
         """Write the version's final status, if the ledger knows a submission of this version.
 
-        The versions in `forgotten` have tombstones on documents.extracted.
+        The versions in `forgotten` have tombstones on documents.extracted. `seen` is the entry as it was read before;
+        it is read again if it has changed since, if it has nothing to end, or if that was long ago.
         """
         at = int(time.time() * 1000)  # only for display
-        entry = await self._ledger.update(
-            document.document_id,
-            lambda seen: finished(
-                seen,
+
+        def ends(entry: Entry | None) -> Entry | None:
+            return finished(
+                entry,
                 document.version,
                 status,
                 at=at,
@@ -67,22 +81,32 @@ class Statuses:
                 code=code,
                 document=document,
                 forgotten=forgotten,
-            ),
-        )
+            )
+
+        before = seen.entry if seen is not None and time.monotonic() - seen.at < _FRESH_S else None
+        if ends(before) is None:
+            before = await self._ledger.get(document.document_id)
+        entry = await self._ledger.update_seen(document.document_id, before, ends)
         if entry is not None:
             await self._notify_ended(entry, document.version, at)
         log.info(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
 
-    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
-        """Write that the version answers, and that the versions in `forgotten` have tombstones."""
-        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten)
+    async def applied(
+        self,
+        document: DocumentVersion,
+        chunk_count: int,
+        forgotten: Collection[int] = (),
+        seen: Seen | None = None,
+    ) -> None:
+        """Write that the version answers, and that the versions in `forgotten` have tombstones. `seen`: see `end`."""
+        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten, seen=seen)
 
-    async def published_below(self, document: DocumentVersion) -> set[int]:
-        """Return the older versions of the document that documents.extracted may hold."""
-        entry = await self._ledger.get(document.document_id)
-        return set() if entry is None else {version for version in entry.published if version < document.version}
+    async def seen(self, document: DocumentVersion) -> Seen:
+        """Return the document's ledger entry, and when it was read."""
+        began = time.monotonic()
+        return Seen(await self._ledger.get(document.document_id), began)
 
     async def serves(self) -> bool:
         """Return whether these are the statuses of the serving generation."""
@@ -109,9 +133,8 @@ class Statuses:
         """Remove the document's surplus of failed versions from the truth, if these are the serving generation's."""
         await forget_surplus(index, self._ledger, self._publish, document.document_id)
 
-    async def has_failed(self, document: DocumentVersion) -> bool:
-        """Return whether the version's failure is written, so that only a redrive can change it, or nothing can."""
-        entry = await self._ledger.get(document.document_id)
+    async def has_failed(self, document: DocumentVersion, entry: Entry | None) -> bool:
+        """Return whether `entry` has the version's failure, so that only a redrive can change it, or nothing can."""
         if entry is None:
             return False
         stands = entry.standing(document.version)

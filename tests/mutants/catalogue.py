@@ -69,13 +69,13 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no fence: the head goes wherever the last writer says",
         "shared/state/index.py",
-        "await self._store.upsert(self._heads, [_head_point(head)], only_if=below)",
-        "await self._store.upsert(self._heads, [_head_point(head)])",
+        "await self._store.upsert(self._heads, [_head_point(head) for head in heads], only_if=condition)",
+        "await self._store.upsert(self._heads, [_head_point(head) for head in heads])",
     ),
     _mutant(
         "chunk whatever is in the truth",
         "services/ingest_worker/chunking.py",
-        "        if await self._overtaken(document):\n",
+        "        if await self._overtaken(document, head, entry):\n",
         "        if False:\n",
     ),
     _mutant(
@@ -457,7 +457,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a version that failed stays in the truth for ever",
         "services/embed_worker/apply.py",
-        "        older |= await self._statuses.published_below(document)\n",
+        "        older |= published_below(seen.entry, document.version)\n",
         "        pass\n",
     ),
     _mutant(

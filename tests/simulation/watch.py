@@ -74,10 +74,9 @@ class Watch:
         else:
             self._documents()
 
-    def wrote(self, process: object, record: Record | None) -> None:
+    def wrote(self, process: object, record: Record) -> None:
         """Note that the process has written something to the store for the record, and not flushed it."""
-        if record is not None:
-            self._unflushed.add((process, TopicPartition(record.topic, record.partition), record.offset))
+        self._unflushed.add((process, TopicPartition(record.topic, record.partition), record.offset))
 
     def flushed(self) -> None:
         """Note that whatever was written is on the disk."""

@@ -57,6 +57,7 @@ from shared.log.open_letters import LetterFilter
 from shared.log.publish import publish
 from shared.model_server.http import BadAnswer
 from shared.state import ledger as ledger_module
+from shared.state.batching import Batcher, WaitingCaller
 from shared.state.callbacks import Callbacks
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
@@ -98,7 +99,7 @@ TICK_S = 1e-6  # of a step, so that whatever is done later is younger
 NEAR_S = 5.0  # of which a timer may fire although others have something to do
 PATIENCE = 30_000  # steps; the longest of 20,000 histories took a tenth
 WRITES = frozenset(f"store.{name}" for name in ("upsert", "insert", "set_payload", "delete"))
-RECORD: ContextVar[Record | None] = ContextVar("RECORD", default=None)  # that the running code works on
+RECORDS: ContextVar[tuple[Record, ...]] = ContextVar("RECORDS", default=())  # that the running code works on
 TENANT: ContextVar[str] = ContextVar("TENANT")  # whose document the running code works on
 
 _bm25 = Bm25()
@@ -271,6 +272,15 @@ class _Broker:
         return metadata
 
 
+_answer_of_batcher = Batcher._answer
+
+
+async def _answer(batcher: Batcher[Any, Any], keys: Sequence[Any], callers: Sequence[WaitingCaller[Any, Any]]) -> None:
+    """Stand in for `Batcher._answer`: what a shared call writes is of all its callers' records."""
+    RECORDS.set(tuple(record for caller in callers for record in caller.context.get(RECORDS, ())))
+    await _answer_of_batcher(batcher, keys, callers)
+
+
 class World:
     """One history; `run` in `tests.simulation.history` plays it."""
 
@@ -324,6 +334,7 @@ class World:
                 mock.patch.object(ledger_module, "MOST_FAILED", self.most_failed),
                 mock.patch.object(claim_check_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(publish_module, "partitions_of", self._partitions_of),
+                mock.patch.object(Batcher, "_answer", _answer),
                 mock.patch.object(ingest_app, "consume", self._consume),
                 mock.patch.object(embed_app, "consume", self._consume),
                 self.loop.running(),
@@ -439,7 +450,7 @@ class World:
 
         async def watched(record: Record) -> None:
             owner = handle.owner(record)  # type: ignore[attr-defined]  # every stage's handler has it
-            RECORD.set(record)
+            RECORDS.set((record,))
             TENANT.set(owner.tenant if owner is not None else DEFAULT_TENANT)
             try:
                 await handle(record)
@@ -488,7 +499,8 @@ class World:
             effects = self.store.effects
             result = await effect()
             if name in WRITES and self.store.effects > effects:
-                self.watch.wrote(process, RECORD.get())
+                for record in RECORDS.get():
+                    self.watch.wrote(process, record)
             elif name == "store.flush":
                 self.watch.flushed()
             if verdict == "unheard":

@@ -153,7 +153,6 @@ TESTED_BY: Final = {
     "shared/sandbox/landlock.py": "tests/integration/test_hostile_parser.py",
     "shared/sandbox/linux.py": "tests/unit/shared/sandbox/test_seccomp.py",
     "shared/sandbox/syscalls.py": "tests/unit/shared/sandbox/test_seccomp.py",
-    "shared/state/statuses.py": "tests/unit/services/embed_worker/test_embed.py",
     "shared/store/edge_server.py": "tests/unit/shared/store/test_edge.py",
     "shared/store/qdrant/connect.py": "tests/unit/shared/store/qdrant/test_store.py",
     "services/query_api/generation_apps.py": _REINDEX,

@@ -1,5 +1,6 @@
 """The last stage on parts in memory."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,7 +31,7 @@ from shared.ids import text_hash
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import MOST_WITHDRAWN, Head, Index
 from shared.state.ledger import Ledger
-from shared.state.statuses import Statuses
+from shared.state.statuses import Seen, Statuses
 from shared.store import Sparse
 from shared.store.bm25 import Bm25
 from tests.builders import an_entry
@@ -97,7 +98,7 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
 
     class CrashError(Exception): ...
 
-    async def crash(head: Head, attempt: int = 0) -> Head:
+    async def crash(head: Head, attempt: int = 0, *, first: bool = False) -> Head:
         raise CrashError
 
     switch, index.switch = index.switch, crash  # type: ignore[method-assign]  # before the head, once
@@ -272,3 +273,25 @@ async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
 
     with pytest.raises(Rejected, match="missing"):
         await embed(replace(record, headers=(("sluice-redrive", b"1"),)))
+
+
+async def test_an_entry_that_was_read_before_its_version_was_accepted_is_not_what_the_truth_holds() -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+    tombstones = list[bytes]()
+
+    async def publish(topic: str, value: bytes | None, *, key: bytes, **options: Any) -> Any:
+        if value is None:
+            tombstones.append(key)
+
+    statuses = Statuses(ledger, publish)
+    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
+    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
+    entered = an_entry(NAME)  # by a door, in a ledger that is being rebuilt
+    await ledger.update(NAME, lambda _: an_entry(NAME, accepted=3, place=PLACE, published=(1, 3)))
+
+    await apply(version(3), load, 0, Seen(entered, time.monotonic()))
+
+    entry = await ledger.get(NAME)
+    assert tombstones == [truth_key(NAME, 1)]
+    assert entry is not None
+    assert (entry.last.status, entry.published) == ("created", (3,))
