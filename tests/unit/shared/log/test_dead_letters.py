@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from shared.contracts import DeadLetter, LogPosition, decode, encode
+from shared.contracts import MAX_NATURAL, DeadLetter, LogPosition, decode, encode
 from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log import Record
@@ -192,7 +192,7 @@ def test_redrives_are_counted_by_a_header(header: bytes | None, times: int) -> N
     assert redriven(record) == ({REDRIVE_HEADER: str(times)} if times else {})
 
 
-@given(partition=st.integers(0, 99), offset=st.integers(0, 2**53), time=st.integers(0, 2**53))
+@given(partition=st.integers(0, 99), offset=st.integers(0, MAX_NATURAL), time=st.integers(0, MAX_NATURAL))
 def test_a_place_survives_its_header(partition: int, offset: int, time: int) -> None:
     place = LogPosition(partition=partition, offset=offset, time=time)
 
