@@ -17,7 +17,7 @@ from services.query_api.app import ApiParts, make_api
 from services.query_api.generation_apps import GenerationApps
 from tests.conformance import Conformance
 
-TENANTS = 300  # more than there are tests
+TENANTS = 1_000  # more than there are tests
 MAX_BODY = 1_000_000
 LANTERN = "# Lantern\n\nThe lantern on the pier is lit at six in the evening.\n\nIt burns whale oil."
 HERONS = "Herons nest in the old willow behind the boathouse, and nobody may disturb them before June."

@@ -22,10 +22,10 @@ from shared.topics import pipeline_topics
 from tests.integration.api import MAX_BODY, TENANTS, a_client
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     keys = [f"key-of-t{n}:t{n}:ingest+query" for n in range(TENANTS)]
-    keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin"]
+    keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin", "key-head:head:admin"]
     keys += ["key-operator:ops:admin+operator", "key-boss:boss:admin+operator"]
     settings = Settings(
         data=tmp_path_factory.mktemp("api"),
@@ -38,23 +38,23 @@ async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiPa
         yield await start(settings, stack)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tenants() -> Iterator[str]:
     return (f"t{n}" for n in itertools.count())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def app(parts: ApiParts) -> Litestar:
     return make_api(parts)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def client(app: Litestar, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
     async with a_client(app, next(tenants)) as client:
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def unread(tmp_path: Path) -> AsyncIterator[Publish]:
     """Put records on a log that no worker reads."""
     log = SqliteLog(tmp_path / "unread")

@@ -38,7 +38,7 @@ from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # Ingest
 
@@ -773,13 +773,13 @@ async def test_a_streamed_chat_ends_with_the_whole_reply(client: httpx.AsyncClie
     assert sources["conversationId"] == done["conversationId"]
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def ollama() -> AsyncIterator[FakeOllama]:
     async with fake_ollama() as server:
         yield server
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def model_client(parts: ApiParts, ollama: FakeOllama, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
     answers = OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5)
     async with a_client(an_app(parts, models=models_of(answers)), next(tenants)) as client:
@@ -1212,7 +1212,7 @@ async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> N
     assert {path for path in schema["paths"] if path.startswith("/api")} == {f"/api/{name}" for name in ollamas}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def served(app: Litestar) -> AsyncIterator[Callable[[bytes], Awaitable[bytes]]]:
     """Return what sends raw bytes to a real server and gives back the head of its answer."""
     async with listening(app) as address:

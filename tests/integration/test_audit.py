@@ -20,7 +20,7 @@ from shared.runtime.key_file import digest_of, key_id
 from shared.topics import AUDIT, EXTRACTED
 from tests.integration.api import a_client, an_app, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ID: Final = "{document_id:str}"
 OWN_PAGE: Final = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
@@ -153,13 +153,18 @@ async def test_an_admin_sees_its_tenant_and_an_operator_sees_all(
     assert {(each["action"], each["tenant"], each["role"]) for each in chosen} == {("rag_ingest", "admin", "ingest")}
 
 
-async def test_what_is_refused_is_counted(parts: ApiParts, app: Litestar) -> None:
+async def test_what_is_refused_is_counted(parts: ApiParts) -> None:
+    before = len(await trail_of(parts))
+    trail = AuditTrail(parts.publish)  # the other one has counted refusals of other tests
+    app = an_app(parts, trail=trail)
     async with a_client(app) as stranger, boss(app, "key-reader") as reader:
         for _ in range(3):
             await reader.post("/rag/ingest", json={"source": "s", "path": "p", "text": "t"})
         await stranger.get("/rag/stats")
         await stranger.get("/rag/stats")
-    refused = [each for each in await trail_of(parts) if each.result == "refused"]
+    await trail.written()
+    entries = await trail_of(parts)
+    refused = [each for each in entries[before:] if each.result == "refused"]
 
     assert [(e.action, e.tenant, e.status, e.role) for e in refused if e.tenant == "reader"] == [
         ("rag_ingest", "reader", 403, "ingest")

@@ -24,7 +24,7 @@ from tests.selection import CI_ONLY
 from tests.servers import loopback
 from tests.servers.website import Answer, Website
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WAIT_S = 60.0
 JSON = {"Prefer": "wait=60"}
@@ -51,19 +51,19 @@ async def api(pipeline: Pipeline) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
     async with running(tmp_path_factory.mktemp("callbacks"), callback_allow="127.0.0.1") as pipeline:
         yield pipeline
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def client(pipeline: Pipeline) -> AsyncIterator[httpx.AsyncClient]:
     async with api(pipeline) as client:
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def callee() -> AsyncIterator[Callee]:
     async with loopback.running(Callee()) as callee:
         yield callee

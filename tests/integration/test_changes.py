@@ -17,7 +17,7 @@ from shared.topics import STATUS, moved_topic, pipeline_topics
 from tests.contract.logs import SqliteHarness
 from tests.integration.api import a_client, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def newest(client: httpx.AsyncClient) -> str:

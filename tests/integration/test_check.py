@@ -24,10 +24,10 @@ from tests.contract.logs import HANG_S
 from tests.integration.api import an_app
 from tests.integration.pipeline import Pipeline, running
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
     async with running(tmp_path_factory.mktemp("check")) as pipeline:
         yield pipeline

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.api import HERONS, LANTERN, ingested
 from tests.unit.services.ingest_worker.files import a_pdf
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GUIDE = "# The pier\n\n" + " ".join(
     f"Lantern {number} burns whale oil and is lit by its keeper at dusk." for number in range(40)

@@ -16,7 +16,7 @@ from shared.runtime.key_file import editing, new_key
 from shared.settings import ApiKey, parse_api_keys
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 OWN = {"Host": "sluice.example", "Sec-Fetch-Site": "same-origin", "Origin": "https://sluice.example"}

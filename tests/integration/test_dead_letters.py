@@ -31,7 +31,7 @@ from tests.e2e.text import paragraphs
 from tests.integration.pipeline import records_of
 from tests.selection import CI_ONLY
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HANG_S = 120
 TENANTS = [f"t{number}" for number in range(60)]  # more than there are tests
@@ -144,7 +144,7 @@ def settings_of(folder: Path, tenants: Sequence[str]) -> Settings:
     return Settings(data=folder, samples="off", chat="extractive:", api_keys=SecretStr(",".join(keys)))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     async with AsyncExitStack() as stack:
         yield await start(settings_of(tmp_path_factory.mktemp("letters"), ["default", *TENANTS]), stack)

@@ -9,7 +9,7 @@ import pytest
 from services.query_api.app import ApiParts
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PDF_NAME = "Ünïcode <b>.bin"
 

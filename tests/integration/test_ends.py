@@ -13,7 +13,7 @@ from tests.e2e.faults import rounds
 from tests.integration.api import HERONS, a_client, an_app, problem
 from tests.selection import CI_ONLY
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 UPLOAD = "/rag/ingest/upload"
 BROKEN = b"%PDF-1.7 nothing"

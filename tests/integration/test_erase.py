@@ -27,7 +27,7 @@ from tests.integration.api import problem
 from tests.integration.pipeline import Quiet, records_of
 from tests.selection import CI_ONLY
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HANG_S = 120
 OPERATOR = {"X-API-Key": "key-of-operator"}
@@ -112,7 +112,7 @@ class System:
         return await records_of(self.parts.log, topic)
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     keys = ",".join(f"key-of-{tenant}:{tenant}:ingest+query+admin" for tenant in TENANTS)
     settings = Settings(

@@ -10,7 +10,7 @@ from shared.answers.models import ChatModel, ChatModels
 from shared.errors import Unavailable
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class Author:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.integration.api import ingested
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # By language: what answers, what doesn't, the question.
 LIBRARY = {

@@ -24,7 +24,7 @@ from shared.embedder.minilm import MiniLm
 from shared.ids import document_id
 from tests.integration.api import a_client
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 COUNT = int(os.environ.get("SLUICE_TEST_COUNT") or 300)  # requests of each tenant
 PATHS = ("plan.md", "price.md", "people.md")
@@ -42,7 +42,7 @@ class Tenant:
         return [document_id(self.name, "s", path) for path in PATHS]
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def five(app: Litestar, tenants: Iterator[str]) -> AsyncIterator[list[Tenant]]:
     async with AsyncExitStack() as stack:
         found = []

@@ -14,7 +14,7 @@ from services.query_api.app import make_api
 from tests.integration.pipeline import Pipeline, running
 from tests.unit.deploy.n8n import calls
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # Nobody sets these: every request has them.
 ALWAYS = {
@@ -29,7 +29,7 @@ UPLOAD = "/rag/ingest/upload"
 TEXT = "# Hello\n\nBody with ünïcode."
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
     async with running(tmp_path_factory.mktemp("n8n")) as pipeline:
         yield pipeline
@@ -40,7 +40,7 @@ def app(pipeline: Pipeline) -> Litestar:
     return make_api(pipeline.parts)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def n8n(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
     # Litestar's types of the same protocol are narrower than httpx's.
     transport = httpx.ASGITransport(cast("Any", app))

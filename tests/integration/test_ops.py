@@ -11,7 +11,7 @@ from services.query_api.ops import log_state
 from shared.topics import EXTRACTED, SUBMITTED, readers
 from tests.integration.api import a_client, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPERATOR = {"Authorization": "Bearer key-operator"}
 
@@ -40,7 +40,7 @@ async def test_a_tenant_s_admin_replays_its_own_documents(app: Litestar, tenants
     async with a_client(app, next(tenants)) as other:
         await ingested(other)
     async with a_client(app) as client:
-        client.headers["X-API-Key"] = "key-admin"
+        client.headers["X-API-Key"] = "key-head"
         id_ = await ingested(client)
         order = {"topic": SUBMITTED, "from": "beginning", "dryRun": True}
         dry = (await client.post("/ops/replay", json=order)).json()

@@ -18,27 +18,27 @@ from tests.selection import CI_ONLY
 from tests.servers import loopback
 from tests.servers.website import Answer, Website, a_page, to
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HANG_S = 100
 TAGGED = 'etag: "v1"'
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
     data = tmp_path_factory.mktemp("pages")
     async with running(data, fetch_allow="127.0.0.1", fetch_delay=0.0, fetch_at_once=16, fetch_timeout=60) as pipeline:
         yield pipeline
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def website() -> AsyncIterator[Website]:
     """Each test's own: another port is another site."""
     async with loopback.running(Website()) as website:
         yield website
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def client(pipeline: Pipeline) -> AsyncIterator[httpx.AsyncClient]:
     async with AsyncExitStack() as stack:
         transport = httpx.ASGITransport(cast("Any", make_api(pipeline.parts)))

@@ -13,7 +13,7 @@ from litestar import Litestar
 from tests.integration.api import a_client
 from tests.selection import IN_CI
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CASES = 100 if IN_CI else 10
 COUNTED = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -27,7 +27,7 @@ QUESTIONS = st.lists(st.sampled_from([*TOPICS, "where", "who", "May", "painted",
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def library(app: Litestar, tenants: Iterator[str]) -> AsyncIterator[httpx.AsyncClient]:
     """A tenant with ten documents."""
     async with a_client(app, next(tenants)) as client:

@@ -21,13 +21,13 @@ from tests.integration.pipeline import running
 from tests.integration.reindex_rig import Rig
 from tests.selection import CI_ONLY
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 COUNT = 12
 TEXTS = {f"{number}.md": "\n\n".join(paragraphs(number, 6)) for number in range(COUNT)}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     async with running(tmp_path_factory.mktemp("reindex")) as pipeline:
         rig = Rig(pipeline)

@@ -17,7 +17,7 @@ from tests.selection import CI_ONLY
 from tests.servers.fake_rerank import Shape, fake_rerank
 
 NO_KEY = SecretStr("")
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), CI_ONLY]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), CI_ONLY]
 
 # The model finds the first one nearer; the second one has more of the query's words.
 NEAR = "The lamp on the quay begins to shine in the evening."
@@ -30,7 +30,7 @@ def model() -> MemoryReranker:
     return MemoryReranker()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def reranked(parts: ApiParts, tenants: Iterator[str], model: MemoryReranker) -> AsyncIterator[httpx.AsyncClient]:
     keeping = parts.settings.model_copy(update={"result_cache": 600.0})
     async with a_client(an_app(parts, settings=keeping, reranker=model), next(tenants)) as client:

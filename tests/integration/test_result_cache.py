@@ -12,7 +12,7 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from tests.integration.api import HERONS, a_client, an_app, ingested
 from tests.selection import CI_ONLY
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.feature(160), CI_ONLY]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.feature(160), CI_ONLY]
 
 QUERY = "When is the lantern lit?"
 
@@ -23,7 +23,7 @@ class Apis(NamedTuple):
     tenant: str
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def apis(parts: ApiParts, tenants: Iterator[str]) -> AsyncIterator[Apis]:
     keeping = parts.settings.model_copy(update={"result_cache": 600.0})
     tenant = next(tenants)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.api import HERONS, LANTERN, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LONG = " ".join(f"Lantern {number} burns whale oil on the pier." for number in range(20))
 

@@ -9,7 +9,7 @@ from litestar import Litestar
 
 from tests.integration.api import HERONS, LANTERN, a_client, ingested
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 QUESTION = "When is the lantern on the pier lit?"
 FILTERS: list[dict[str, Any]] = [
@@ -73,9 +73,9 @@ async def test_a_hit_of_words_alone_has_its_cosine_and_the_score_it_has_anywhere
     for n in range(60):  # closer by meaning than what is sought
         await ingested(client, f"The vessel sails from the dock in the morning, ship {n}.", path=f"ship{n}")
     await ingested(
-        client, "Zorgblatt 17. " + "An entirely different matter of tax law, courts and appeals. " * 8, path="z"
+        client, "Zorgblatt quellmunt ifrith. " + "An entirely different matter of tax law and appeals. " * 8, path="z"
     )
-    query = "the Zorgblatt vessel sails from the dock"
+    query = "the Zorgblatt quellmunt ifrith vessel sails from the dock"
 
     [alone] = await found(client, query, filters={"path": "z"})
     [among] = [hit for hit in await found(client, query, topK=100) if hit["metadata"]["path"] == "z"]

@@ -10,7 +10,7 @@ from litestar import Litestar
 
 from tests.integration.api import HERONS, LANTERN, a_client, ingested, problem
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SENTENCES = [f"Ferry number {n} leaves pier {n} at {n} o'clock, and comes back late." for n in range(1, 7)]
 PARAGRAPHS = [" ".join([sentence] * 6) for sentence in SENTENCES]

@@ -11,7 +11,7 @@ from tests.integration.api import HERONS, a_client, ingested
 if TYPE_CHECKING:
     from litestar import Litestar
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BOATS = "\n\n".join(
     f"# Boat {number}\n\nBoat {number} leaves pier {number} at {number} in the morning and carries grain."

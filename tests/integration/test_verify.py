@@ -35,7 +35,7 @@ from tests.e2e.text import paragraph, paragraphs
 from tests.integration.pipeline import Pipeline, Quiet
 from tests.selection import CI_ONLY
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SHARED = paragraph(99, 0, 0, of=1)  # stands in two documents and two tenants
 A, B = document_id("default", "s", "a.md"), document_id("default", "s", "b.md")
@@ -108,7 +108,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(data=tmp_path_factory.mktemp("verify"), samples="off", chat="extractive:")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def rig(settings: Settings) -> AsyncIterator[Rig]:
     async with AsyncExitStack() as stack:
         pipeline = Pipeline(await start(settings, stack), settings)

@@ -14,14 +14,14 @@ from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def chat_server() -> AsyncIterator[FakeOllama]:
     """The model's server behind ours."""
     async with fake_ollama() as server:
         yield server
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def model(chat_server: FakeOllama) -> FakeOllama:
     """The model's server, as no test has touched it."""
     chat_server.fault, chat_server.reply = None, "It is lit at six [1], and burns whale oil [1]."
@@ -31,13 +31,13 @@ async def model(chat_server: FakeOllama) -> FakeOllama:
     return chat_server
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def quoting_url(parts: ApiParts) -> AsyncIterator[str]:
     async with listening(an_app(parts)) as (host, port):
         yield f"http://{host}:{port}"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def chatting_url(parts: ApiParts, chat_server: FakeOllama) -> AsyncIterator[str]:
     answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), timeout_s=5)
     async with listening(an_app(parts, models=models_of(answers))) as (host, port):
@@ -52,14 +52,14 @@ async def _site(url: str, tenant: str) -> AsyncIterator[Site]:
         yield Site(url=url, key=f"key-of-{tenant}", lantern=lantern, herons=herons, http=http)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def quoting(quoting_url: str, tenants: Iterator[str]) -> AsyncIterator[Site]:
     """A server without a language model, and two documents of a new tenant."""
     async for site in _site(quoting_url, next(tenants)):
         yield site
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def chatting(chatting_url: str, tenants: Iterator[str], model: FakeOllama) -> AsyncIterator[Site]:
     """A server with a language model, and two documents of a new tenant."""
     async for site in _site(chatting_url, next(tenants)):

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.api import problem
 from tests.integration.clients.site import Site
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def an_order(**more: Any) -> dict[str, Any]:

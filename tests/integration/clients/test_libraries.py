@@ -19,13 +19,13 @@ from tests.servers.cache import Recipe, Say, run
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
 # The libraries are imported by their tests: they take two seconds, and every worker imports this module.
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), CI_ONLY]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), CI_ONLY]
 
 QUESTION = "When is the lantern lit?"
 RAG = f"rag/{CHAT_MODEL}"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """Connections that are closed at the end; the libraries leave theirs open."""
     async with httpx.AsyncClient(timeout=60) as client:

@@ -18,7 +18,7 @@ from tests.docs.readme import ROOT
 from tests.integration.api import an_app, listening, problem
 from tests.integration.clients.site import Site
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])  # 2026-07-28 without a handshake, and those before
 QUESTION = "When is the lantern lit?"

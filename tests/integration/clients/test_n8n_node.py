@@ -15,7 +15,7 @@ from tests.integration.clients.site import Site
 from tests.selection import CI_ONLY
 from tests.servers.cache import Recipe, Say, run
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 SOURCE = ROOT / "deploy/n8n/node"
 FILES = sorted(

@@ -15,7 +15,7 @@ from tests.integration.api import problem
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 QUESTION = "When is the lantern lit?"
 WHEN: Any = [{"role": "user", "content": QUESTION}]
@@ -27,13 +27,13 @@ def a_client(site: Site) -> ollama.AsyncClient:
     return ollama.AsyncClient(site.url, timeout=60, headers={"Authorization": f"Bearer {site.key}"}, verify=False)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def quoter(quoting: Site) -> AsyncIterator[ollama.AsyncClient]:
     async with a_client(quoting) as client:
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def chatter(chatting: Site) -> AsyncIterator[ollama.AsyncClient]:
     async with a_client(chatting) as client:
         yield client

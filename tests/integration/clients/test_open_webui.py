@@ -14,7 +14,7 @@ from tests.fakes.tokens import Words
 from tests.integration.api import a_client, an_app, problem
 from tests.integration.clients.site import Site
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE = "https://chat.example.org"
 

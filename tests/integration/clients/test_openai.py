@@ -15,20 +15,20 @@ from tests.integration.api import a_client, an_app
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WHEN: Any = [{"role": "user", "content": "When is the lantern lit?"}]
 QUOTES = "rag/extractive"
 RAG = f"rag/{CHAT_MODEL}"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def quoter(quoting: Site) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"{quoting.url}/v1", api_key=quoting.key, max_retries=0) as client:
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def chatter(chatting: Site) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"{chatting.url}/v1", api_key=chatting.key, max_retries=0) as client:
         yield client

@@ -11,7 +11,7 @@ from tests.integration.api import HERONS, LANTERN
 from tests.integration.clients.site import Site
 from tests.selection import CI_ONLY
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_document_is_put_found_changed_read_and_deleted(quoting: Site) -> None:

@@ -9,7 +9,7 @@ from tests.integration.api import ingested
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 RAG = f"rag/{CHAT_MODEL}"
 WHEN = [{"role": "user", "content": "When is the lantern lit?"}]

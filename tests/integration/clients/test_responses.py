@@ -11,13 +11,13 @@ import pytest_asyncio
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 QUESTION = "When is the lantern lit?"
 RAG = f"rag/{CHAT_MODEL}"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def client(chatting: Site) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"{chatting.url}/v1", api_key=chatting.key, max_retries=0) as client:
         yield client
