@@ -1,6 +1,7 @@
 """Servers and logs for tests of any folder, how much is tried, what runs in which order, and a last guard."""
 
 import faulthandler
+import gc
 import os
 import shutil
 import tempfile
@@ -45,6 +46,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.workeroutput[TOLD] = config.stash[_told]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector: each of its rounds would go through all that has been imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Leave out what this run doesn't take, and run the slow ones first.
@@ -82,7 +94,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """End the process of a test that outlives its time limit by two minutes; a new worker carries on.
 
     One such test would otherwise hold the whole run for ever: `pytest-timeout` raises once, in the main thread.
@@ -95,7 +107,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     finally:
         faulthandler.cancel_dump_traceback_later()
         cpu_s = sum(os.times()[:4]) - began
-        if cpu_s > COSTLY_S and not IN_CI and item.get_closest_marker("story") is None:
+        # The last one of a worker ends what all have used.
+        if cpu_s > COSTLY_S and nextitem is not None and not IN_CI and item.get_closest_marker("story") is None:
             _tell(item.config, COSTLY, f"{item.nodeid} ({cpu_s:.0f} s of CPU time)")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from services.query_api.app import ApiParts
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -100,6 +101,7 @@ async def test_a_repeated_submission_keeps_the_original_at_hand(client: httpx.As
     assert (await client.get(f"/rag/documents/{id_}/original")).text == LANTERN
 
 
+@CI_ONLY
 async def test_what_is_gone_says_what_decides_how_long_originals_are_kept(
     client: httpx.AsyncClient, parts: ApiParts
 ) -> None:

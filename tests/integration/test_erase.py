@@ -147,6 +147,7 @@ def holding(parts: ApiParts, *words: str) -> list[str]:
     return [str(path) for path in files if any(word.encode() in path.read_bytes() for word in words)]
 
 
+@CI_ONLY
 async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: System) -> None:
     path = system.path
     await system.put(system.secret, title=f"title {path}", tags=[f"tag {path}"], metadata={"note": f"note {path}"})

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.integration.api import ingested
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,6 +27,7 @@ LIBRARY = {
 }
 
 
+@CI_ONLY
 async def test_a_question_finds_its_sentence_in_ten_languages(client: httpx.AsyncClient) -> None:
     for language, (right, wrong, _) in LIBRARY.items():
         for name, text in (("right", right), ("wrong", wrong)):

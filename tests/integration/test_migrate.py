@@ -124,6 +124,7 @@ async def test_an_index_moves_there_and_back_and_the_old_store_is_refused(data: 
     await checked(Settings(data=data))
 
 
+@CI_ONLY
 @pytest.mark.parametrize("at", ["copy chunks.", "copy ledger", "compare heads."])
 async def test_an_interrupted_move_goes_on_and_copies_only_what_is_missing(data: Path, at: str) -> None:
     target = MemoryStore()

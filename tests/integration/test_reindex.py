@@ -35,6 +35,7 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
         yield rig
 
 
+@CI_ONLY
 async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: Rig) -> None:
     first = (await rig.status())["serving"]
     plan = await rig.post("/ops/generations/start", {"chunkSize": 300, "dryRun": True})
@@ -191,6 +192,7 @@ async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_p
         assert pipeline.parts.not_in_force == ()
 
 
+@CI_ONLY
 async def test_an_index_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as pipeline:
         generations = pipeline.parts.generations

@@ -331,6 +331,7 @@ async def test_a_damage_is_named_and_healed_and_healing_again_changes_nothing(
     assert await verdict.trouble(rig.parts.store) is None
 
 
+@CI_ONLY
 async def test_an_emptied_store_is_named_and_filled_again_from_the_log(rig: Rig) -> None:
     before = await rig.everything()
     for name in await rig.parts.store.collections():

@@ -6,6 +6,7 @@ its port's contract suite. A module without any branch needs none.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -173,10 +174,16 @@ def expected(module: Path) -> Path:
     return Path("tests/unit", place.with_name(f"test_{place.stem}.py"))
 
 
+@cache
+def syntax(code: str) -> ast.Module:
+    """Return the code's tree, parsed once in a run."""
+    return ast.parse(code)
+
+
 def branches(code: str) -> bool:
     """Return whether the code has any branch: a condition, a case, a loop on one, or an error handler."""
     return any(
         isinstance(node, ast.If | ast.IfExp | ast.match_case | ast.While | ast.ExceptHandler)
         or (isinstance(node, ast.comprehension) and node.ifs)
-        for node in ast.walk(ast.parse(code))
+        for node in ast.walk(syntax(code))
     )

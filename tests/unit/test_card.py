@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shared.version import VERSION
+from tests.unit.module_tests import syntax
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -51,7 +52,7 @@ def imports(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     ours = {"services", "shared", "tests"}
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in ast.walk(syntax(file.read_text(encoding="utf-8"))):
                 names: list[str] = []
                 if isinstance(node, ast.Import):
                     names = [alias.name for alias in node.names]

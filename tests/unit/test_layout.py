@@ -10,7 +10,7 @@ import pytest
 
 from services.query_api.app import ROUTES
 from shared.settings import Settings
-from tests.unit.module_tests import NO_DECISIONS, TESTED_BY, branches, expected
+from tests.unit.module_tests import NO_DECISIONS, TESTED_BY, branches, expected, syntax
 
 ROOT = Path(__file__).resolve().parents[2]
 # Adapters of one port may play the same role under the same name.
@@ -30,11 +30,10 @@ PROGRAMS = {
 
 def test_a_public_class_name_is_defined_once() -> None:
     places: dict[str, set[str]] = defaultdict(set)
-    for top in ("services", "shared"):
-        for file in (ROOT / top).rglob("*.py"):
-            for node in ast.parse(file.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places[node.name].add(file.relative_to(ROOT).as_posix())
+    for module, code in _product():
+        for node in syntax(code).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].add(module.as_posix())
 
     assert {name: found for name, found in places.items() if len(found) > 1 and found != ROLES.get(name)} == {}
 
@@ -47,10 +46,12 @@ def test_a_room_has_few_modules_of_its_own(room: str, most: int) -> None:
 
 
 def test_no_test_imports_from_another_test() -> None:
+    codes = {file: file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py")}
     found = [
         f"{file.relative_to(ROOT)}: {node.module}"
-        for file in (ROOT / "tests").rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for file, code in codes.items()
+        if re.search(r"from \S*\btest_", code)
+        for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.ImportFrom) and node.module and ".test_" in f".{node.module}"
     ]
 
@@ -105,9 +106,7 @@ def test_only_modules_without_a_test_of_their_name_are_listed() -> None:
 
 
 def test_every_setting_is_read_somewhere() -> None:
-    read = {
-        node.attr for _, code in _product() for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute)
-    }
+    read = {node.attr for _, code in _product() for node in ast.walk(syntax(code)) if isinstance(node, ast.Attribute)}
 
     assert Settings.model_fields.keys() - read == set()
 
@@ -118,7 +117,7 @@ def test_every_route_that_is_written_is_mounted() -> None:
         f"{module}: {node.name}"
         for module, code in _product()
         if module.is_relative_to("services/query_api")
-        for node in ast.parse(code).body
+        for node in syntax(code).body
         if isinstance(node, ast.AsyncFunctionDef)
         for decorator in node.decorator_list
         if isinstance(decorator, ast.Call)
@@ -135,7 +134,7 @@ def test_every_module_is_imported_by_another_one() -> None:
     names = {_dotted(module): module for module, _ in _product()}
     imported = {each.fn.__module__ for each in ROUTES}  # found by their folder
     for _, code in _product():
-        for node in ast.walk(ast.parse(code)):
+        for node in ast.walk(syntax(code)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             elif isinstance(node, ast.Import):
