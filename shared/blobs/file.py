@@ -3,6 +3,9 @@
 A name appears only when its bytes are on disk: they are written under .incoming~, synced and renamed, then the folders
 are synced. Every change to a document's folder holds a lock, so that a blob that was just put again isn't collected
 because of its former age. The locks are separate files, because NFS can't lock folders.
+
+A put makes few system calls, and uses descriptors instead of file objects, which make more: at each call its thread
+gives up Python's lock, and may wait for the event loop to get it back (docs/adr/0136-a-put-makes-few-system-calls.md).
 """
 
 import asyncio
@@ -24,6 +27,7 @@ from shared.errors import Rejected, Unavailable
 _INCOMING: Final = ".incoming~"  # no tenant has a tilde
 _LOCKS: Final = ".locks~"
 _ABANDONED_S: Final = 3600.0
+_MODE: Final = 0o666  # as `open` does, less the umask
 
 
 class FileBlobs:
@@ -134,7 +138,7 @@ class FileBlobs:
             if not self._swept:
                 self._swept = True
                 self._sweep(_ABANDONED_S)
-            if not self._renewed(target, data):
+            if not (target.exists() and self._renewed(target, data)):
                 self._write(target, data)
         return ref
 
@@ -154,32 +158,34 @@ class FileBlobs:
     def _renewed(self, target: Path, data: bytes) -> bool:
         with self._lock(target.parent), suppress(FileNotFoundError):
             if target.read_bytes() == data:
+                self._sync_names(target.parent)  # its writer may have been killed before it did so
                 os.utime(target)
                 return True
         return False
 
     def _write(self, target: Path, data: bytes) -> None:
-        temporary = self._folder / _INCOMING / uuid4().hex
-        temporary.parent.mkdir(parents=True, exist_ok=True)
+        document, temporary = target.parent, self._folder / _INCOMING / uuid4().hex
         try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            with self._lock(target.parent):
-                target.parent.mkdir(parents=True, exist_ok=True)
+            _write_synced(temporary, data)
+            with self._lock(document):
+                document.mkdir(parents=True, exist_ok=True)
                 temporary.rename(target)
-                # A folder's directory entry is in its parent, so parents are synced, too. A document's folder is
-                # deleted with its last blob; a tenant's folder stays, so its entry is synced once.
-                document, tenant = target.parent, target.parent.parent
-                for folder in (document, tenant):
-                    _sync(folder)
-                if tenant not in self._lasting:
-                    for folder in (self._folder, self._folder.parent):
-                        _sync(folder)
-                    self._lasting.add(tenant)
-        finally:
+                self._sync_names(document)
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
+
+    def _sync_names(self, document: Path) -> None:
+        """Sync the folders that lead to the document's blobs."""
+        # A folder's directory entry is in its parent, so parents are synced, too. A document's folder is deleted with
+        # its last blob; a tenant's folder stays, so its entry is synced once.
+        tenant = document.parent
+        for folder in (document, tenant):
+            _sync(folder)
+        if tenant not in self._lasting:
+            for folder in (self._folder, self._folder.parent):
+                _sync(folder)
+            self._lasting.add(tenant)
 
     def _remove(self, document: Path, matches: Callable[[Path], bool]) -> int:
         with self._failures_named():
@@ -196,11 +202,12 @@ class FileBlobs:
     @contextmanager
     def _lock(self, document: Path) -> Iterator[None]:
         # 256 locks for all documents; they are never removed, so a name always means the same lock.
-        path = self._folder / _LOCKS / document.name[:2]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        descriptor = _opened(self._folder / _LOCKS / document.name[:2], os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(descriptor)
 
     def _sweep(self, older_than_s: float) -> int:
         limit = time.time() - older_than_s
@@ -226,6 +233,27 @@ class FileBlobs:
 
 def _put_of(status: os.stat_result) -> str:
     return f"{status.st_ino}-{status.st_mtime_ns}"  # another put changes the time or creates a new file
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    """Write a new file; return when its bytes are on disk."""
+    descriptor = _opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Return a descriptor of the file; its folder is made where it is missing."""
+    try:
+        return os.open(path, flags, _MODE)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, flags, _MODE)
 
 
 def _sync(folder: Path) -> None:

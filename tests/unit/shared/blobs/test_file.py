@@ -58,6 +58,44 @@ async def test_a_hundred_small_texts_cost_three_syncs_each_and_two_for_the_tenan
     assert len(synced) == 300, "docs/adr/0103-small-texts-are-synced-alone.md says what fewer would cost"
 
 
+async def test_a_name_that_a_killed_writer_gave_is_synced_by_the_next_put(
+    blobs: FileBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = tmp_path / "acme" / DOCUMENT
+    document.mkdir(parents=True)
+    (document / hashlib.sha256(b"body").hexdigest()).write_bytes(b"body")
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/dev/fd/{descriptor}").resolve()))
+
+    await blobs.put("acme", DOCUMENT, b"body")
+
+    assert synced == [folder.resolve() for folder in (document, document.parent, tmp_path, tmp_path.parent)]
+
+
+def test_a_put_opens_four_things_and_makes_few_calls_beside(tmp_path: Path) -> None:
+    script = f"""
+import asyncio, sys
+from pathlib import Path
+from shared.blobs.file import FileBlobs
+
+def hear(event, arguments):
+    if event in ("os.mkdir", "os.rename", "fcntl.flock", "open") and not str(arguments[0]).endswith(".py"):
+        print(event)
+
+async def main():
+    blobs = FileBlobs(Path({str(tmp_path)!r}))
+    await blobs.put("acme", {DOCUMENT!r}, b"the tenant's first")
+    sys.addaudithook(hear)
+    await blobs.put("acme", {str(UUID(int=1))!r}, b"body")
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    # The new file; its lock, folder and name; the two folders that are synced. A file object would seek and ask more.
+    assert done.stdout.split() == ["open", "open", "fcntl.flock", "os.mkdir", "os.rename", "open", "open"]
+
+
 async def test_a_deleted_document_leaves_no_folder(blobs: FileBlobs, tmp_path: Path) -> None:
     await blobs.put("acme", DOCUMENT, b"body")
 
