@@ -46,7 +46,7 @@ HEAD_INDEXES: dict[str, IndexKind] = {
 }
 CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.tenant": "tenant",
-    "metadata.documentId": "keyword",
+    "metadata.documentId": "lookup",
     "metadata.source": "keyword",
     "metadata.tags": "keyword",
     "metadata.chunkHash": "lookup",

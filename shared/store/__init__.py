@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Scalar = str | int | bool
-# tenant: a keyword that the engine groups its data by; lookup: one by which points are found, but searches not filtered
+# tenant: a keyword that the engine groups its data by; lookup: one whose values have few points each
 IndexKind = Literal["keyword", "tenant", "lookup", "integer"]
 Payload = dict[str, Any]
 

@@ -65,6 +65,7 @@ _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wi
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 100_000  # heads that a collection keeps in memory: 20 MB
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
+_EXACT_FLOATS = 2**53  # the engine compares the bounds of ranges as floats, which are exact up to here
 _FIRST_SHARD = "shard"
 _ENGINE_CONFIG = "edge_config.json"
 # With one thread, the engine searches in the calling thread. With more, it hands the segments to a pool and waits,
@@ -134,6 +135,7 @@ class _Collection:
         self.indexes: dict[str, IndexKind] = {}  # as asked for by `Create`; copies get these
         self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
         self.live = self.shard.info().points_count  # as of the last flush
+        self.ranged = _ranged(self.shard)
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -219,6 +221,7 @@ class _Collection:
             _sync(self.folder)
             self.shard.close()
             self.shard, self.description, self.copy = copy.shard, description, None
+            self.ranged = _ranged(self.shard)
             self.unflushed = self.unsynced = False
             self.clear()
         except BaseException as error:
@@ -287,8 +290,10 @@ class _Collection:
 
     def _condition(self, condition: Condition, plain: Sequence[Condition]) -> Any:
         """Return the engine's condition; it needs to be right only for points that match all of `plain`."""
-        if not isinstance(condition, Match) or not _has_flags(condition):
+        if not isinstance(condition, Match):
             return _condition(condition)
+        if not _has_flags(condition):
+            return _within(condition) if json_path(condition.field) in self.ranged else _condition(condition)
         # The binding turns True into 1, which matches no stored flag, so we look the points up ourselves.
         flags = {value for value in condition.any_of if isinstance(value, bool)}
         others = tuple(value for value in condition.any_of if not isinstance(value, bool))
@@ -543,6 +548,7 @@ class Engine:
             if json_path(field) not in there:
                 collection.drop_copy()  # the copy would lack the index
                 collection.write(_index(field, kind, wanted))
+        collection.ranged = _ranged(collection.shard)
 
     def _make(self, name: str, description: _Description, indexes: dict[str, IndexKind]) -> None:
         folder = self._making / uuid4().hex
@@ -826,18 +832,30 @@ def _schema(kind: IndexKind, description: _Description) -> Any:
     """Return the payload index of this kind.
 
     An index that searches filter by is read into memory. Of a large collection that takes a third of the start and half
-    of the memory for hashes and numbers, and mapped from their files they are found as fast. Searches don't filter by
-    those, so the graph of the vectors gets no edges for their values: all points have the same version and attempt, and
+    of the memory for ids, hashes and numbers, and mapped from their files they are found as fast. The graph of the
+    vectors gets no edges for their values: few points have the same id, all have the same version and attempt, and
     edges for each value took most of the time of a build.
+
+    Such an index isn't read at the start, and one of numbers serves only ranges: see `_within` and ADR 0132.
     """
     if kind == "tenant":
         return qdrant.KeywordIndexParams(is_tenant=True)
     if description.size is None or kind == "keyword":
         return qdrant.PayloadSchemaType.Integer if kind == "integer" else qdrant.PayloadSchemaType.Keyword
-    mapped = qdrant.Memory.Cached
+    mapped = qdrant.Memory.Cold
     if kind == "integer":
-        return qdrant.IntegerIndexParams(memory=mapped, enable_hnsw=False)
+        return qdrant.IntegerIndexParams(lookup=False, range=True, memory=mapped, enable_hnsw=False)
     return qdrant.KeywordIndexParams(memory=mapped, enable_hnsw=False)
+
+
+def _ranged(shard: Any) -> frozenset[str]:
+    """Return the paths of the fields whose index finds numbers by ranges only."""
+    schema = shard.info().payload_schema
+    return frozenset(
+        path
+        for path, field in schema.items()
+        if isinstance(field.params, qdrant.IntegerIndexParams) and field.params.lookup is False
+    )
 
 
 @functools.cache
@@ -957,6 +975,17 @@ def _match(field: str, any_of: Sequence[Scalar]) -> Any:
     conditions: list[Any] = [qdrant.FieldCondition(json_path(field), match=match) for match in matches]
     if not conditions:
         return qdrant.HasIdCondition(set())
+    return conditions[0] if len(conditions) == 1 else qdrant.Filter(should=conditions)
+
+
+def _within(condition: Match) -> Any:
+    """Return the condition for a field whose index finds numbers by ranges only: a range of one number for each."""
+    exact = {value for value in condition.any_of if isinstance(value, int) and abs(value) <= _EXACT_FLOATS}
+    path = json_path(condition.field)
+    conditions: list[Any] = [qdrant.FieldCondition(path, range=qdrant.RangeFloat(gte=n, lte=n)) for n in sorted(exact)]
+    others = [value for value in condition.any_of if value not in exact]
+    if others or not conditions:
+        conditions.append(_match(condition.field, others))
     return conditions[0] if len(conditions) == 1 else qdrant.Filter(should=conditions)
 
 

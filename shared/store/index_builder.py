@@ -174,11 +174,15 @@ def build(shard: Path, vectors: VectorFormat) -> None:
 
     # Mapped from their files: read into memory, they would take a kilobyte a chunk and a second at each start.
     mapped = qdrant.Memory.Cached
-    words = {"bm25": qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf, memory=mapped)}
+    half = qdrant.VectorStorageDatatype.Float16
+    # The index's weights are rounded, by 0.05 % at most; the vectors that it is built from are kept as they are.
+    words = {"bm25": qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf, memory=mapped, datatype=half)}
+    # Cold: the start doesn't wait until all vectors are read; the store's process has them read ahead afterwards.
     dense = qdrant.EdgeVectorParams(
         size=vectors.size,
         distance=qdrant.Distance.Cosine,
-        datatype=qdrant.VectorStorageDatatype.Float16 if vectors.half else None,
+        datatype=half if vectors.half else None,
+        memory=qdrant.Memory.Cold,
     )
     # Vectors in half precision are compared as fast as codes, which would take half as much space again.
     codes = qdrant.ScalarQuantizationConfig(qdrant.ScalarType.Int8, quantile=0.99, memory=mapped)

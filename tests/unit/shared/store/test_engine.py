@@ -236,6 +236,28 @@ def test_booleans_are_found_though_the_binding_takes_them_for_numbers(engine: En
     assert count(engine, "a") == 4
 
 
+def test_numbers_are_found_though_their_index_finds_only_ranges(folder: Path) -> None:
+    engine = opened(folder)
+    make(engine, "a", 2, {"n": "integer"})
+    values: list[Any] = [1, 2, [1, 3], "1", 2**53, 2**53 + 1, True, 1.5, None]
+    engine.answer(wire.Upsert("a", [Point(id=an_id(at), payload={"n": n}) for at, n in enumerate(values)]))
+    for _ in range(2):
+        assert engine._open["a"].ranged == {"n"}
+
+        assert count(engine, "a", Match("n", (1,))) == 2
+        assert count(engine, "a", Match("n", (2, 3))) == 2
+        assert count(engine, "a", Match("n", (1, "1"))) == 3
+        assert count(engine, "a", Match("n", (True,))) == 1
+        assert count(engine, "a", Match("n", (True, 2))) == 2
+        assert count(engine, "a", Match("n", (2**53 + 1,))) == 1
+        assert count(engine, "a", Match("n", ())) == 0
+        assert count(engine, "a", Range("n", gt=2, lt=9)) == 1
+        assert engine.answer(wire.Count("a", Filter(must_not=(Match("n", (1,)),)))) == len(values) - 2
+        engine.close()
+        engine = opened(folder)
+    engine.close()
+
+
 def test_any_number_of_stale_points_may_stand_in_front(engine: Engine) -> None:
     make(engine, "heads")
     make(engine, "chunks", 2)

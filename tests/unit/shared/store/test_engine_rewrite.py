@@ -152,7 +152,7 @@ def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_se
 
     rewritten(again)
 
-    assert memories(again) == {"doc": None, "hash": qdrant.Memory.Cached, "order": qdrant.Memory.Cached, "tenant": None}
+    assert memories(again) == {"doc": None, "hash": qdrant.Memory.Cold, "order": qdrant.Memory.Cold, "tenant": None}
     assert edges_for_values(again) == {"doc": None, "hash": False, "order": False, "tenant": None}
     assert everything(again) == before
     named = Filter(must=(Match("hash", (f"{7:032x}",)), Range("order", gte=7), Match("tenant", ("a",))))

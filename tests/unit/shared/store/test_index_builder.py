@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import qdrant_edge as qdrant
 
@@ -30,7 +31,7 @@ def a_shard(folder: Path, count: int = 500, *, half: bool = False, sparse: bool 
     vectors = qdrant.EdgeVectorParams(size=SIZE, distance=qdrant.Distance.Cosine, datatype=datatype)
     shard = qdrant.EdgeShard.create(str(folder), qdrant.EdgeConfig(vectors=vectors, sparse_vectors=words))
     points = [
-        qdrant.Point(n, {"": a_vector(n), **({"bm25": qdrant.SparseVector([n], [1.0])} if sparse else {})})
+        qdrant.Point(n, {"": a_vector(n), **({"bm25": qdrant.SparseVector([n], [1 / n])} if sparse else {})})
         for n in range(1, count + 1)
     ]
     shard.update(qdrant.UpdateOperation.upsert_points(points))
@@ -54,6 +55,17 @@ def nearest(shard: Path, number: int) -> int:
     return int(found.id)
 
 
+def weight(shard: Path, number: int) -> float:
+    """Return the weight of the only word of a point."""
+    opened = qdrant.EdgeShard.load(str(shard))
+    (found,) = opened.retrieve([number], False, True)
+    opened.close()
+    assert isinstance(found.vector, dict)
+    words = found.vector["bm25"]
+    assert isinstance(words, qdrant.SparseVector)
+    return float(words.values[0])
+
+
 def growing(shard: Path) -> int:
     """Return the number of points in segments without an index."""
     return sum(path.stat().st_size // 8 for path in shard.glob("segments/*/mutable_id_tracker.versions"))
@@ -74,6 +86,7 @@ def test_a_shard_gets_its_index_and_keeps_its_points(
     assert list(shard.glob("segments/*/vector_index/*"))
     assert half or list(shard.glob("segments/*/*/quantized.*"))
     assert [nearest(shard, n) for n in (1, 250, 500)] == [1, 250, 500]
+    assert not sparse or [weight(shard, n) for n in (1, 250, 499)] == [float(np.float32(1 / n)) for n in (1, 250, 499)]
 
 
 def test_records_come_in_the_order_of_the_ids_whichever_segment_they_are_in(
