@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ from shared.store import (
 from shared.store.checks import is_id, json_path, value_at
 from shared.store.index_builder import VectorFormat
 from shared.store.payload_cache import CachedPayload, PayloadCache
+from shared.store.payload_files import PayloadFiles, payload_files, watched
 from shared.store.read_ahead import opening_files, read_ahead, searched_files
 
 DENSE, SPARSE = "", "bm25"
@@ -63,7 +65,9 @@ _SLOT = 8  # bytes of a segment's file of versions for each point it has ever he
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
-_HEADS_KEPT = 100_000  # heads that a collection keeps in memory: 20 MB
+_HEADS_KEPT = 200_000  # heads that a collection keeps in memory: 40 MB
+_READ_AHEAD = 128 * 2**20  # bytes of heads that are read ahead once searches wait for them
+_READ_AHEAD_EVERY_S = 10.0
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
 _EXACT_FLOATS = 2**53  # the engine compares the bounds of ranges as floats, which are exact up to here
 _FIRST_SHARD = "shard"
@@ -136,6 +140,15 @@ class _Collection:
         self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
         self.live = self.shard.info().points_count  # as of the last flush
         self.ranged = _ranged(self.shard)
+        self.payload_files: PayloadFiles | None = None  # until `locate_payloads`
+        self._not_before = 0.0  # time.monotonic() of the next `_read_ahead`
+
+    def locate_payloads(self) -> None:
+        """Find out where payloads are, so that searches have them read together. Run it in a thread."""
+        shard = self.description.shard
+        found = payload_files(self.folder / shard)
+        if self.description.shard == shard:
+            self.payload_files = found
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -222,6 +235,8 @@ class _Collection:
             self.shard.close()
             self.shard, self.description, self.copy = copy.shard, description, None
             self.ranged = _ranged(self.shard)
+            self.payload_files = None
+            threading.Thread(target=self.locate_payloads, daemon=True).start()
             self.unflushed = self.unsynced = False
             self.clear()
         except BaseException as error:
@@ -321,13 +336,24 @@ class _Collection:
         if unknown:
             found: dict[str, int | None] = dict.fromkeys(unknown)
             named: list[Any] = [identifier for identifier in unknown if is_id(identifier)]
-            for identifier, record in _with_ids(named, self.shard.retrieve(named, _only(_HEAD_FIELDS), False)):
+            records, waited = watched(len(named), lambda: self.shard.retrieve(named, _only(_HEAD_FIELDS), False))
+            if waited:
+                self._read_ahead()
+            for identifier, record in _with_ids(named, records):
                 payload = record.payload or {}
                 version = payload.get("version")
                 if isinstance(version, int) and payload.get("deleted") is not True:
                     found[identifier] = version
             self.heads |= found
         return self.heads
+
+    def _read_ahead(self) -> None:
+        """Have the payloads read into the page cache: of heads, the first searches need nearly all."""
+        now = time.monotonic()
+        if now >= self._not_before:
+            self._not_before = now + _READ_AHEAD_EVERY_S
+            files = list(searched_files(self.folder / self.description.shard))
+            threading.Thread(target=read_ahead, args=(files, _READ_AHEAD), daemon=True).start()
 
     def forget(self, ids: Sequence[str]) -> None:
         """Forget points that were written or deleted; the next search that needs them reads them again."""
@@ -364,6 +390,12 @@ class Engine:
             if collection.description.size is not None
             for path in searched_files(collection.folder / collection.description.shard)
         ]
+
+    def locate_payloads(self) -> None:
+        """Find out where the payloads are that searches read. Run it in a thread; it needs no lock of the engine."""
+        for collection in list(self._open.values()):
+            if collection.description.size is not None:
+                collection.locate_payloads()
 
     def _load(self, name: str) -> None:
         folder = self._folder / name
@@ -695,7 +727,7 @@ class _CurrentPoints:
     """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
 
     def __init__(self, chunks: _Collection, fields: Heads, heads: _Collection) -> None:
-        self._shard, self._cache = chunks.shard, chunks.payloads
+        self._shard, self._cache, self._files = chunks.shard, chunks.payloads, chunks.payload_files
         self._document, self._version = fields.document.split("."), fields.version.split(".")
         if chunks.payload_fields != (fields.document, fields.version):
             chunks.payload_fields = fields.document, fields.version
@@ -759,7 +791,11 @@ class _CurrentPoints:
 
     def _retrieved(self, ids: Sequence[str]) -> dict[str, CachedPayload]:
         found = {}
-        records = self._shard.retrieve([self._engine_ids[id_] for id_ in ids], True, False)
+        engine_ids = [self._engine_ids[id_] for id_ in ids]
+        if self._files is None:
+            records = self._shard.retrieve(engine_ids, True, False)
+        else:
+            records = self._files.read(engine_ids, lambda: self._shard.retrieve(engine_ids, True, False))
         for id_, record in _with_ids(ids, records):
             payload: Payload = record.payload or {}
             document, version = value_at(payload, self._document), value_at(payload, self._version)
