@@ -22,21 +22,23 @@ _SHORT: Final = 2  # content words; a question with fewer needs the earlier ones
 _SHORT_INSTEAD: Final = 4
 _MOST: Final = 12  # words carried over
 _EARLIER: Final = 4  # questions before this one that are read
+LONGEST_QUESTION: Final = 4_000  # characters that are read; a search's legs use less than that of natural text
 
 
 def spelled_out(turns: Sequence[Turn]) -> str:
     """Return the last question, with terms of the earlier ones if it can't be understood alone.
 
     A question that says enough is returned as it is. "And over NATS?" after "How does RPC work over RabbitMQ?" keeps
-    `RPC` and `work` and drops the name that it replaces.
+    `RPC` and `work` and drops the name that it replaces. Of each question, the first `LONGEST_QUESTION` characters are
+    read: comparing the words of a book would hold up everybody else's questions.
     """
-    questions = [turn.content for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
+    questions = [turn.content[:LONGEST_QUESTION] for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
     if not questions:
         return ""
     whole, *later = questions
     for question in later:
         whole = _with_terms(question, whole)
-    return whole
+    return whole[:LONGEST_QUESTION]
 
 
 def _with_terms(question: str, before: str) -> str:

@@ -24,6 +24,7 @@ from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
 from services.query_api.search.scoring import best
 from services.query_api.search.scripts import reads
+from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
 from shared.inputs.language_variants import FIELD as VARIANTS
@@ -43,7 +44,6 @@ UNREAD_WEIGHT = 0.1  # weight of the dense leg for a query in a script or langua
 DEPTH = 50  # candidates per leg
 RERANKED = 50  # hits that the cross-encoder reads
 PATIENCE_S = 15.0  # long enough to load a model from disk; the adapters' minute is too long for a waiting caller
-LONGEST_QUERY = 4_000  # characters; both legs use less than that of natural text
 MOST_VECTORS = 2_000  # query vectors cached: 3 MB, and 8 MB for the longest queries
 MOST_SEEN_FIELDS = 10_000  # field names that are known to exist
 ALWAYS_THERE = frozenset(f"metadata.{name}" for name in ("source", "path", "documentId", "documentType", "tags"))
@@ -108,7 +108,7 @@ class Retriever:
         `RERANKED` hits; if it fails, the order stays, and a warning says so.
         """
         rerank = rerank and self.reranks
-        query = query[:LONGEST_QUERY]
+        query = query[:LONGEST_QUESTION]
         where = where or Filter()
         with self._metrics.search_seconds.labels(mode).time():
             key = SearchKey(self._index.generation.id, tenant, query, top_k, msgspec.json.encode(where), mode, rerank)

@@ -56,6 +56,12 @@ def _ranks() -> dict[str, int]:
     return vocabulary
 
 
+@functools.cache
+def _longest() -> int:
+    """Return the number of characters of the longest word or piece."""
+    return max(map(len, _ranks()), default=1)
+
+
 @functools.lru_cache(_KEPT)
 def weight(word: str) -> float:
     """Return the weight of the lower-case word: 0 for a stop word, else 0.5 to 30.
@@ -92,7 +98,8 @@ def _pieces(word: str, ranks: Mapping[str, int]) -> list[str]:
     start = 0
     while start < len(word):
         mark = "##" if start else ""
-        end = next((end for end in range(len(word), start, -1) if mark + word[start:end] in ranks), start + 1)
+        ends = range(min(len(word), start + _longest()), start, -1)  # no longer piece is known
+        end = next((end for end in ends if mark + word[start:end] in ranks), start + 1)
         found.append(mark + word[start:end])
         start = end
     return found

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.answers import Turn
-from shared.answers.follow_up import spelled_out
+from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 
 
 def asked(*questions: str) -> tuple[Turn, ...]:
@@ -42,3 +42,13 @@ def test_whatever_was_said_the_question_stands_last(questions: list[str]) -> Non
 
 def test_nobody_asked_anything() -> None:
     assert spelled_out(()) == ""
+
+
+@pytest.mark.parametrize(
+    "questions", [("é" * 9_000,), ("How do herons nest?", "é" * 9_000 + " it"), ("a " * 9_000, "it")]
+)
+def test_only_the_beginning_of_a_long_question_is_read(questions: tuple[str, ...]) -> None:
+    cut = [each[:LONGEST_QUESTION] for each in questions]
+
+    assert spelled_out(asked(*questions)) == spelled_out(asked(*cut))
+    assert len(spelled_out(asked(*questions))) == LONGEST_QUESTION

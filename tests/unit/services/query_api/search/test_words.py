@@ -41,6 +41,11 @@ def test_a_rarer_word_weighs_more_and_a_stop_word_nothing() -> None:
     assert 0 < weight("house") < weight("heron") < weight("xylotherapy")
 
 
+@pytest.mark.timeout(60)
+def test_a_word_of_any_length_is_weighed_in_linear_time() -> None:
+    assert weight("é" * 100_000) == weight("é" * 1_000) == weight("x" * 100_000)
+
+
 _PARTS = st.sampled_from(
     ["nest", "studies", "study", "fly", "ies", "y", "s", "_", " ", "-", "é", "返品", "ก็", "ed", "ing", "2", "İ", "ß"]
 )
