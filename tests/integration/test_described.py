@@ -49,6 +49,7 @@ async def verdict(settings: Settings) -> tuple[str, int]:
 
 
 @pytest.mark.feature(32, 34, 39, 68)
+@CI_ONLY
 async def test_descriptions_and_variants_are_searched_and_shown(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, samples="off", chat="extractive:")
 

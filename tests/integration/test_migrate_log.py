@@ -288,6 +288,7 @@ def die_at(data: Path, to: str, at: str) -> None:
     asyncio.run(moved(Settings(data=data, partitions=3), to, step=step))
 
 
+@CI_ONLY
 async def test_the_steps_are_all_that_there_are(data: Path, tmp_path: Path) -> None:
     seen: list[str] = []
     await moved(Settings(data=data), f"sqlite:{tmp_path}/other.sqlite", step=seen.append)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared.version import VERSION
+from tests.selection import CI_ONLY
 from tests.unit.services.operator_cli.conftest import Sluice, Wire, free_port
 
 HIT = {"text": "Open from ten.\nClosed on Mondays.", "score": 0.876, "metadata": {"path": "a.md", "pageNumber": 2}}
@@ -298,6 +299,7 @@ def test_a_paragraph_of_the_help_fills_the_width_of_the_terminal(
     assert "A running server is asked which of its settings its index wasn't built with" in shown
 
 
+@CI_ONLY
 def test_whatever_a_command_writes_is_this_user_s_alone(tmp_path: Path) -> None:
     """Also what its child process writes, and whatever the shell's umask is."""
     data = tmp_path / "data"
