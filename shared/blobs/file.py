@@ -12,8 +12,10 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -27,6 +29,7 @@ from shared.errors import Rejected, Unavailable
 _INCOMING: Final = ".incoming~"  # no tenant has a tilde
 _LOCKS: Final = ".locks~"
 _ABANDONED_S: Final = 3600.0
+_PUTS: Final = 16  # at once: most of a put is waiting for syncs, and those under way share the disk's journal
 _MODE: Final = 0o666  # as `open` does, less the umask
 
 
@@ -36,6 +39,7 @@ class FileBlobs:
     def __init__(self, folder: Path) -> None:
         """Take the folder, which is created at the first put."""
         self._folder = folder
+        self._putting: ThreadPoolExecutor | None = None
         self._swept = False
         self._lasting: set[Path] = set()  # tenants' folders whose directory entries have been synced
 
@@ -46,7 +50,10 @@ class FileBlobs:
             Rejected: the tenant or document id is not a valid name.
             Unavailable: the disk is full, the folder isn't writable …; nothing is left under the blob's name.
         """
-        return await asyncio.to_thread(self._put, self._document(tenant, document_id), data)
+        document = self._document(tenant, document_id)
+        if self._putting is None:
+            self._putting = _full_pool()
+        return await asyncio.get_running_loop().run_in_executor(self._putting, self._put, document, data)
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
         """Return the bytes, verified against the hash in the name.
@@ -229,6 +236,19 @@ class FileBlobs:
             yield
         except OSError as error:
             raise Unavailable(f"the blob folder {self._folder}: {error.strerror or error}") from error
+
+
+def _full_pool() -> ThreadPoolExecutor:
+    """Return the threads for puts, all of them started: threads that come hours later would look like a leak."""
+    pool = ThreadPoolExecutor(_PUTS, thread_name_prefix="blob-put")
+    everybody = threading.Barrier(_PUTS)
+    try:
+        for _ in range(_PUTS):
+            pool.submit(everybody.wait)
+    except RuntimeError:  # the system allows no more threads
+        everybody.abort()  # otherwise those that wait would keep the process from ending
+        raise
+    return pool
 
 
 def _put_of(status: os.stat_result) -> str:

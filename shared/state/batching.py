@@ -66,7 +66,8 @@ class Batcher(Generic[K, V]):
     def _send(self) -> None:
         self._scheduled = False
         while self._waiting and len(self._running) < self._at_once:
-            keys, callers = dict[K, None](), list[WaitingCaller[K, V]]()
+            keys: dict[K, None] = {}
+            callers: list[WaitingCaller[K, V]] = []  # not `list[…]()`, which would be looked up each time
             taken = 0
             for caller in self._waiting:
                 if callers and len(keys) + len(caller.keys) > self._most:
