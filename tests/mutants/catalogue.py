@@ -139,8 +139,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "search all tenants",
         "shared/state/index.py",
-        'scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *where.must), must_not=where.must_not)',
-        "scoped = where",
+        'return Filter(must=(Match("metadata.tenant", (tenant,)), *where.must), must_not=where.must_not)',
+        "return where",
     ),
     _mutant(
         "trust the client's hash",

@@ -62,14 +62,6 @@ class Features(msgspec.Struct, frozen=True, gc=False):
     similar: float  # share of the query's weight that only similar words cover, each times its cosine, 0..1
 
 
-class CandidatePassage(NamedTuple):
-    """What a passage is compared by."""
-
-    cosine: float  # of its vector and the query's; 0 without vectors
-    text: str
-    headings: Sequence[str]  # its title and section
-
-
 class WordFeatures(NamedTuple):
     """The features of a passage's words, as far as they are known before adjacent and similar words are looked for.
 
@@ -79,6 +71,15 @@ class WordFeatures(NamedTuple):
     coverage: float
     phrases: float  # the most that adjacent words could give
     similar: float  # the most that similar words could give
+
+
+class CandidatePassage(NamedTuple):
+    """What a passage is compared by."""
+
+    cosine: float  # of its vector and the query's; 0 without vectors
+    text: str
+    headings: Sequence[str]  # its title and section
+    words: WordFeatures | None = None  # if they are known
 
 
 class Comparer:
@@ -91,7 +92,11 @@ class Comparer:
         self._known: dict[tuple[int, int], WordFeatures] = {}  # by words of the text, and words of the headings
 
     def compared(self, passages: Sequence[CandidatePassage]) -> list[WordFeatures]:
-        """Return what is known of each passage's words."""
+        """Return the features of each passage's words."""
+        fresh = iter(self._compared([each for each in passages if each.words is None]))
+        return [each.words or next(fresh) for each in passages]
+
+    def _compared(self, passages: Sequence[CandidatePassage]) -> list[WordFeatures]:
         texts = [passage.text for passage in passages]
         headings = ["\n".join(passage.headings) for passage in passages]
         occurs = occurring(self._stems, texts + headings)
@@ -102,7 +107,7 @@ class Comparer:
         ]
 
     def whole(self, passage: CandidatePassage, of: WordFeatures) -> Features:
-        """Return all features of the passage; `of` is what is known of its words."""
+        """Return all features of the passage; `of` are those of its words."""
         asked = self._asked
         together = adjacent(asked.pairs, passage.text) if of.phrases else ()
         return Features(

@@ -17,6 +17,7 @@ import structlog
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
+from services.query_api.search.candidate_chunks import EarlyLeg, decode_chunk, headings
 from services.query_api.search.facets import Facets, FacetValues
 from services.query_api.search.fusion import fused_order
 from services.query_api.search.relevance import CandidatePassage, Features, question
@@ -27,8 +28,6 @@ from services.query_api.search.scripts import reads
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
-from shared.inputs.language_variants import FIELD as VARIANTS
-from shared.inputs.language_variants import variant_texts
 from shared.reranker import Reranker
 from shared.state.index import Index
 from shared.store import Filter, Ids, Leg, StoreHit
@@ -134,19 +133,27 @@ class Retriever:
 
     async def _searched(self, tenant: str, query: str, top_k: int, where: Filter, mode: Mode) -> Results:
         began = time.perf_counter()
-        vector = None
-        if mode != "sparse":
-            async with self._patience("the embedding model", self._model_breaker):
-                vector = await self._vector(tenant, query)
-        embedded = time.perf_counter()
-        async with self._patience("the store", self._store_breaker):
-            finding = self._candidates(tenant, query, vector, where, limit=max(DEPTH, top_k), words=mode != "dense")
-            if unsure := self._unsure(tenant, where):
-                found, warnings = await asyncio.gather(finding, self._warnings(tenant, unsure))
-            else:  # two tasks less
-                found, warnings = await finding, []
+        limit, vector = max(DEPTH, top_k), None
+        early = EarlyLeg(self._index, self._bm25)
+        try:
+            if mode != "sparse":
+                async with self._patience("the embedding model", self._model_breaker):
+                    if mode == "hybrid" and (tenant, query) not in self._vectors and not self._store_breaker.is_open:
+                        early.start(tenant, query, where, limit=limit, compared=DEPTH)
+                    vector = await self._vector(tenant, query)
+            embedded = time.perf_counter()
+            if early.begun is None:
+                early.stop()
+            async with self._patience("the store", self._store_breaker):
+                finding = self._candidates(tenant, query, vector, where, early, limit=limit, words=mode != "dense")
+                if unsure := self._unsure(tenant, where):
+                    found, warnings = await asyncio.gather(finding, self._warnings(tenant, unsure))
+                else:  # two tasks less
+                    found, warnings = await finding, []
+        finally:
+            early.stop()
         searched = time.perf_counter()
-        hits = self._scored(query, found, top_k)
+        hits = self._scored(query, found, top_k, early)
         ended = time.perf_counter()
         return Results(
             hits=hits,
@@ -228,15 +235,26 @@ class Retriever:
                 raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
 
     async def _candidates(
-        self, tenant: str, query: str, vector: Vector | None, where: Filter, *, limit: int, words: bool
+        self,
+        tenant: str,
+        query: str,
+        vector: Vector | None,
+        where: Filter,
+        early: EarlyLeg,
+        *,
+        limit: int,
+        words: bool,
     ) -> "_Candidates":
         """Return the hits of both legs, with the cosine of every hit if there is a query vector."""
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
-        if words and (sparse := self._bm25.query(query)).indices:  # empty for stop words and punctuation
+        if words and (sparse := early.sparse or self._bm25.query(query)).indices:  # empty for stop words, punctuation
             legs["sparse"] = Leg(sparse=sparse)
-        found = await self._index.search(tenant, list(legs.values()), where, limit=limit) if legs else []
+        if early.begun is not None and vector is not None:
+            found = await self._index.finish(early.begun, vector)
+        else:
+            found = await self._index.search(tenant, list(legs.values()), where, limit=limit) if legs else []
         cosines = {hit.id: hit.cosine or 0.0 for hits in found for hit in hits}
         return _Candidates(dict(zip(legs, found, strict=True)), None if vector is None else cosines)
 
@@ -257,16 +275,17 @@ class Retriever:
             if not found
         ]
 
-    def _scored(self, query: str, candidates: "_Candidates", top_k: int) -> list[Found]:
+    def _scored(self, query: str, candidates: "_Candidates", top_k: int, early: EarlyLeg) -> list[Found]:
         """Return the first `top_k` hits: the candidates by score, then the legs' further hits by score."""
-        asked = question(query)
+        asked = early.asked or question(query)
         cosines = candidates.cosines
         by_words = cosines is None or not reads(self._embedder.model.name, query)
         scorer = scorer_of(WORDS if by_words else self._embedder.model.name)
         weights = {"dense": UNREAD_WEIGHT} if by_words else {}
         encoded = {hit.id: hit.encoded for hits in candidates.rankings.values() for hit in hits}
-        decode = _chunks.decode
-        chunks = {id_: decode(chunk) for id_, chunk in encoded.items()}
+        # A payload that isn't the same object was read again, because the point may have changed.
+        known = {id_: each for id_, each in early.known.items() if encoded.get(id_) is each.encoded}
+        chunks = {id_: known[id_].chunk if id_ in known else decode_chunk(payload) for id_, payload in encoded.items()}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
         chunk_keys = {id_: (chunk.metadata.document_id, chunk.metadata.chunk_order) for id_, chunk in chunks.items()}
         first = fused_order({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
@@ -276,7 +295,12 @@ class Retriever:
         found: list[tuple[float, str, Features]] = []
         for group in (first, further):
             passages = [
-                CandidatePassage(0.0 if cosines is None else cosines[id_], chunks[id_].text, _headings(chunks[id_]))
+                CandidatePassage(
+                    0.0 if cosines is None else cosines[id_],
+                    chunks[id_].text,
+                    headings(chunks[id_]),
+                    known[id_].words if id_ in known else None,
+                )
                 for id_ in group
             ]
             ordered = best(asked, scorer, passages, top_k - len(found))
@@ -306,42 +330,11 @@ class Retriever:
         ]
 
 
-class _ComparedMetadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The part of a chunk's metadata that it is compared by."""
-
-    document_id: str
-    chunk_order: int
-    title: Any = None
-    section_title: Any = None
-    description: Any = None
-    language_variants: Any = None
-
-
-class _ComparedChunk(msgspec.Struct, frozen=True, gc=False):
-    """The part of a chunk's payload that it is compared by; the rest is decoded for the hits that are shown."""
-
-    text: str
-    metadata: _ComparedMetadata
-
-
 class _ShownChunk(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
 
 
-_chunks = msgspec.msgpack.Decoder(_ComparedChunk)
 _metadata = msgspec.msgpack.Decoder(_ShownChunk)
-
-
-def _headings(chunk: _ComparedChunk) -> list[str]:
-    """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
-    of = chunk.metadata
-    title, section = of.title, of.section_title
-    named = [title] if title and isinstance(title, str) else []
-    if section and isinstance(section, str):
-        named.append(section)
-    if of.chunk_order == 0 and of.description and isinstance(of.description, str):
-        named.append(of.description)
-    return [*named, *variant_texts({VARIANTS: of.language_variants})] if of.language_variants else named
 
 
 def _explanation(
