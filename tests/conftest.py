@@ -31,6 +31,7 @@ if not IN_CI:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # pytest has asked for it
 
+GC_THRESHOLDS = 50_000, 20, 50  # 700, 10, 10 by default; a twentieth of the CPU time
 # What a test may take beyond its own time limit: the limit raises in the test, and the teardown after it may hang, too.
 TEARDOWN_S = 120
 _terminal = pytest.StashKey[int]()
@@ -48,12 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without the garbage collector: each of its rounds would go through all that has been imported."""
+    """Collect without the garbage collector, and have it run seldom: its rounds go through all that was imported."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
 
 
