@@ -64,10 +64,10 @@ READS = {
 # of the SQLite log, where tests/unit/shared/log/sqlite and tests/e2e/test_backup.py kill at every step; or, as `Build`,
 # only a copy that is put in place by the store's child (tests/unit/shared/store/test_rewriting.py).
 HARMLESS = {
-    "Aging", "Announce", "Answers", "Asked", "Build", "Compacting", "Copyable", "Driver", "Embedder",
+    "Aging", "Announce", "Answers", "Asked", "BegunSearch", "Build", "Compacting", "Copyable", "Driver", "Embedder",
     "EmbeddingServer", "ErasureRun", "Fetch", "Framing", "Gate", "HasLogPosition", "KnownRegistry", "Lookups",
-    "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Reranker", "Scored", "Scorer", "Stamping",
-    "Tell", "Tended", "TokenCounter", "Uploads", "VerifyProgress", "Weighed",
+    "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Reranker", "Scored", "Scorer", "SearchesAhead",
+    "Stamping", "Tell", "Tended", "TokenCounter", "Uploads", "VerifyProgress", "Weighed",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {

@@ -78,6 +78,7 @@ async def test_a_dry_run_writes_nothing(pipeline: Pipeline, tmp_path: Path) -> N
     assert not (tmp_path / "new").exists()
 
 
+@CI_ONLY
 async def test_a_damaged_backup_is_not_restored(pipeline: Pipeline, tmp_path: Path) -> None:
     await copied(pipeline, tmp_path / "copy")
     name = f"{manifest.STORE}/{pipeline.parts.index.generation.chunks}"

@@ -98,6 +98,7 @@ async def test_given_edits_when_no_record_names_the_old_texts_any_more_then_they
     assert await pipeline.texts(A) == [texts[3]]
 
 
+@CI_ONLY
 async def test_while_a_backup_is_made_no_blob_goes(pipeline: Pipeline, collector: BlobCollector) -> None:
     for text in ("The first text.", "The second text."):
         await pipeline.send(DocumentSubmitted(source="s", path="a.md", text=text))

@@ -414,6 +414,7 @@ async def test_a_deletion_of_more_than_a_page_goes_on_where_it_stopped(system: S
     assert {each["status"] for each in first["items"] + rest["items"]} == {"deleted"}
 
 
+@CI_ONLY
 async def test_a_source_is_erased_by_its_count_and_with_what_was_only_deleted_of_it(system: System) -> None:
     for path in ("1.md", "2.md"):
         await system.put(system.secret, path)

@@ -157,6 +157,7 @@ async def test_until_it_is_finished_the_old_store_is_the_log_s_and_what_it_lost_
         assert await target.count(chunks) == await source.count(chunks) == done.collections[chunks]
 
 
+@CI_ONLY
 async def test_a_store_that_has_documents_is_left_alone(data: Path, tmp_path: Path) -> None:
     other = MemoryStore()
     await other.create_collection("heads.of.somebody", size=None, sparse=False, indexes={})

@@ -343,6 +343,7 @@ async def test_what_can_t_be_moved_is_said(data: Path, tmp_path: Path) -> None:
         await moved(here, f"sqlite:{tmp_path}/others/log.sqlite")
 
 
+@CI_ONLY
 async def test_a_copy_that_differs_is_refused(data: Path, tmp_path: Path) -> None:
     here, other = Settings(data=data, partitions=3), tmp_path / "other.sqlite"
     with pytest.raises(Crash):

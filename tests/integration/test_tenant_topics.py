@@ -18,6 +18,7 @@ from shared.log.read import reading
 from shared.topics import SUBMITTED, forwarding_group
 from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
+from tests.selection import CI_ONLY
 
 ACME, GLOBEX = "acme.documents", "globex.documents"
 TOPICS = {ACME: "acme", GLOBEX: "globex"}
@@ -160,6 +161,7 @@ async def test_a_record_that_is_forwarded_twice_has_its_effect_once(stages: Firs
     assert after[2:] == ["The third text."]
 
 
+@CI_ONLY
 async def test_a_large_body_travels_as_a_blob_of_the_tenant(
     stages: FirstStages, broker: KafkaBroker, tmp_path: Path
 ) -> None:

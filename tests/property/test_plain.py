@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.query_api.documents.plain_text import plain
+from tests.selection import CI_ONLY
 
 _EXAMPLES = settings(max_examples=200, deadline=None)
 _WORDS = st.text("abcxyzäéß字", min_size=1, max_size=8)
@@ -53,6 +54,7 @@ def _blocks(draw: st.DrawFn) -> tuple[str, list[str]]:
 @pytest.mark.feature(86, 217)
 @_EXAMPLES
 @given(st.lists(_blocks(), max_size=8))
+@CI_ONLY
 def test_every_word_stays_in_order_and_no_mark_does(blocks: list[tuple[str, list[str]]]) -> None:
     markdown = "\n\n".join(block for block, _ in blocks)
 

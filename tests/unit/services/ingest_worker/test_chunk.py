@@ -8,6 +8,7 @@ from services.ingest_worker.text_blocks import blocks
 from shared.contracts import Chunk
 from shared.ids import text_hash
 from tests.fakes.tokens import Characters
+from tests.selection import CI_ONLY
 
 
 def _chunks(text: str, *, size: int = 800, structured: bool = True, pages: Sequence[int] = ()) -> tuple[Chunk, ...]:
@@ -261,6 +262,7 @@ _HOSTILE = [
 
 @pytest.mark.timeout(60)  # a hang guard: what is quadratic takes minutes
 @pytest.mark.parametrize("piece", _HOSTILE)
+@CI_ONLY
 def test_time_is_linear_in_monotonous_text(piece: str) -> None:
     text = (piece * 100_000)[:100_000] + "end"
 

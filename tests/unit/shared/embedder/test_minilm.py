@@ -17,6 +17,7 @@ from shared.embedder import build_minilm_graph as graph
 from shared.embedder.minilm import MiniLm, multiplies_int8_exactly, package_folder, quantized, tensors
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
+from tests.selection import CI_ONLY
 from tests.unit.shared.embedder.bert_in_numpy import TEXTS, Bert, stored
 
 
@@ -47,6 +48,7 @@ async def test_vectors_equal_the_stored_reference(minilm: MiniLm) -> None:
         assert float(reference[text] @ vector) >= 0.999999, text
 
 
+@CI_ONLY
 def test_the_stored_reference_is_what_plain_numpy_computes() -> None:
     bert, reference = Bert(package_folder()), stored()
 

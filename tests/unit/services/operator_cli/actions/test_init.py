@@ -35,6 +35,7 @@ async def made_by_others(settings: Settings, *topics: Topic) -> None:
     await log.stop()
 
 
+@CI_ONLY
 async def test_what_is_missing_is_made_once_and_a_dry_run_makes_nothing(settings: Settings) -> None:
     looked = await initialise(settings, dry_run=True)
     untouched = not settings.data.exists()
