@@ -6,7 +6,7 @@ developer's leaves these to CI:
 
 - the folders of `FOLDERS`, whose tests start processes and kill them,
 - `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT names one,
-- `CI_ONLY`: whatever else takes more than two seconds of CPU time with its processes, or shows nearly what a cheaper
+- `CI_ONLY`: whatever else takes more than a second of CPU time with its processes, or shows nearly what a cheaper
   one shows.
 
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.

@@ -27,7 +27,6 @@ from tests.e2e.browser import (
     opened,
 )
 from tests.e2e.harness import Server, served
-from tests.selection import STORY
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +103,6 @@ def page(browser: Browser, server: Server, sessions: dict[str, Any], house: http
     assert [url for url in watched.asked if not url.startswith(server.url)] == []
 
 
-@STORY
 @pytest.mark.feature(263)
 def test_a_question_is_answered_and_its_citation_opens_the_marked_passage(page: Page) -> None:
     page.goto("/")

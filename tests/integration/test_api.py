@@ -36,6 +36,7 @@ from shared.settings import SHORT_KEY, Settings
 from shared.state.index import Index
 from tests.answering import models_of
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, an_app, events, ingested, listening, problem, raw
+from tests.selection import CI_ONLY
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama, fake_ollama
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -1071,6 +1072,7 @@ async def test_a_query_needs_documents_that_are_ready(parts: ApiParts, unread: P
     assert id_ in problem(early, 409, "PROCESSING_INCOMPLETE")
 
 
+@CI_ONLY
 async def test_a_stopping_server_lets_nobody_wait(parts: ApiParts, unread: Publish, tenants: Iterator[str]) -> None:
     notices = StatusWaiters()
     body = {"source": "s", "path": "p", "text": HERONS}

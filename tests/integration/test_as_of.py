@@ -251,6 +251,7 @@ async def test_a_moment_that_compaction_has_passed_is_refused_and_the_earliest_o
 
 
 @pytest.mark.parametrize("keys", ["key-of-a:a:query,key-of-b:b:query+admin"])
+@CI_ONLY
 async def test_a_past_index_shows_a_tenant_its_own_documents_and_no_counts_of_others(tmp_path: Path, keys: str) -> None:
     async with running(tmp_path, api_keys=keys) as pipeline:
         rig = Rig(pipeline)

@@ -24,10 +24,12 @@ from shared.runtime.resources import open_resources
 from shared.settings import Settings
 from shared.topics import DAY, SUBMITTED, readers
 from tests.contract.logs import until
+from tests.selection import CI_ONLY
 
 DOCUMENT = DocumentSubmitted(source="s", path="a.md", text="A text.")
 
 
+@CI_ONLY
 async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readiness_red(tmp_path: Path) -> None:
     late_ms = 0
     wakes = asyncio.Event()

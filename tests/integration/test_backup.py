@@ -43,6 +43,7 @@ async def restored(source: Path, data: Path, *, dry_run: bool = False) -> Restor
 
 
 @pytest.mark.parametrize("name", ["copy", pytest.param("copy.tar", marks=CI_ONLY)])
+@CI_ONLY
 async def test_a_restored_folder_answers_the_same_and_embeds_nothing(
     pipeline: Pipeline, tmp_path: Path, name: str
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_log_of_a_backup_beside_a_newer_store_is_refused(pipeline: Pipel
             pass
 
 
+@CI_ONLY
 async def test_only_folders_are_backed_up(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, log="kafka://broker:9092")
 

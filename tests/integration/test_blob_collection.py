@@ -136,6 +136,7 @@ async def test_given_prepared_chunks_when_the_log_has_forgotten_their_record_the
     ("description", "blobs"),
     [pytest.param(None, 1, id="inline"), pytest.param("x" * 300_000, 2, id="as-a-blob", marks=CI_ONLY)],
 )
+@CI_ONLY
 async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_inside_it_stays_until_it_is_dropped(
     pipeline: Pipeline, collector: BlobCollector, description: str | None, blobs: int
 ) -> None:
@@ -194,6 +195,7 @@ async def test_given_a_document_under_way_when_nothing_names_its_blob_yet_then_i
     assert [(await collector.collect(now)).removed for now in (3 * DAY, 4 * DAY)] == [0, 1]
 
 
+@CI_ONLY
 async def test_a_look_is_due_once_a_day_whatever_the_clock_did(pipeline: Pipeline, collector: BlobCollector) -> None:
     now = 1_700_000_000_000
     collector._clock = lambda: now

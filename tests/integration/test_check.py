@@ -23,6 +23,7 @@ from shared.topics import SUBMITTED
 from tests.contract.logs import HANG_S
 from tests.integration.api import an_app
 from tests.integration.pipeline import Pipeline, running
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -210,6 +211,7 @@ async def caught_up(pipeline: Pipeline) -> None:
     await check(pipeline, a_document("never sent"))
 
 
+@CI_ONLY
 async def test_unchanged_items_of_a_batch_are_answered_without_a_record(pipeline: Pipeline) -> None:
     items = [{"source": "batch", "path": str(n), "text": f"Lantern {n}."} for n in range(150)]
     wait = {"Prefer": "wait=200"}

@@ -391,6 +391,7 @@ async def _refuse(texts: Sequence[str]) -> Any:
 
 
 @pytest.mark.parametrize("stage", ["chunk", "embed"])
+@CI_ONLY
 async def test_given_a_document_that_fails_for_ever_then_its_entry_and_the_truth_stay_small_and_it_can_still_be_mended(
     system: System, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:

@@ -9,6 +9,7 @@ from shared.answers import Conversation, Event, Finished, Prompted
 from shared.answers.models import ChatModel, ChatModels
 from shared.errors import Unavailable
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,6 +33,7 @@ class Author:
 
 
 @pytest.mark.feature(155)
+@CI_ONLY
 async def test_related_questions_of_the_model_are_searched_when_asked_for(
     parts: ApiParts, tenants: Iterator[str]
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from litestar import Litestar
 
 from tests.integration.api import a_client
-from tests.selection import IN_CI
+from tests.selection import CI_ONLY, IN_CI
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -69,6 +69,7 @@ async def test_chunks_are_ranked_by_similarity(library: httpx.AsyncClient, quest
 @pytest.mark.feature(220)
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text("abcdefghijklmnop", min_size=12, max_size=16), min_size=10, max_size=10, unique=True))
+@CI_ONLY
 async def test_a_new_document_is_found_right_after_it_is_added(
     app: Litestar, tenants: Iterator[str], names: list[str]
 ) -> None:

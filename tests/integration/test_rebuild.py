@@ -106,6 +106,7 @@ def one(kind: str) -> Callable[[Path], None]:
     ],
     ids=["everything", "ledger", "heads", "chunks"],
 )
+@CI_ONLY
 async def test_given_documents_in_every_state_when_the_index_is_lost_then_it_is_as_it_was(
     tmp_path: Path, lose: Callable[[Path], None], embedded: int
 ) -> None:

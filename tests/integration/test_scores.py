@@ -8,6 +8,7 @@ import pytest
 from litestar import Litestar
 
 from tests.integration.api import HERONS, LANTERN, a_client, ingested
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -69,6 +70,7 @@ async def test_what_bears_on_nothing_scores_next_to_nothing_and_is_refused(clien
     assert await found(client, minScore=1.0, gate="best") == []
 
 
+@CI_ONLY
 async def test_a_hit_of_words_alone_has_its_cosine_and_the_score_it_has_anywhere(client: httpx.AsyncClient) -> None:
     for n in range(60):  # closer by meaning than what is sought
         await ingested(client, f"The vessel sails from the dock in the morning, ship {n}.", path=f"ship{n}")

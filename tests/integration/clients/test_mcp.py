@@ -17,6 +17,7 @@ from services.query_api.app import ApiParts
 from tests.docs.readme import ROOT
 from tests.integration.api import an_app, listening, problem
 from tests.integration.clients.site import Site
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -153,6 +154,7 @@ def started(site: Site, **environment: str) -> StdioServerParameters:
 
 
 @ERAS
+@CI_ONLY
 async def test_sluice_mcp_speaks_the_same_over_stdio(quoting: Site, mode: Any) -> None:
     async with Client(started(quoting), mode=mode) as client:
         found = await client.call_tool("search", {"query": QUESTION})

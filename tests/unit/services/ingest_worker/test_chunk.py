@@ -47,6 +47,7 @@ def test_twenty_long_paragraphs_are_twenty_chunks_and_an_edit_is_one() -> None:
 
 
 @pytest.mark.parametrize(("count", "length"), [(2000, 300), (2000, 100), (1000, 250), (60, 700)])
+@CI_ONLY
 def test_a_paragraph_inserted_before_many_alike_renews_few(count: int, length: int) -> None:
     paragraphs = _paragraphs(count, length)
     before = _document(paragraphs)

@@ -212,6 +212,7 @@ def test_each_help_has_an_example_and_fits_80_columns(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@CI_ONLY
 def test_the_shell_completes_commands(shell: str) -> None:
     program = f"from services.operator_cli.main import main; main(['--show-completion', {shell!r}])"
     # Typer asks which shell started it, which may be none; so told, it takes the one that is named.

@@ -148,6 +148,7 @@ async def test_eight_bits_are_the_same_bits_whatever_else_is_embedded() -> None:
 
 
 @pytest.mark.skipif(not multiplies_int8_exactly(), reason="this CPU has no exact product of signed and unsigned bytes")
+@CI_ONLY
 async def test_eight_bits_are_the_same_bits_on_a_cpu_without_exact_int8_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
