@@ -43,7 +43,7 @@ PATIENCE_S = 60.0  # a hang guard
 SAME = 0.9999  # cosine; vectors of different texts are below 0.9
 
 
-EACH_FOLDER = pytest.mark.parametrize("folder", [pytest.param(folder, id=folder.commit) for folder in FOLDERS])
+EACH_FOLDER = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.commit)
 
 
 @pytest.fixture

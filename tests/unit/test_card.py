@@ -46,11 +46,11 @@ def canonical(name: str) -> str:
 
 
 @cache
-def imports(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return (module, file) of every import of something that isn't ours, lazy ones too."""
+def imports() -> tuple[tuple[str, str], ...]:
+    """Return (module, file) of every import in the product of something that isn't ours, lazy ones too."""
     found: list[tuple[str, str]] = []
     ours = {"services", "shared", "tests"}
-    for folder in folders:
+    for folder in PRODUCT:
         for file in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(syntax(file.read_text(encoding="utf-8"))):
                 names: list[str] = []
@@ -93,7 +93,7 @@ def test_the_card_s_libraries_are_pinned_with_hashes_and_imported_by_the_product
     distribution: str, module: str
 ) -> None:
     assert pinned("base.txt")[distribution] > 0
-    assert [file for each, file in imports(PRODUCT) if each == module]
+    assert [file for each, file in imports() if each == module]
 
 
 def test_the_card_s_test_libraries_are_pinned_and_used_by_the_tests() -> None:
@@ -125,9 +125,7 @@ def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None
     declared = {canonical(name) for group in groups for name in group}
     of_module = packages_distributions()
 
-    imported = {
-        canonical(distribution) for module, _ in imports(PRODUCT) for distribution in of_module.get(module, [module])
-    }
+    imported = {canonical(distribution) for module, _ in imports() for distribution in of_module.get(module, [module])}
 
     assert imported - DEVELOPMENT_ONLY == declared - UNIMPORTED.keys()
 

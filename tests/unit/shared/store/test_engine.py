@@ -360,6 +360,7 @@ def test_numbers_are_found_though_their_index_finds_only_ranges(folder: Path) ->
         assert count(engine, "a", Match("n", (True,))) == 1
         assert count(engine, "a", Match("n", (True, 2))) == 2
         assert count(engine, "a", Match("n", (2**53 + 1,))) == 1
+        assert count(engine, "a", Match("n", (2**53,))) == 1
         assert count(engine, "a", Match("n", ())) == 0
         assert count(engine, "a", Range("n", gt=2, lt=9)) == 1
         assert engine.answer(wire.Count("a", Filter(must_not=(Match("n", (1,)),)))) == len(values) - 2
