@@ -107,8 +107,8 @@ class Collection:
         asked = question(query)
         found_pairs = []
         chunk_keys = {id_: (self.passages[int(id_)].document, int(id_)) for id_, _ in (*dense, *sparse)}
-        for each in fuse({"dense": dense, "sparse": sparse}, chunk_keys=chunk_keys):
-            number = int(each.id)
+        for id_ in fuse({"dense": dense, "sparse": sparse}, chunk_keys=chunk_keys):
+            number = int(id_)
             passage = self.passages[number]
             compared = features(asked, CandidatePassage(float(cosines[number]), passage.text, passage.headings))
             found_pairs.append(Pair(passage.document, compared, relevant(passage)))
@@ -174,7 +174,7 @@ async def judged(data: Path, cache: Path, model: MiniLm, parts: Sequence[Part]) 
 
 def design(pairs: Sequence[Pair], terms: Sequence[str]) -> Array:
     """Return one row a pair, one column a term."""
-    fields = {name: np.array([getattr(pair.compared, name) for pair in pairs]) for name in Features.__struct_fields__}
+    fields = {name: np.array([getattr(pair.compared, name) for pair in pairs]) for name in Features._fields}
     fields["1"] = np.ones(len(pairs))
     columns = []
     for term in terms:
@@ -269,10 +269,10 @@ def report(name: str, queries: Sequence[Judged], scorers: Sequence[Calibration])
     for query, scorer in zip(queries, scorers, strict=True):
         best: dict[str, tuple[float, bool]] = {}  # of each document
         for pair in query.pairs:
-            value = scorer.score(pair.compared)
+            value = scorer.score(*pair.compared)
             if value > best.get(pair.document, (-1.0, False))[0]:
                 best[pair.document] = (value, pair.relevant)
-        order = sorted(query.pairs, key=lambda pair: -scorer.score(pair.compared))
+        order = sorted(query.pairs, key=lambda pair: -scorer.score(*pair.compared))
         gains.append(ndcg(list(dict.fromkeys(pair.document for pair in order)), query.grades))
         first = list(dict.fromkeys(pair.document for pair in order))[:FIRST]
         scores += [best[document][0] for document in first]

@@ -36,7 +36,7 @@ def test_the_first_passages_have_the_scores_of_all_their_features(
 ) -> None:
     asked, scorer = question(query), scorer_of(model)
     all_features = [features(asked, each) for each in passages]
-    scores = [scorer.score(each) for each in all_features]
+    scores = [scorer.score(*each) for each in all_features]
     order = sorted(range(len(passages)), key=lambda at: -scores[at])[:count]
 
     found = best(asked, scorer, passages, count)

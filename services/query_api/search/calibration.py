@@ -10,8 +10,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from services.query_api.search.relevance import Features
-
 FILE: Final = Path(__file__).with_name("calibrations.json")
 _STEP: Final = 1.25  # step to which the log odds are rounded
 WORDS: Final = "words"  # name of the calibration for searches without vectors
@@ -20,12 +18,8 @@ WORDS: Final = "words"  # name of the calibration for searches without vectors
 class Scorer(Protocol):
     """Turns features into a score."""
 
-    def score(self, features: Features) -> float:
-        """Return the score, 0..1."""
-        ...
-
-    def score_of(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
-        """Return the score of these features, 0..1."""
+    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
+        """Return the score of these `Features`, 0..1."""
         ...
 
 
@@ -53,16 +47,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     phrases: float
     similar: float
 
-    def score(self, features: Features) -> float:
+    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
         """Return the probability that the passage answers the query, 0..1.
 
         The log odds are rounded to steps of 1.25, because finer differences mean nothing. Equal scores are then ordered
         by the fused ranking, which knows how rare the words are in this index.
         """
-        return self.score_of(features.cosine, features.coverage, features.phrases, features.similar)
-
-    def score_of(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
-        """Return the score of these features, 0..1."""
         odds = (
             self.intercept
             + self.cosine * cosine
@@ -76,11 +66,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 class Plain:
     """The scorer of a model without calibration: the mean of cosine and coverage, comparable but not a probability."""
 
-    def score(self, features: Features) -> float:
-        """Return the mean, 0..1."""
-        return self.score_of(features.cosine, features.coverage, features.phrases, features.similar)
-
-    def score_of(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:  # noqa: ARG002 - Scorer's
+    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:  # noqa: ARG002 - Scorer's
         """Return the mean, 0..1."""
         return (min(1.0, max(0.0, cosine)) + coverage) / 2
 

@@ -53,7 +53,7 @@ def _similar(asked: Sequence[str], weights: Mapping[str, float]) -> dict[str, li
     return found
 
 
-class Features(msgspec.Struct, frozen=True, gc=False):
+class Features(NamedTuple):
     """The features of one query and one passage."""
 
     cosine: float  # of their vectors, -1..1; 0 without vectors

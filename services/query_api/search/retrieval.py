@@ -19,7 +19,7 @@ from services.query_api.http.metrics import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.candidate_chunks import EarlyLeg, decode_chunk, headings
 from services.query_api.search.facets import Facets, FacetValues
-from services.query_api.search.fusion import fused_order
+from services.query_api.search.fusion import fuse
 from services.query_api.search.relevance import CandidatePassage, Features, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Explanation, Found, Ranks, Results
@@ -288,10 +288,10 @@ class Retriever:
         chunks = {id_: known[id_].chunk if id_ in known else decode_chunk(payload) for id_, payload in encoded.items()}
         legs = {name: [(hit.id, hit.score) for hit in hits] for name, hits in candidates.rankings.items()}
         chunk_keys = {id_: (chunk.metadata.document_id, chunk.metadata.chunk_order) for id_, chunk in chunks.items()}
-        first = fused_order({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
+        first = fuse({name: hits[:DEPTH] for name, hits in legs.items()}, weights, chunk_keys)
         chosen = frozenset(first)
         lacking = max(0, top_k - len(first))
-        further = [id_ for id_ in fused_order(legs, weights) if id_ not in chosen][:lacking] if lacking else []
+        further = [id_ for id_ in fuse(legs, weights) if id_ not in chosen][:lacking] if lacking else []
         found: list[tuple[float, str, Features]] = []
         for group in (first, further):
             passages = [

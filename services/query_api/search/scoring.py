@@ -17,10 +17,10 @@ def best(
     """
     if not passages or count <= 0:
         return []
-    comparer, score_of = Comparer(asked), scorer.score_of
+    comparer, score = Comparer(asked), scorer.score
     compared = comparer.compared(passages)
     waiting = [
-        (-score_of(passage.cosine, coverage, phrases, similar), index)
+        (-score(passage.cosine, coverage, phrases, similar), index)
         for index, (passage, (coverage, phrases, similar)) in enumerate(zip(passages, compared, strict=True))
     ]
     heapq.heapify(waiting)
@@ -30,12 +30,12 @@ def best(
         negative, index = waiting[0]
         passage, of = passages[index], compared[index]
         known = whole.get(index)
-        if known is None and score_of(passage.cosine, of.coverage, 0.0, 0.0) == -negative:
+        if known is None and score(passage.cosine, of.coverage, 0.0, 0.0) == -negative:
             known = Features(passage.cosine, of.coverage, 0.0, 0.0)
         if known is not None:
             heapq.heappop(waiting)
             found.append((-negative, index, known))
         else:
             whole[index] = known = comparer.whole(passage, of)
-            heapq.heapreplace(waiting, (-scorer.score(known), index))
+            heapq.heapreplace(waiting, (-score(*known), index))
     return found

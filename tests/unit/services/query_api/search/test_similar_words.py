@@ -68,7 +68,7 @@ def test_a_passage_with_similar_words_fits_better_than_one_without() -> None:
 
     assert same.similar == other.similar == 0
     assert 0 < similar.similar < 1 - similar.coverage
-    assert model.score(other) <= model.score(similar) <= model.score(same)
+    assert model.score(*other) <= model.score(*similar) <= model.score(*same)
 
 
 def test_the_title_counts_and_each_word_by_its_nearest_one_only() -> None:
