@@ -20,6 +20,7 @@ from services.query_api.process import opened
 from services.standalone.file_reader import file_reader
 from services.standalone.samples import load_samples
 from shared.log.consume import Consumption
+from shared.runtime import loop_lag
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
@@ -61,7 +62,7 @@ def serve(settings: Settings, announce: Announce) -> int:
     settings.data.mkdir(parents=True, exist_ok=True)
     tune_interpreter()
     with lock_data_folder(settings.data), bound(settings.host, settings.port) as listener:
-        return asyncio.run(_serve(settings, listener, announce))
+        return loop_lag.run(_serve(settings, listener, announce))
 
 
 async def _serve(settings: Settings, listener: socket.socket, announce: Announce) -> int:

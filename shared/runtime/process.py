@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from shared.errors import Unavailable
 from shared.log.failure import Backoff
+from shared.runtime import loop_lag
 from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.probes import Probed, Troubles, side_app
@@ -60,7 +61,7 @@ def run(name: str, settings: Settings, start: Start, announce: Announce, *, door
             bound(settings.side_host, settings.side_port, host_from="SLUICE_SIDE_HOST", port_from="SLUICE_SIDE_PORT")
         )
         service = _Named(name, settings, start)
-        return asyncio.run(service.run(announce, listener, side))
+        return loop_lag.run(service.run(announce, listener, side))
 
 
 def tune_interpreter() -> None:

@@ -277,9 +277,9 @@ async def open_resources(
         await generations.alone()
     await index.warm()
     registry = CollectorRegistry()
-    for watch in (LoopLag(registry).watch(), Growth(registry, log, store).watch()):
-        watching = asyncio.create_task(watch)
-        stack.callback(watching.cancel)
+    LoopLag(registry)
+    growing = asyncio.create_task(Growth(registry, log, store).watch())
+    stack.callback(growing.cancel)
     return Resources(
         settings=settings,
         registry=registry,
