@@ -16,6 +16,6 @@ def test_every_reply_to_a_made_up_request_is_a_declared_one(tmp_path: Path) -> N
     with in_process(tmp_path) as target:
         fuzzed = fuzz(target, cases=1000, seconds=50, seed=1, at_limits=12)
 
-    assert fuzzed.cases > 100, fuzzed.report()
+    assert fuzzed.cases > 5 * fuzzed.operations, fuzzed.report()
     assert fuzzed.statuses[500] == 0, fuzzed.report()
     assert not fuzzed.failed, fuzzed.report()

@@ -65,9 +65,10 @@ class Fuzzed:
 
 
 def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: int) -> Fuzzed:
-    """Return the outcome of so many different requests, spread over all operations; it ends after so many seconds.
+    """Return the outcome of so many different requests, spread over all operations.
 
-    At most `at_limits` of each operation are sent first, whose values are at limits of what is allowed.
+    It ends after so many seconds, but not before each operation had its first turn: on a slow machine the first few
+    would be all. At most `at_limits` of each operation are sent first, whose values are at limits of what is allowed.
     """
     found = Fuzzed()
     schema = schemathesis.openapi.from_dict({**target.spec, "servers": [{"url": _BASE}]})
@@ -75,12 +76,13 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
     found.operations = len(operations)
     began = time.monotonic()
     sources = [_CaseSource(operation, seed, at_limits) for operation in operations]
+    turn = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while sources:
+            turn += 1
             for source in [*sources]:
-                found.seconds = time.monotonic() - began
                 missing = cases - found.cases
-                if missing <= 0 or found.seconds > seconds:
+                if missing <= 0 or (turn > 1 and found.seconds > seconds):
                     return found
                 before = time.monotonic()
                 made = source.next(min(_OF_A_TURN, max(1, math.ceil(missing / len(sources)))))
@@ -89,9 +91,9 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
                 for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, _requests(fresh)), strict=True):
                     _judge(found, case, request, reply)
                 source.seconds += time.monotonic() - before
+                found.seconds = time.monotonic() - began
                 if not fresh or source.seconds > _DEAR * seconds / len(operations):
                     sources.remove(source)  # it has no other requests, or has had its time
-    found.seconds = time.monotonic() - began
     return found
 
 

@@ -15,7 +15,9 @@ _AGAIN = {"Retry-After": {"schema": {"type": "integer"}, "required": True}}
 class OneReply:
     """A target that always replies the same."""
 
-    def __init__(self, status: int, headers: dict[str, str], body: Any) -> None:
+    def __init__(
+        self, status: int, headers: dict[str, str], body: Any, *, paths: tuple[str, ...] = ("/thing",)
+    ) -> None:
         json = {"application/json": {"schema": _THING}}
         responses = {
             "200": {"description": "It is there.", "content": json},
@@ -25,7 +27,7 @@ class OneReply:
         self.spec = {
             "openapi": "3.1.0",
             "info": {"title": "t", "version": "1"},
-            "paths": {"/thing": {"get": {"parameters": parameters, "responses": responses}}},
+            "paths": {path: {"get": {"parameters": parameters, "responses": responses}} for path in paths},
         }
         self._reply = status, headers, body
 
@@ -67,3 +69,18 @@ def test_a_request_without_a_reply_is_a_fault_and_the_next_one_is_sent() -> None
 
     assert fuzzed.cases == fuzzed.failed >= 4
     assert "GET /thing: no reply" in fuzzed.report()
+
+
+def test_each_operation_has_its_turn_though_the_time_is_up() -> None:
+    sent: list[str] = []
+
+    class Noted(OneReply):
+        def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
+            sent.append(request.url.path)
+            return super().send_or_fail(request)
+
+    target = Noted(200, {}, {"n": 1}, paths=("/thing", "/other"))
+    fuzzed = fuzz(target, cases=1000, seconds=0, seed=1, at_limits=1)
+
+    assert set(sent) == {"/thing", "/other"}
+    assert fuzzed.cases == len(sent) < 1000
