@@ -11,7 +11,7 @@ from faststream.kafka import KafkaBroker
 from services.embed_worker.apply import Apply
 from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.embed import Embed
-from services.embed_worker.sweep import HalfSpeedThrottle, shorten_deleted, sweep, sweep_points
+from services.embed_worker.sweep import Throttle, shorten_deleted, sweep, sweep_points
 from services.embed_worker.vectors import Vectors
 from shared.blobs import BlobInventory, Blobs
 from shared.errors import Unavailable
@@ -34,6 +34,7 @@ log = structlog.get_logger(__name__)
 # After a crash the records are uncommitted, and the worker that reads them again cleans up. A sweep, which reads every
 # point, is needed only after a worker that was overtaken and crashed before it noticed.
 SWEEP_EVERY_S = 7 * 24 * 3600.0
+SWEEP_SHARE = 0.05  # of the time: searches wait for the page that is read, and nobody waits for a sweep
 SHORTEN_EVERY_S = 3600.0  # reads only what was deleted since the last time
 SWEEP_AGAIN_S = 5.0  # pause before the next try while the store is away
 
@@ -104,7 +105,7 @@ async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves:
             # Only the generation that serves decides what the truth still has to hold.
             serving = await serves()
             if time.monotonic() >= due:
-                rest = HalfSpeedThrottle()
+                rest = Throttle(SWEEP_SHARE)
                 await (sweep(index, ledger, publish, rest) if serving else sweep_points(index, publish, rest))
                 due, since = time.monotonic() + SWEEP_EVERY_S, 0
             if serving:

@@ -18,24 +18,29 @@ from shared.store import EVERYTHING, Filter, Match, Point, Range
 
 log = structlog.get_logger(__name__)
 
-PAGE = 256  # entries read at a time
+PAGE = 64  # entries or points read at a time; nothing else of the store runs meanwhile
+LONGEST_REST_S = 1.0  # a page that waited for a busy store says little of the work in it
 Rest = Callable[[], Awaitable[None]]  # called after each page
 
 
-class HalfSpeedThrottle:
-    """Pauses after each page for as long as the page took, so that other work gets half of the store's time."""
+class Throttle:
+    """Pauses after each page, so that all pages together take a share of the time."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        share: float,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Start measuring. `clock` (seconds) and `pause` are for tests."""
+        """Start measuring. `share` is above 0 and at most 1; `clock` (seconds) and `pause` are for tests."""
+        self._rest_per_work = 1 / share - 1
         self._clock = clock
         self._pause = pause
         self._since = clock()
 
     async def __call__(self) -> None:
         """Pause."""
-        await self._pause(self._clock() - self._since)
+        await self._pause(min(LONGEST_REST_S, self._rest_per_work * (self._clock() - self._since)))
         self._since = self._clock()
 
 
@@ -116,7 +121,7 @@ async def sweep_points(index: Index, publish: Publish, rest: Rest = _at_once) ->
     deleted = 0
     after: str | None = None
     while True:
-        page = await index.versions_page(after=after)
+        page = await index.versions_page(after=after, limit=PAGE)
         points: dict[str, list[Point]] = defaultdict(list)
         for point in page.points:
             points[point.payload["metadata"]["documentId"]].append(point)

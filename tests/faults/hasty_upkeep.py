@@ -28,6 +28,7 @@ def hasten() -> None:
     """Have this process do its upkeep each half second, and the store's child, too."""
     os.environ["SLUICE_COMPACTION_LAG"] = "0"
     embed_worker.SWEEP_EVERY_S = 2 * EVERY_S  # it reads every point
+    embed_worker.SWEEP_SHARE = 0.5
     embed_worker.SHORTEN_EVERY_S = EVERY_S
     vars(blob_collector)["GRACE_MS"] = GRACE_MS
     vars(blob_collector)["DAY"] = int(1000 * EVERY_S)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.embed_worker.sweep import HalfSpeedThrottle, shorten_deleted, sweep
+from services.embed_worker.sweep import LONGEST_REST_S, Throttle, shorten_deleted, sweep
 from shared.contracts import LogPosition, Status, truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
@@ -56,25 +56,38 @@ async def test_stale_versions_are_removed_from_the_truth_and_then_their_points_g
     assert await sweep(index, ledger, publish) == 0
 
 
-async def test_a_sweep_rests_for_as_long_as_it_works() -> None:
+async def test_a_sweep_rests_so_that_its_pages_take_their_share_of_the_time() -> None:
     ledger, index = await left_by_a_crash()
     now, rests = 0.0, list[float]()
 
     async def publish(*_: Any, **__: Any) -> Any:
         nonlocal now
-        now += 2.0
+        now += 0.02
 
     async def pause(seconds: float) -> None:
         nonlocal now
-        rests.append(seconds)
+        rests.append(round(seconds, 9))
         now += seconds
 
-    rest = HalfSpeedThrottle(lambda: now, pause)
+    rest = Throttle(0.05, lambda: now, pause)
     await sweep(index, ledger, publish, rest)
     await rest()
     await rest()
 
-    assert rests == [4.0, 0.0], "all is on one page: two tombstones before the first rest, nothing before the second"
+    assert rests == [0.76, 0.0], "all is on one page: two tombstones before the first rest, nothing before the second"
+
+
+async def test_a_page_that_waited_long_is_no_reason_to_rest_for_minutes() -> None:
+    now, rests = 0.0, list[float]()
+
+    async def pause(seconds: float) -> None:
+        rests.append(seconds)
+
+    rest = Throttle(0.05, lambda: now, pause)
+    now = 10.0
+    await rest()
+
+    assert rests == [LONGEST_REST_S]
 
 
 async def test_given_a_log_that_is_away_when_it_sweeps_then_the_points_stay_for_the_next_time() -> None:
