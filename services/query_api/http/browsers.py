@@ -6,6 +6,7 @@ this server, and `Origin` and `Sec-Fetch-Site` (W3C Fetch Metadata) say where th
 and client libraries have neither `Origin` nor `Sec-Fetch-Site`, and pass.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final, cast
@@ -20,6 +21,7 @@ from services.query_api.http.problems import Problem, answer
 
 PAGE: Final = "page"  # a route's opt: links on other sites may lead to it, because it changes nothing
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
+_HOSTS: Final = 256  # names whose kind is remembered, because clients repeat a few
 _SAFE_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",  # never run a document as a script
     "X-Frame-Options": "DENY",
@@ -83,10 +85,8 @@ class BrowserGuard:
 
     def _known(self, host: str) -> bool:
         name = _name_of(host)
-        try:
-            return ip_address(name).is_loopback
-        except ValueError:
-            return name in self._hosts
+        loopback = _is_loopback(name)
+        return name in self._hosts if loopback is None else loopback
 
     def _foreign(self, headers: Headers) -> bool:
         listed = "*" in self._origins or headers.get("origin", "").lower() in self._origins
@@ -98,6 +98,15 @@ def _name_of(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].removesuffix(".")
+
+
+@functools.lru_cache(_HOSTS)
+def _is_loopback(name: str) -> bool | None:
+    """Return whether it is a loopback address; None: it is no address."""
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return None
 
 
 def _shown(host: str) -> str:

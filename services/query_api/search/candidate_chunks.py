@@ -1,12 +1,14 @@
 """Candidates of a search as they are compared with the query, and the sparse leg's before the query is embedded."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from services.query_api.search.relevance import CandidatePassage, Comparer, Question, WordFeatures, question
+from services.query_api.search.scripts import reads
 from shared.errors import Unavailable
 from shared.inputs.language_variants import FIELD as VARIANTS
 from shared.inputs.language_variants import variant_texts
@@ -38,6 +40,7 @@ class KnownChunk(msgspec.Struct, frozen=True, gc=False):
 
     encoded: msgspec.Raw
     chunk: ComparedChunk
+    headings: Sequence[str]
     words: WordFeatures
 
 
@@ -68,19 +71,21 @@ class EarlyLeg:
         self.sparse: Sparse | None = None
         self.begun: BegunSearch | None = None  # None: the store can't, or has other searches
         self.asked: Question | None = None
+        self.is_read: bool | None = None  # whether the model reads the query's language; None: not looked at yet
         self.known: dict[str, KnownChunk] = {}  # by point id
         self._running: asyncio.Task[None] | None = None
 
-    def start(self, tenant: str, query: str, where: Filter, *, limit: int, compared: int) -> None:
-        """Ask for the leg's `limit` best hits once the caller waits for the model, and compare the first so many."""
-        self._running = asyncio.create_task(self._run(tenant, query, where, limit=limit, compared=compared))
+    def start(self, tenant: str, query: str, where: Filter, *, limit: int, compared: int, model: str) -> None:
+        """Ask for the leg's `limit` best hits once the caller waits for `model`, and compare the first so many."""
+        running = self._run(tenant, query, where, limit=limit, compared=compared, model=model)
+        self._running = asyncio.create_task(running)
 
     def stop(self) -> None:
         """Compare no further."""
         if self._running is not None:
             self._running.cancel()
 
-    async def _run(self, tenant: str, query: str, where: Filter, *, limit: int, compared: int) -> None:
+    async def _run(self, tenant: str, query: str, where: Filter, *, limit: int, compared: int, model: str) -> None:
         """Do as `start` says. A failure is left to the whole search."""
         self.sparse = self._bm25.query(query)
         if not self.sparse.indices:
@@ -88,6 +93,7 @@ class EarlyLeg:
         with suppress(Unavailable, ValueError):
             self.begun = self._index.begin_search(tenant, self.sparse, where, limit=limit)
         self.asked = asked = question(query)
+        self.is_read = reads(model, query)
         if self.begun is None:
             return
         with suppress(Unavailable, ValueError):
@@ -96,6 +102,6 @@ class EarlyLeg:
             passages = [CandidatePassage(0.0, chunk.text, headings(chunk)) for chunk in chunks]
             words = Comparer(asked).compared(passages)
             self.known = {
-                hit.id: KnownChunk(hit.encoded, chunk, features)
-                for hit, chunk, features in zip(hits, chunks, words, strict=True)
+                hit.id: KnownChunk(hit.encoded, chunk, passage.headings, features)
+                for hit, chunk, passage, features in zip(hits, chunks, passages, words, strict=True)
             }

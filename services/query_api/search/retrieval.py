@@ -139,7 +139,8 @@ class Retriever:
             if mode != "sparse":
                 async with self._patience("the embedding model", self._model_breaker):
                     if mode == "hybrid" and (tenant, query) not in self._vectors and not self._store_breaker.is_open:
-                        early.start(tenant, query, where, limit=limit, compared=DEPTH)
+                        model = self._embedder.model.name
+                        early.start(tenant, query, where, limit=limit, compared=DEPTH, model=model)
                     vector = await self._vector(tenant, query)
             embedded = time.perf_counter()
             if early.begun is None:
@@ -279,8 +280,10 @@ class Retriever:
         """Return the first `top_k` hits: the candidates by score, then the legs' further hits by score."""
         asked = early.asked or question(query)
         cosines = candidates.cosines
-        by_words = cosines is None or not reads(self._embedder.model.name, query)
-        scorer = scorer_of(WORDS if by_words else self._embedder.model.name)
+        model = self._embedder.model.name
+        is_read = reads(model, query) if early.is_read is None else early.is_read
+        by_words = cosines is None or not is_read
+        scorer = scorer_of(WORDS if by_words else model)
         weights = {"dense": UNREAD_WEIGHT} if by_words else {}
         encoded = {hit.id: hit.encoded for hits in candidates.rankings.values() for hit in hits}
         # A payload that isn't the same object was read again, because the point may have changed.
@@ -298,7 +301,7 @@ class Retriever:
                 CandidatePassage(
                     0.0 if cosines is None else cosines[id_],
                     chunks[id_].text,
-                    headings(chunks[id_]),
+                    known[id_].headings if id_ in known else headings(chunks[id_]),
                     known[id_].words if id_ in known else None,
                 )
                 for id_ in group
