@@ -12,11 +12,11 @@ from services.operator_cli.bulk_load import COMPARED_AT_ONCE
 from services.operator_cli.client import Client
 from shared.ids import bytes_hash
 from tests.bench.report import Row
-from tests.bench.standalone import Searches, chunks_of, document, ingest, raw_embedding
+from tests.bench.standalone import Searches, chunks_of, document, ingest, raw_embedding, turn_size
 from tests.e2e.harness import Server
 
-SMALL, TEN_CHUNKS, NEW = 1_500, 60, 90
-QUICK = (100, 6, 9)
+SMALL, TEN_CHUNKS = 1_500, 60
+QUICK = (100, 6)
 LAPS = 3
 _IDLE_S = 8.0  # of searches
 _BATCH, _AT_ONCE = 500, 2
@@ -24,7 +24,7 @@ _BATCH, _AT_ONCE = 500, 2
 
 def measure(row: Row, *, quick: bool) -> None:
     """Tell `row` the figures."""
-    small, large, new = QUICK if quick else (SMALL, TEN_CHUNKS, NEW)
+    small, large = QUICK if quick else (SMALL, TEN_CHUNKS)
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder) / "data").start()
         try:
@@ -36,7 +36,8 @@ def measure(row: Row, *, quick: bool) -> None:
             batch(server, long, "large", "created")
             chunks = len(chunks_of(server, "large")) / large
             _reused(row, server, long, f"documents of {chunks:.1f} chunks")
-            _beside_searches(row, server, [document(10**8 + n) for n in range(new)])
+            size = turn_size(server, quick=quick)
+            _beside_searches(row, server, [document(10**8 + n) for n in range(LAPS * size)])
         finally:
             server.stop()
 

@@ -16,9 +16,11 @@ from tests.e2e.growth import anonymous_bytes
 from tests.e2e.harness import Server
 from tests.e2e.text import WORDS
 
-DOCUMENTS, CHARACTERS = 90, 5_500
+CHARACTERS = 5_500
 TURNS = 3
-QUICK = 12  # documents
+_TURN_S = 8.0  # so long that a search's p95 beside it isn't that of two searches, on a fast machine, too
+_PROBE, _MOST = 30, 1_000
+_QUICK_TURN = 4  # documents
 
 
 def document(number: int, characters: int = CHARACTERS) -> str:
@@ -46,6 +48,15 @@ def ingest(server: Server, texts: Sequence[str], source: str, parallel: int = 32
 
         list(pool.map(send, range(len(texts))))
     return time.perf_counter() - begun
+
+
+def turn_size(server: Server, *, quick: bool) -> int:
+    """Return how many documents keep this machine busy for about eight seconds; two are loaded first to warm it up."""
+    ingest(server, [document(10**6 + n) for n in range(2)], "warm")
+    if quick:
+        return _QUICK_TURN
+    seconds = ingest(server, [document(2 * 10**6 + n) for n in range(_PROBE)], "probe")
+    return min(_MOST, max(_PROBE, round(_PROBE * _TURN_S / seconds)))
 
 
 def chunks_of(server: Server, source: str) -> list[str]:
@@ -109,14 +120,12 @@ class Searches(Background):
 
 def measure(row: Row, *, quick: bool) -> None:
     """Tell `row` the figures."""
-    documents = QUICK if quick else DOCUMENTS
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         server = Server(Path(folder) / "data").start()
         try:
             row("first start, exec to ready", f"{time.perf_counter() - begun:.1f} s", "≤ 5 s")
-            texts = [document(number) for number in range(documents)]
-            ingest(server, [document(10**6 + n) for n in range(2)], "warm")
+            texts = [document(number) for number in range(TURNS * turn_size(server, quick=quick))]
             pipeline, alone = [], []
             for turn in range(TURNS):  # in turn, because the machine's own speed drifts
                 part = texts[turn::TURNS]
