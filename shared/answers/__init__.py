@@ -56,6 +56,15 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int | None = None
 
 
+class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON that the whole answer must be, for a program to read: any object, or what a schema allows."""
+
+    schema: dict[str, Any] | None = None  # JSON Schema; None: any object
+    name: str = "answer"  # of the schema; OpenAI's protocol needs one
+    description: str | None = None
+    strict: bool | None = None
+
+
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked. `turns` ends with the question, or with the results of tools that the model asked for."""
 
@@ -66,6 +75,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     tools: tuple[dict[str, Any], ...] = ()  # as OpenAI's clients describe them; Ollama takes the same
     tool_choice: str | dict[str, Any] | None = None
+    json_format: JsonFormat | None = None  # None: prose, with citations
     compare: bool = False  # several documents, told apart
     general: bool = False  # retrieval found nothing relevant: answer from general knowledge and say so
 

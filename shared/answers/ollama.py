@@ -21,7 +21,7 @@ class OllamaAnswers:
     """The answers of `ollama://host:port/model`.
 
     With passages, a citation that names none of them is dropped. An answer that reaches the model's limit ends with
-    `…`, unless the caller set that limit.
+    `…`, unless the caller set that limit. JSON stays as the model wrote it.
     """
 
     def __init__(
@@ -54,17 +54,24 @@ class OllamaAnswers:
         settled: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
         options = settled | _options(conversation.sampling)
         events = answered(
-            conversation, self._history, lambda turns: self._events(turns, options, conversation.tools), self._templates
+            conversation, self._history, lambda turns: self._events(turns, options, conversation), self._templates
         )
         async with aclosing(events):
             async for event in events:
                 yield event
 
     async def _events(
-        self, turns: list[Turn], options: dict[str, Any], tools: tuple[dict[str, Any], ...]
+        self, turns: list[Turn], options: dict[str, Any], conversation: Conversation
     ) -> AsyncGenerator[str | Called | Finished, None]:
+        wanted = conversation.json_format
         async with connect(self._address.url, self._timeout_s) as client:
-            answer = await client.chat_uncut(self.name, [_message(turn) for turn in turns], options, tools)
+            answer = await client.chat_uncut(
+                self.name,
+                [_message(turn) for turn in turns],
+                options,
+                tools=conversation.tools,
+                answer_format=None if wanted is None else wanted.schema or "json",
+            )
             calls: list[ToolCall] = []
             async with aclosing(answer) as parts:
                 while True:
@@ -83,7 +90,7 @@ class OllamaAnswers:
                     if calls:
                         yield Called(tuple(calls))
                     cut = part.done_reason == "length"
-                    if cut and "num_predict" not in options:
+                    if cut and wanted is None and "num_predict" not in options:
                         yield CUT_SHORT
                     yield Finished(reason="tool_calls" if calls else "length" if cut else "stop", usage=_usage(part))
                     return

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from pydantic import SecretStr
 
-from shared.answers import Called, Conversation, Event, Finished, ToolCall, Turn, Usage
+from shared.answers import Called, Conversation, Event, Finished, JsonFormat, ToolCall, Turn, Usage
 from shared.answers.served import CUT_SHORT, answered
 from shared.answers.templates import Templates, packaged
 from shared.errors import Unavailable
@@ -57,7 +57,7 @@ class OpenAiAnswers:
     """The answers of `openai+https://host:port/v1/model`.
 
     With passages, a citation that names none of them is dropped. An answer that reaches the model's limit, or that the
-    server's filter stops, ends with `…`, unless the caller set that limit.
+    server's filter stops, ends with `…`, unless the caller set that limit. JSON stays as the model wrote it.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class OpenAiAnswers:
             await server.close()
         if calls:
             yield Called(tuple(calls.values()))
-        if cut and "max_tokens" not in body:
+        if cut and not {"max_tokens", "response_format"} & body.keys():
             yield CUT_SHORT
         yield Finished(reason="tool_calls" if calls else "length" if cut else "stop", usage=usage)
 
@@ -182,8 +182,16 @@ def _optional(conversation: Conversation) -> dict[str, Any]:
         "seed": sampling.seed,
         "tools": list(conversation.tools) or None,
         "tool_choice": conversation.tool_choice if conversation.tools else None,
+        "response_format": None if conversation.json_format is None else _response_format(conversation.json_format),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _response_format(wanted: JsonFormat) -> dict[str, Any]:
+    if wanted.schema is None:
+        return {"type": "json_object"}
+    given = msgspec.structs.asdict(wanted)
+    return {"type": "json_schema", "json_schema": {name: each for name, each in given.items() if each is not None}}
 
 
 def _message(turn: Turn) -> dict[str, Any]:

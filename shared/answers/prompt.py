@@ -49,6 +49,7 @@ def messages(
     instructions = templates.system(
         kind=kind,
         compare=conversation.compare,
+        as_json=conversation.json_format is not None,
         persona=_wish(wishes.persona),
         style=_wish(wishes.style),
         language=_wish(wishes.language),

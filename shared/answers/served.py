@@ -22,8 +22,8 @@ async def answered(
 ) -> AsyncGenerator[Event, None]:
     """Yield the passages of the prompt, then the events that `ask` gives for it.
 
-    Citations of other passages are dropped. A prompt that exceeds the model's window is sent again with fewer passages
-    and earlier turns; the question is never truncated.
+    Citations of other passages are dropped; JSON has none, and stays as it is. A prompt that exceeds the model's window
+    is sent again with fewer passages and earlier turns; the question is never truncated.
 
     Raises:
         Rejected: the question alone is too long. And what `ask` raises.
@@ -38,7 +38,8 @@ async def answered(
         passages = tuple(shown(conversation.passages, share=share))
         accepted = False
         try:
-            async with aclosing(_citing({passage.number for passage in passages}, ask(turns))) as events:
+            known = set() if conversation.json_format else {passage.number for passage in passages}
+            async with aclosing(_citing(known, ask(turns))) as events:
                 async for event in events:
                     if not accepted:
                         accepted = True
@@ -54,7 +55,7 @@ async def answered(
 async def _citing(
     known: set[int], events: AsyncGenerator[str | Called | Finished, None]
 ) -> AsyncGenerator[str | Called | Finished, None]:
-    """Yield the events; if there are passages, citations of unknown numbers are removed."""
+    """Yield the events; if any numbers are known, citations of others are removed."""
     citations = KnownCitations(known)
     async with aclosing(events):
         async for event in events:

@@ -5,7 +5,7 @@ minijinja renders them without access to files, code or network, and with a limi
 
 from collections.abc import Mapping
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +40,9 @@ class Templates:
         )
         self._environment.fuel = _STEPS
 
-    def system(self, *, kind: str, compare: bool = False, **wishes: str | None) -> str:
+    def system(self, *, kind: str, compare: bool = False, as_json: bool = False, **wishes: str | None) -> str:
         """Return the system prompt, which may be empty. `wishes`: persona, style, language, instructions."""
-        return self._rendered("system.jinja", kind=kind, compare=compare, **wishes)
+        return self._rendered("system.jinja", kind=kind, compare=compare, as_json=as_json, **wishes)
 
     def question(
         self, question: str, passages: list[dict[str, Any]], *, compare: bool, marks: tuple[str, str], boundary: str
@@ -104,10 +104,12 @@ def load_templates(folder: Path | None) -> Templates:
 
 def _try_out(templates: Templates) -> None:
     """Render every case once, so that a mistake is reported at the start and not during an answer."""
+    for kind, compare, as_json, wish in product(
+        ("documents", "general", "plain"), (False, True), (False, True), ("wish", None)
+    ):
+        wishes = dict.fromkeys(("persona", "style", "language", "instructions"), wish)
+        templates.system(kind=kind, compare=compare, as_json=as_json, **wishes)
     for compare in (False, True):
-        for kind in ("documents", "general", "plain"):
-            for wish in ("wish", None):
-                templates.system(kind=kind, compare=compare, persona=wish, style=wish, language=wish, instructions=wish)
         templates.question("Question?", [dict(_SAMPLE_PASSAGE)], compare=compare, marks=("[", "]"), boundary="b")
 
 

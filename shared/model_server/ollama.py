@@ -5,7 +5,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -45,10 +45,13 @@ class OllamaClient(ollama.AsyncClient):
         model: str,
         messages: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
+        *,
         tools: Sequence[Mapping[str, Any]] = (),
+        answer_format: Mapping[str, Any] | Literal["json"] | None = None,
     ) -> AsyncIterator[ollama.ChatResponse]:
         """Return the parts of an answer to all of `messages`.
 
+        `answer_format` is a JSON Schema that the answer keeps to, or "json" for any object.
         Unless `truncate` and `shift` are false, the server silently drops the beginning of a prompt that doesn't fit
         its context window, at first or while the answer grows.
         """
@@ -61,6 +64,7 @@ class OllamaClient(ollama.AsyncClient):
             "truncate": False,
             "shift": False,
             **({"tools": tools} if tools else {}),
+            **({"format": answer_format} if answer_format else {}),
         }
         parts: AsyncIterator[ollama.ChatResponse] = await self._request(
             ollama.ChatResponse, "POST", "/api/chat", json=body, stream=True

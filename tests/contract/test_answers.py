@@ -1,12 +1,14 @@
 """What everything that answers promises, on every adapter."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
-from shared.answers import Answers, Conversation, Finished, Passage, Prompted, Turn
+from shared.answers import Answers, Conversation, Finished, JsonFormat, Passage, Prompted, Turn
 from shared.answers.citations import cited
 from shared.answers.extractive import Extractive
 from shared.answers.ollama import OllamaAnswers
@@ -35,6 +37,13 @@ HANDBOOK = (
 )
 
 
+OPEN = {
+    "type": "object",
+    "properties": {"open": {"type": "boolean"}},
+    "required": ["open"],
+    "additionalProperties": False,
+}
+JSON = '{"open": true, "days": [9], "then": "[7]"}'
 REPLY = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [Source 2]. See [12]."
 
 
@@ -56,13 +65,13 @@ async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
             yield MemoryAnswers()
         case "fake ollama":
             async with fake_ollama.fake_ollama() as server:
-                server.reply = REPLY
+                server.reply, server.json_reply = REPLY, JSON
                 yield OllamaAnswers(OllamaAddress(server.url, fake_ollama.CHAT_MODEL))
         case "ollama":
             yield OllamaAnswers(OllamaAddress(request.getfixturevalue("ollama_url"), CHAT_MODEL))
         case "fake openai":
             async with fake_openai.fake_openai() as paid:
-                paid.reply, paid.key = REPLY, KEY.get_secret_value()
+                paid.reply, paid.json_reply, paid.key = REPLY, JSON, KEY.get_secret_value()
                 yield OpenAiAnswers(OpenAiAddress(paid.base, fake_openai.CHAT_MODEL), KEY)
         case _:  # Ollama speaks OpenAI's too
             url = request.getfixturevalue("ollama_url")
@@ -123,3 +132,20 @@ async def test_an_answer_can_be_left_after_its_first_piece(answers: Answers) -> 
 async def test_it_has_a_name(answers: Answers) -> None:
     assert answers.name
     assert answers.needs_passages == (answers.name == "extractive")
+
+
+@pytest.mark.parametrize("schema", [OPEN, None])
+async def test_json_is_valid_and_nothing_in_it_is_taken_for_a_citation(
+    answers: Answers, schema: dict[str, object] | None
+) -> None:
+    if answers.name in ("extractive", "memory"):
+        pytest.skip("writes no JSON; clients are told before it is asked")
+    conversation = a_conversation("Is the shop open at ten? Answer with JSON.", *HANDBOOK)
+    wanted = msgspec.structs.replace(conversation, json_format=JsonFormat(schema=schema))
+
+    answer = await said(answers, wanted)
+
+    if schema is not None:
+        assert isinstance(json.loads(answer)["open"], bool)
+    if answers.name in (fake_ollama.CHAT_MODEL, fake_openai.CHAT_MODEL):
+        assert answer == JSON

@@ -49,6 +49,7 @@ class FakeOllama(LoopbackServer):
         self.stumbles_from: int | None = None  # words and signs: it fails for texts as long, and doesn't say why
         self.weights = "first"
         self.reply = "According to [1]: it is so."
+        self.json_reply = '{"days": [9]}'  # where JSON is wanted
         self.calls: list[dict[str, Any]] = []  # of tools, that end each answer
 
     async def answer(self, path: str, body: dict[str, Any], connection: Connection) -> bool:
@@ -91,7 +92,7 @@ class FakeOllama(LoopbackServer):
             await connection.send(400, b'{"error":"the input length exceeds the context length"}')
             return True
         await connection.begin("application/x-ndjson")
-        for number, piece in enumerate(pieces(self.reply)):
+        for number, piece in enumerate(pieces(self.json_reply if body.get("format") else self.reply)):
             if number and self.fault in {"stall", "half", "error"}:
                 break
             await _line(connection, body, {"content": piece})

@@ -54,6 +54,7 @@ class FakeOpenAi(LoopbackServer):
         self.poison: str | None = None  # a word that it refuses, by `poison_status`; with 200 its vector is all zeros
         self.poison_status = 400
         self.reply = "According to [1]: it is so."
+        self.json_reply = '{"days": [9]}'  # where JSON is wanted
 
     @property
     def base(self) -> str:
@@ -70,7 +71,7 @@ class FakeOpenAi(LoopbackServer):
         elif path == "/v1/embeddings":
             await connection.send(200, json.dumps(self._embeddings(body)).encode(), cut=self.fault == "half")
         else:
-            return await self._chat(connection)
+            return await self._chat(self.json_reply if body.get("response_format") else self.reply, connection)
         return self.fault != "half"
 
     def _refused(self, path: str, body: dict[str, Any]) -> tuple[int, str] | None:
@@ -102,11 +103,11 @@ class FakeOpenAi(LoopbackServer):
             data[-1]["index"] = 0
         return {"object": "list", "data": data[::-1], "model": body["model"], "usage": {"prompt_tokens": 1}}
 
-    async def _chat(self, connection: Connection) -> bool:
+    async def _chat(self, reply: str, connection: Connection) -> bool:
         await connection.begin("text/event-stream")
         await connection.chunk(b": keep-alive\n\n")
         await _event(connection, {"role": "assistant", "content": ""})
-        for number, piece in enumerate(pieces(self.reply)):
+        for number, piece in enumerate(pieces(reply)):
             if number and self.fault in {"stall", "half", "error"}:
                 break
             await _event(connection, {"content": piece})

@@ -19,6 +19,7 @@ from shared.answers import (
     Event,
     Finished,
     FinishReason,
+    JsonFormat,
     Passage,
     Preferences,
     Prompted,
@@ -67,6 +68,7 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     tools: tuple[dict[str, object], ...] = ()
     tool_choice: str | dict[str, object] | None = None
+    json_format: JsonFormat | None = None  # needs a model that doesn't only quote
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +78,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[ChatModel, ...]  # to try, in this order
     refusal: str | None = None  # the whole answer if no model is to be asked
     warnings: tuple[str, ...] = ()
+
+    @property
+    def refuses_json(self) -> bool:
+        """Return whether the answer will be a refusal in a sentence though JSON is wanted."""
+        return self.refusal is not None and self.conversation.json_format is not None
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -292,6 +299,7 @@ class Answering:
             sampling=request.sampling,
             tools=request.tools,
             tool_choice=request.tool_choice,
+            json_format=request.json_format,
             compare=bool(request.retrieval and request.retrieval.compared),
             general=general,
         )
@@ -316,7 +324,7 @@ async def _answered(
             if isinstance(event, Prompted):
                 passages = event.passages
                 yield Sources(model.name, passages)
-                if conversation.general:
+                if conversation.general and conversation.json_format is None:
                     pieces.append(GENERAL)
                     yield GENERAL
             elif isinstance(event, str):
@@ -333,7 +341,7 @@ async def _answered(
                     text=text,
                     model=model.name,
                     passages=passages,
-                    citations=citations(text, passages),
+                    citations=() if conversation.json_format else citations(text, passages),  # [1] may be a list
                     finish_reason=event.reason,
                     tool_calls=calls,
                     usage=usage,

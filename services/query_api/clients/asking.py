@@ -12,7 +12,7 @@ from services.query_api.answer.answering import Answer, Answering, AnswerRequest
 from services.query_api.clients.models import Choice
 from services.query_api.http.problems import Problem, invalid, of_pipeline
 from services.query_api.search.search import question_of
-from shared.answers import Conversation, Sampling, Turn
+from shared.answers import Conversation, JsonFormat, Sampling, Turn
 from shared.errors import PipelineError
 
 KEEP_ALIVE_S: Final = 15.0
@@ -50,17 +50,21 @@ class Asking:
         sampling: Sampling,
         tools: Sequence[Mapping[str, Any]] = (),
         tool_choice: str | dict[str, object] | None = None,
+        json_format: JsonFormat | None = None,
         field: str = "messages",
     ) -> Prepared:
         """Return the request with its passages, ready to be streamed.
 
         Raises:
-            Problem: 400, no message has the role user; 503, plain chat needs a model. Unavailable: the store is away.
+            Problem: 400, no message has the role user, or a model that only quotes has to call a tool; 503, plain chat
+                needs a model. Unavailable: the store is away.
         """
         asked = [turn for turn in turns if turn.role == "user"]
         if not asked:
             raise invalid(field, "must have a message with the role user")
         question = question_of(asked[-1].content, field)
+        if tools and choice.only_quotes and tool_choice not in (None, "auto", "none"):
+            raise invalid("tool_choice", f"{choice.model} only quotes documents; calling tools needs a language model")
         # The client asks for itself: documents don't help, and quotations are no answer.
         chore = question.lstrip().startswith(_HOUSEKEEPING)
         if chore and choice.only_quotes:
@@ -75,6 +79,7 @@ class Asking:
                 sampling=sampling,
                 tools=tuple(dict(tool) for tool in tools),
                 tool_choice=tool_choice,
+                json_format=json_format,
             )
         )
 

@@ -22,6 +22,7 @@ from services.query_api.answer.chat import ChatBody, ChatReply, chat
 from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import Asking, broken, figures, objects, sampling
 from services.query_api.clients.embedding import Embedding
+from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Choice, Models
@@ -78,6 +79,7 @@ class OllamaChatBody(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = None
     options: Options | None = None
     tools: Any = None
+    format: Any = None
 
 
 class GenerateBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ class GenerateBody(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None = None
     stream: bool | None = None
     options: Options | None = None
+    format: Any = None
 
 
 class ModelBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,6 +232,7 @@ async def api_chat(
         retrieval=Retrieval(),
         sampling=_sampling(asked.options),
         tools=objects(asked.tools, "tools"),
+        json_format=ollama_format(asked.format, choice),
     )
     reply = _ChatReply(asked.model, prepared, links, choice)
     return await _replied(reply, asking.answering, prepared, stream=asked.stream)
@@ -262,6 +266,7 @@ async def generate(
         choice,
         retrieval=Retrieval(),
         sampling=_sampling(data.options),
+        json_format=ollama_format(data.format, choice),
         field="prompt",
     )
     return await _replied(
@@ -287,7 +292,7 @@ class _ChatReply:
         self._model = model
         self._prepared = prepared
         self._links = links
-        self._inline = choice.inline
+        self._inline = choice.inline and prepared.conversation.json_format is None
 
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""

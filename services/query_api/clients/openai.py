@@ -21,6 +21,7 @@ from services.query_api.answer.answering import Answer, Answering, Prepared, Ret
 from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
 from services.query_api.clients.embedding import Embedding
+from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
@@ -60,6 +61,7 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     tools: Any = None
     tool_choice: str | dict[str, Any] | None = None
+    response_format: Any = None
     use_rag: bool | None = msgspec.field(default=None, name="useRag")
     rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
     rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
@@ -135,6 +137,7 @@ async def chat_completions(
         ),
         tools=[] if data.tool_choice == "none" else objects(data.tools, "tools"),
         tool_choice=data.tool_choice,
+        json_format=openai_format(data.response_format, choice, "response_format"),
     )
     completion = _Completion(data.model, prepared, links, inline=choice.inline)
     if data.stream:
@@ -153,15 +156,17 @@ class _Completion:
         self._model = model
         self._prepared = prepared
         self._links = links
-        self._inline = inline
+        self._inline = inline and prepared.conversation.json_format is None
+        self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         """Return the completion."""
         sources = self._links.sources(answer)
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": (answer.text + self._tail(sources)) or (None if answer.tool_calls else ""),
+            "content": None,
             "refusal": None,
+            self._text: (answer.text + self._tail(sources)) or (None if answer.tool_calls else ""),
             "annotations": annotations(sources),
         }
         if answer.tool_calls:
@@ -177,14 +182,14 @@ class _Completion:
     async def events(self, answering: Answering, *, with_usage: bool) -> AsyncIterator[bytes]:
         """Yield the stream's chunks. Annotations come with the finish reason, where clients look for them."""
         unused = {"usage": None} if with_usage else {}
-        yield self._chunk({"role": "assistant", "content": ""}, **unused)
+        yield self._chunk({"role": "assistant", self._text: ""}, **unused)
         try:
             async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
                 async for step in progress:
                     if step is None:
                         yield _KEEP_ALIVE
                     elif isinstance(step, str):
-                        yield self._chunk({"content": step}, **unused)
+                        yield self._chunk({self._text: step}, **unused)
                     elif isinstance(step, Answer):
                         for event in self._end(step, **unused):
                             yield event

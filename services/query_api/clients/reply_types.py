@@ -28,7 +28,7 @@ class CompletionMessage(TypedDict):
 
     role: Literal["assistant"]
     content: str | None
-    refusal: None
+    refusal: str | None  # instead of `content`, where JSON is wanted and nothing was found
     annotations: list[dict[str, Any]]  # `url_citation`s
     tool_calls: NotRequired[list[dict[str, Any]]]
 

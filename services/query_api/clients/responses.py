@@ -15,6 +15,7 @@ from litestar.response import Stream
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
+from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
@@ -32,6 +33,12 @@ from shared.answers import Turn
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 
+class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the text is written."""
+
+    format: Any = None
+
+
 class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a response. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
 
@@ -44,6 +51,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     max_output_tokens: int | None = None
+    text: TextOptions | None = None
     tools: Any = None
     tool_choice: str | dict[str, Any] | None = None
     use_rag: bool | None = msgspec.field(default=None, name="useRag")
@@ -83,6 +91,7 @@ async def responses(
         sampling=sampling(data.temperature, data.top_p, data.max_output_tokens, None, None),
         tools=[] if data.tool_choice == "none" else tools_of(data.tools),
         tool_choice=data.tool_choice,
+        json_format=openai_format(data.text.format if data.text else None, choice, "text.format"),
         field="input",
     )
     made = _Made(data, prepared, links, inline=choice.inline)
@@ -136,7 +145,8 @@ class _Made:
         self._data = data
         self._prepared = prepared
         self._links = links
-        self._inline = inline
+        self._inline = inline and prepared.conversation.json_format is None
+        self._refuses = prepared.refuses_json
         self._sent = 0
 
     def whole(self, answer: Answer) -> dict[str, Any]:
@@ -167,7 +177,7 @@ class _Made:
         yield self._event("response.created", response=started)
         yield self._event("response.in_progress", response=started)
         yield self._event("response.output_item.added", output_index=0, item=self._item("in_progress", []))
-        yield self._event("response.content_part.added", **self._place(), part=_text("", []))
+        yield self._event("response.content_part.added", **self._place(), part=self._part("", []))
         try:
             async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
                 async for step in progress:
@@ -188,14 +198,17 @@ class _Made:
             yield self._delta(tail)
         message, *calls = self._output(answer, sources)
         [part] = message["content"]
-        for number, annotation in enumerate(part["annotations"]):
+        for number, annotation in enumerate(part.get("annotations", ())):
             yield self._event(
                 "response.output_text.annotation.added",
                 **self._place(),
                 annotation_index=number,
                 annotation=annotation,
             )
-        yield self._event("response.output_text.done", **self._place(), text=part["text"], logprobs=[])
+        if self._refuses:
+            yield self._event("response.refusal.done", **self._place(), refusal=part["refusal"])
+        else:
+            yield self._event("response.output_text.done", **self._place(), text=part["text"], logprobs=[])
         yield self._event("response.content_part.done", **self._place(), part=part)
         yield self._event("response.output_item.done", output_index=0, item=message)
         for number, call in enumerate(calls, start=1):
@@ -207,6 +220,8 @@ class _Made:
         yield self._event(f"response.{whole['status']}", response=whole)
 
     def _delta(self, piece: str) -> bytes:
+        if self._refuses:
+            return self._event("response.refusal.delta", **self._place(), delta=piece)
         return self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])
 
     def _output(self, answer: Answer, sources: list[SourceLink]) -> list[dict[str, Any]]:
@@ -231,7 +246,7 @@ class _Made:
             }
             for call in answer.tool_calls
         ]
-        return [self._item("completed", [_text(answer.text + self._tail(sources), cited)]), *calls]
+        return [self._item("completed", [self._part(answer.text + self._tail(sources), cited)]), *calls]
 
     def _tail(self, sources: list[SourceLink]) -> str:
         return source_list(sources) if self._inline else ""
@@ -259,6 +274,7 @@ class _Made:
             "top_p": data.top_p,
             "tool_choice": data.tool_choice or "auto",
             "tools": data.tools or [],
+            "text": {"format": (data.text and data.text.format) or {"type": "text"}},
             "store": False,
         }
 
@@ -267,6 +283,7 @@ class _Made:
         self._sent += 1
         return f"event: {kind}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
 
-
-def _text(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+    def _part(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+        if self._refuses:
+            return {"type": "refusal", "refusal": text}
+        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}

@@ -25,6 +25,7 @@ async def chat_server() -> AsyncIterator[FakeOllama]:
 async def model(chat_server: FakeOllama) -> FakeOllama:
     """The model's server, as no test has touched it."""
     chat_server.fault, chat_server.reply = None, "It is lit at six [1], and burns whale oil [1]."
+    chat_server.json_reply = '{"lit": "at six", "hours": [9]}'
     chat_server.calls = []
     chat_server.requests.clear()
     chat_server.left.clear()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pydantic
 import pytest
 import pytest_asyncio
 
@@ -47,6 +48,26 @@ async def test_langchain_s_model_answers_streams_and_keeps_the_sources(
     assert whole.usage_metadata is not None
     assert "".join(piece.text for piece in pieces) == model.reply
     assert sum((piece.usage_metadata or {"total_tokens": 0})["total_tokens"] for piece in pieces) > 0
+
+
+async def test_langchain_s_structured_output_is_what_the_schema_says(
+    chatting: Site, model: FakeOllama, http: httpx.AsyncClient
+) -> None:
+    from langchain_openai import ChatOpenAI
+
+    class Lighting(pydantic.BaseModel):
+        lit: str
+        hours: list[int]
+
+    options: Any = {"base_url": f"{chatting.url}/v1", "api_key": chatting.key, "model": RAG, "max_retries": 0}
+    chat = ChatOpenAI(**options, http_async_client=http)
+
+    told = [
+        await chat.with_structured_output(Lighting, method=method).ainvoke(QUESTION)
+        for method in ("json_schema", "json_mode")
+    ]
+
+    assert told == [Lighting(lit="at six", hours=[9])] * 2
 
 
 async def test_langchain_s_embeddings_send_texts_when_told_to(

@@ -208,3 +208,26 @@ async def test_a_body_of_both_is_agentx_s(quoting: Site) -> None:
     reply = await quoting.http.post("/api/chat", json=both)
 
     assert (reply.json()["status"], reply.json()["ragUsed"]) == ("success", True)
+
+
+@pytest.mark.parametrize("wanted", ["json", {"type": "object", "required": ["lit"]}])
+async def test_wanted_json_comes_as_the_model_wrote_it(
+    chatter: ollama.AsyncClient, model: FakeOllama, wanted: Any
+) -> None:
+    chat = await chatter.chat(f"{RAG}:inline", WHEN, format=wanted)
+    pieces = [part.message.content or "" async for part in await chatter.chat(RAG, WHEN, format=wanted, stream=True)]
+    prompt = await chatter.generate(RAG, QUESTION, format=wanted)
+
+    assert [chat.message.content, "".join(pieces), prompt.response] == [model.json_reply] * 3
+    assert [body["format"] for body in model.bodies("/api/chat")] == [wanted] * 3
+
+
+async def test_json_that_cannot_be_written_is_a_400_that_names_the_format(
+    quoter: ollama.AsyncClient, chatting: Site
+) -> None:
+    with pytest.raises(ollama.ResponseError, match="format: extractive only quotes documents; JSON needs") as quotes:
+        await quoter.chat(QUOTES, WHEN, format="json")
+    wrong = await chatting.http.post("/api/generate", json={"model": RAG, "prompt": QUESTION, "format": "yaml"})
+
+    assert quotes.value.status_code == 400
+    assert (wrong.status_code, "format: must be a JSON Schema" in wrong.json()["error"]) == (400, True)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import openai
+import pydantic
 import pytest
 import pytest_asyncio
 
+from services.query_api.answer.answering import NOTHING_FOUND
 from services.query_api.app import ApiParts
 from tests.integration.api import a_client, an_app
 from tests.integration.clients.site import Site
@@ -221,6 +223,11 @@ async def test_fields_nothing_here_can_act_on_are_ignored(chatter: openai.AsyncO
     [
         ({"n": 2}, "n"),
         ({"tools": "none"}, "tools"),
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": 7}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.schema"),
         (
             {"messages": [*WHEN, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "["}}]}]},
             None,
@@ -284,6 +291,69 @@ async def test_a_client_s_own_tools_reach_the_model_and_its_calls_come_back(
     assert last.choices[0].finish_reason == "tool_calls"
     assert model.bodies("/api/chat")[0]["tools"] == [tool]
     assert [each["role"] for each in model.bodies("/api/chat")[-1]["messages"]] == ["user", "assistant", "tool"]
+
+
+# JSON
+
+
+class Lighting(pydantic.BaseModel):
+    lit: str
+    hours: list[int]
+
+
+@pytest.mark.parametrize("name", [RAG, f"{RAG}:inline", CHAT_MODEL])
+async def test_wanted_json_comes_as_the_model_wrote_it_whole_and_streamed(
+    chatter: openai.AsyncOpenAI, model: FakeOllama, name: str
+) -> None:
+    told = await chatter.chat.completions.parse(model=name, messages=WHEN, response_format=Lighting)
+    async with chatter.chat.completions.stream(model=name, messages=WHEN, response_format=Lighting) as stream:
+        streamed = await stream.get_final_completion()
+
+    for each in (told, streamed):
+        assert each.choices[0].message.content == model.json_reply
+        assert each.choices[0].message.parsed == Lighting(lit="at six", hours=[9])
+    assert (told.model_extra or {})["ragUsed"] is (name != CHAT_MODEL)
+    assert bool(told.choices[0].message.annotations) is (name != CHAT_MODEL)
+    assert model.bodies("/api/chat")[0]["format"]["required"] == ["lit", "hours"]
+
+
+async def test_where_nothing_is_found_json_is_refused_in_the_field_for_it(
+    chatter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    extra = {"ragFilters": {"tags": ["no such tag"]}}
+
+    told = await chatter.chat.completions.parse(model=RAG, messages=WHEN, response_format=Lighting, extra_body=extra)
+    async with chatter.chat.completions.stream(
+        model=RAG, messages=WHEN, response_format=Lighting, extra_body=extra
+    ) as stream:
+        streamed = await stream.get_final_completion()
+
+    for each in (told, streamed):
+        message = each.choices[0].message
+        assert (message.content, message.parsed, message.refusal) == (None, None, NOTHING_FOUND)
+    assert model.requests == []
+
+
+async def test_a_model_that_only_quotes_refuses_json_before_it_searches(quoter: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="extractive only quotes documents; JSON needs") as refused:
+        await quoter.chat.completions.parse(model=QUOTES, messages=WHEN, response_format=Lighting)
+    prose = await quoter.chat.completions.create(model=QUOTES, messages=WHEN, response_format={"type": "text"})
+
+    assert refused.value.param == "response_format"
+    assert "six in the evening" in (prose.choices[0].message.content or "")
+
+
+async def test_a_model_that_only_quotes_refuses_a_call_that_is_demanded(quoter: openai.AsyncOpenAI) -> None:
+    tool: Any = {"type": "function", "function": {"name": "tide", "parameters": {"type": "object", "properties": {}}}}
+    demands: list[Any] = ["required", {"type": "function", "function": {"name": "tide"}}]
+
+    for demand in demands:
+        with pytest.raises(openai.BadRequestError, match="calling tools needs a language model") as refused:
+            await quoter.chat.completions.create(model=QUOTES, messages=WHEN, tools=[tool], tool_choice=demand)
+        assert refused.value.param == "tool_choice"
+    offered = await quoter.chat.completions.create(model=QUOTES, messages=WHEN, tools=[tool], tool_choice="auto")
+
+    assert "six in the evening" in (offered.choices[0].message.content or "")
 
 
 # Failures

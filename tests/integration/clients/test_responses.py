@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import openai
+import pydantic
 import pytest
 import pytest_asyncio
 
+from services.query_api.answer.answering import NOTHING_FOUND
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
@@ -74,6 +76,45 @@ async def test_a_conversation_with_tools_is_read_item_by_item(client: openai.Asy
     first, second = model.bodies("/api/chat")
     assert [each["function"]["name"] for each in first["tools"]] == ["tide"]
     assert [each["role"] for each in second["messages"]] == ["system", "user", "assistant", "tool"]
+
+
+class Lighting(pydantic.BaseModel):
+    lit: str
+    hours: list[int]
+
+
+async def test_wanted_json_comes_as_the_model_wrote_it(client: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    told = await client.responses.parse(model=f"{RAG}:inline", input=QUESTION, text_format=Lighting)
+    async with client.responses.stream(model=RAG, input=QUESTION, text_format=Lighting) as stream:
+        streamed = await (await stream.until_done()).get_final_response()
+
+    assert told.output_parsed == streamed.output_parsed == Lighting(lit="at six", hours=[9])
+    assert told.output_text == model.json_reply
+    assert told.text is not None
+    assert told.text.format is not None
+    assert told.text.format.type == "json_schema"
+    assert model.bodies("/api/chat")[0]["format"]["required"] == ["lit", "hours"]
+
+
+async def test_where_nothing_is_found_json_is_refused(client: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    extra = {"ragFilters": {"tags": ["no such tag"]}}
+
+    told = await client.responses.parse(model=RAG, input=QUESTION, text_format=Lighting, extra_body=extra)
+    events = [
+        event
+        async for event in await client.responses.create(
+            model=RAG, input=QUESTION, text={"format": {"type": "json_object"}}, extra_body=extra, stream=True
+        )
+    ]
+
+    [message] = told.output
+    assert message.type == "message"
+    assert (message.content[0].type, told.output_parsed) == ("refusal", None)
+    pieces = [event.delta for event in events if event.type == "response.refusal.delta"]
+    whole = [event.refusal for event in events if event.type == "response.refusal.done"]
+    assert ["".join(pieces)] == whole == [NOTHING_FOUND]
+    assert "response.output_text.done" not in {event.type for event in events}
+    assert model.requests == []
 
 
 async def test_what_would_have_to_be_kept_is_refused(client: openai.AsyncOpenAI, model: FakeOllama) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from shared.answers import Called, Conversation, Finished, Passage, Sampling, ToolCall, Turn
+from shared.answers import Called, Conversation, Finished, JsonFormat, Passage, Sampling, ToolCall, Turn
 from shared.answers.ollama import OllamaAnswers
 from shared.errors import Rejected, Unavailable
 from shared.model_server.ollama import OllamaAddress
@@ -169,3 +169,17 @@ async def test_the_caller_s_sampling_goes_before_ours(server: FakeOllama) -> Non
     assert not answer.endswith("…")
     options = server.bodies("/api/chat")[0]["options"]
     assert (options["temperature"], options["num_predict"], options["stop"], options["seed"]) == (0.7, 5, ["END"], 1)
+
+
+async def test_wanted_json_is_asked_for_by_its_schema_and_gets_no_ellipsis(server: FakeOllama) -> None:
+    schema = {"type": "object"}
+    answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
+    server.fault = "length"
+
+    told = [
+        await said(answers, msgspec.structs.replace(ASKED, json_format=each))
+        for each in (JsonFormat(), JsonFormat(schema=schema))
+    ]
+
+    assert told == [server.json_reply] * 2
+    assert [body["format"] for body in server.bodies("/api/chat")] == ["json", schema]

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
-from shared.answers import Conversation, Passage, Turn
+from shared.answers import Conversation, JsonFormat, Passage, Turn
 from shared.answers.open import open_models
 from shared.answers.openai import OpenAiAnswers
 from shared.errors import Rejected, Unavailable
@@ -106,6 +107,20 @@ async def test_an_answer_that_reached_its_limit_ends_with_an_ellipsis(server: Fa
     server.fault = "length"
 
     assert await said(of(server)) == "According to [1]: it is so. …"
+
+
+async def test_wanted_json_is_asked_for_by_its_schema_and_gets_no_ellipsis(server: FakeOpenAi) -> None:
+    schema = {"type": "object"}
+    wanted = [JsonFormat(), JsonFormat(schema=schema, name="days", strict=True)]
+    server.fault = "length"
+
+    told = [await said(of(server), msgspec.structs.replace(ASKED, json_format=each)) for each in wanted]
+
+    assert told == [server.json_reply] * 2
+    assert [body["response_format"] for body in server.bodies("/v1/chat/completions")] == [
+        {"type": "json_object"},
+        {"type": "json_schema", "json_schema": {"name": "days", "schema": schema, "strict": True}},
+    ]
 
 
 async def test_a_conversation_longer_than_the_window_loses_passages_and_then_is_rejected(server: FakeOpenAi) -> None:
