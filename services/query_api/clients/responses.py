@@ -1,7 +1,7 @@
 """OpenAI's newer API, `/v1/responses`, without stored state. Some clients use it by default."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 from uuid import uuid4
@@ -15,6 +15,7 @@ from litestar.response import Stream
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
+from services.query_api.clients.file_search import call_item, file_citations, retrieval_of
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.messages import ClientMessage, turns_of
@@ -29,6 +30,7 @@ from services.query_api.http.request import ApiRequest, body_of
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
 from shared.answers import Turn
+from shared.answers.follow_up import spelled_out
 
 _KEEP_ALIVE: Final = b": keep-alive\n\n"
 
@@ -53,6 +55,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     text: TextOptions | None = None
     tools: Any = None
+    include: list[Any] | None = None
     tool_choice: str | dict[str, Any] | None = None
     use_rag: bool | None = msgspec.field(default=None, name="useRag")
     rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
@@ -77,9 +80,12 @@ async def responses(
     for field in ("previous_response_id", "conversation"):
         if getattr(data, field) is not None:
             raise invalid(field, "nothing is kept between requests; send the whole conversation as input")
+    tools = [] if data.tool_choice == "none" else objects(data.tools, "tools")
+    where = filters_of(data.rag_filters, "ragFilters")
+    searched = retrieval_of(tools, where, data.rag_top_k)
     choice = models.choice(data.model)
-    if data.use_rag is not None:
-        choice = msgspec.structs.replace(choice, rag=data.use_rag)
+    rag = choice.rag or searched is not None if data.use_rag is None else data.use_rag
+    choice = msgspec.structs.replace(choice, rag=rag)
     turns = turns_of(messages_of(data.input), "input")
     if data.instructions:
         turns.insert(0, Turn(role="system", content=data.instructions))
@@ -87,14 +93,14 @@ async def responses(
         request.user.tenant,
         turns,
         choice,
-        retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),
+        retrieval=searched or Retrieval(top_k=data.rag_top_k or 5, where=where),
         sampling=sampling(data.temperature, data.top_p, data.max_output_tokens, None, None),
-        tools=[] if data.tool_choice == "none" else tools_of(data.tools),
-        tool_choice=data.tool_choice,
+        tools=tools_of(tools),
+        tool_choice=tool_choice_of(data.tool_choice),
         json_format=openai_format(data.text.format if data.text else None, choice, "text.format"),
         field="input",
     )
-    made = _Made(data, prepared, links, inline=choice.inline)
+    made = _Made(data, prepared, links, inline=choice.inline, file_search=searched is not None and rag)
     if data.stream:
         return Stream(made.events(asking.answering), media_type="text/event-stream", headers=STREAM_HEADERS)
     return Response(made.whole(await asking.answering.finish(prepared)))
@@ -124,9 +130,9 @@ def messages_of(given: Any) -> list[ClientMessage]:
     return messages
 
 
-def tools_of(given: Any) -> list[dict[str, Any]]:
+def tools_of(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the functions in the form of chat completions; OpenAI's built-in tools are left out."""
-    functions = [tool for tool in objects(given, "tools") if tool.get("type") == "function"]
+    functions = [tool for tool in tools if tool.get("type") == "function"]
     return [
         {
             "type": "function",
@@ -136,11 +142,22 @@ def tools_of(given: Any) -> list[dict[str, Any]]:
     ]
 
 
+def tool_choice_of(given: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+    """Return the choice in the form of chat completions; that of a built-in tool leaves it to the model."""
+    if not isinstance(given, dict):
+        return given
+    return {"type": "function", "function": {"name": given.get("name")}} if given.get("type") == "function" else "auto"
+
+
 class _Made:
     """A response in the forms of a reply: whole, or as the events of a stream."""
 
-    def __init__(self, data: ResponsesBody, prepared: Prepared, links: Links, *, inline: bool) -> None:
+    def __init__(
+        self, data: ResponsesBody, prepared: Prepared, links: Links, *, inline: bool, file_search: bool
+    ) -> None:
         self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
+        self._search = f"fs_{uuid4().hex}" if file_search else None  # the call's id
+        self._index = int(file_search)  # of the message in the output
         self._created = int(time.time())
         self._data = data
         self._prepared = prepared
@@ -176,7 +193,9 @@ class _Made:
         started = {**self._head("in_progress"), "output": [], "usage": None}
         yield self._event("response.created", response=started)
         yield self._event("response.in_progress", response=started)
-        yield self._event("response.output_item.added", output_index=0, item=self._item("in_progress", []))
+        for event in self._searched():
+            yield event
+        yield self._event("response.output_item.added", output_index=self._index, item=self._item("in_progress", []))
         yield self._event("response.content_part.added", **self._place(), part=self._part("", []))
         try:
             async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
@@ -192,11 +211,24 @@ class _Made:
             problem = broken(error)
             yield self._event("error", code=problem.code.lower(), message=problem.sentence, param=None)
 
+    def _searched(self) -> Iterator[bytes]:
+        if self._search is not None:
+            place = {"item_id": self._search, "output_index": 0}
+            yield self._event("response.output_item.added", output_index=0, item=self._call(done=False))
+            for step in ("in_progress", "searching", "completed"):
+                yield self._event(f"response.file_search_call.{step}", **place)
+            yield self._event("response.output_item.done", output_index=0, item=self._call(done=True))
+
+    def _call(self, *, done: bool) -> dict[str, Any]:
+        asked = self._prepared.conversation
+        query = spelled_out(asked.turns)
+        return call_item(self._search or "", query, asked.passages, self._data.include, done=done)
+
     def _end(self, answer: Answer) -> Iterator[bytes]:
         sources = self._links.sources(answer)
         if tail := self._tail(sources):
             yield self._delta(tail)
-        message, *calls = self._output(answer, sources)
+        message, *calls = self._output(answer, sources)[self._index :]
         [part] = message["content"]
         for number, annotation in enumerate(part.get("annotations", ())):
             yield self._event(
@@ -210,8 +242,8 @@ class _Made:
         else:
             yield self._event("response.output_text.done", **self._place(), text=part["text"], logprobs=[])
         yield self._event("response.content_part.done", **self._place(), part=part)
-        yield self._event("response.output_item.done", output_index=0, item=message)
-        for number, call in enumerate(calls, start=1):
+        yield self._event("response.output_item.done", output_index=self._index, item=message)
+        for number, call in enumerate(calls, start=self._index + 1):
             yield self._event("response.output_item.added", output_index=number, item={**call, "arguments": ""})
             done = {"item_id": call["id"], "output_index": number, "name": call["name"], "arguments": call["arguments"]}
             yield self._event("response.function_call_arguments.done", **done)
@@ -235,6 +267,8 @@ class _Made:
             }
             for each in sources
         ]
+        if self._search is not None:
+            cited = file_citations(answer)
         calls = [
             {
                 "type": "function_call",
@@ -246,7 +280,8 @@ class _Made:
             }
             for call in answer.tool_calls
         ]
-        return [self._item("completed", [self._part(answer.text + self._tail(sources), cited)]), *calls]
+        message = self._item("completed", [self._part(answer.text + self._tail(sources), cited)])
+        return [*([self._call(done=True)] if self._search is not None else []), message, *calls]
 
     def _tail(self, sources: list[SourceLink]) -> str:
         return source_list(sources) if self._inline else ""
@@ -255,7 +290,7 @@ class _Made:
         return {"type": "message", "id": self._message, "role": "assistant", "status": status, "content": content}
 
     def _place(self) -> dict[str, Any]:
-        return {"item_id": self._message, "output_index": 0, "content_index": 0}
+        return {"item_id": self._message, "output_index": self._index, "content_index": 0}
 
     def _head(self, status: str) -> dict[str, Any]:
         data = self._data

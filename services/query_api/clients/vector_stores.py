@@ -121,7 +121,8 @@ def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions)
     conditions.add(given["key"], kind, given["value"])
 
 
-def _check(id_: str) -> None:
+def check_store(id_: str) -> None:
+    """Raise a 404 if the id isn't the store's."""
     if id_ != ID:
         raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
 
@@ -146,7 +147,7 @@ async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]
 )
 async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
     """Show the store."""
-    _check(id_)
+    check_store(id_)
     return await vector_store.card(request.user.tenant)
 
 
@@ -164,7 +165,7 @@ async def search(
     vector_store: NamedDependency[VectorStore],
 ) -> dict[str, Any]:
     """Find passages."""
-    _check(id_)
+    check_store(id_)
     hits = await vector_store.search(request.user.tenant, data)
     return {
         "object": "vector_store.search_results.page",
@@ -176,11 +177,21 @@ async def search(
 
 
 def _result(hit: Found) -> dict[str, Any]:
-    scalars = {name: value for name, value in hit.metadata.items() if isinstance(value, str | int | float)}
     return {
         "file_id": hit.metadata["documentId"],
-        "filename": hit.metadata.get("originalFilename") or hit.metadata["path"],
+        "filename": file_name(hit.metadata),
         "score": hit.score,
-        "attributes": scalars,
+        "attributes": attributes_of(hit.metadata),
         "content": [{"type": "text", "text": hit.text}],
     }
+
+
+def file_name(metadata: Mapping[str, Any]) -> str:
+    """Return the name of a passage's file, or else its document's path."""
+    name: str = metadata.get("originalFilename") or metadata["path"]
+    return name
+
+
+def attributes_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that OpenAI's attributes can hold: texts, numbers and booleans."""
+    return {name: value for name, value in metadata.items() if isinstance(value, str | int | float)}

@@ -1,6 +1,7 @@
 """OpenAI's Responses API by OpenAI's own client."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from services.query_api.answer.answering import NOTHING_FOUND
+from services.query_api.clients.responses import tool_choice_of
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
@@ -115,6 +117,123 @@ async def test_where_nothing_is_found_json_is_refused(client: openai.AsyncOpenAI
     assert ["".join(pieces)] == whole == [NOTHING_FOUND]
     assert "response.output_text.done" not in {event.type for event in events}
     assert model.requests == []
+
+
+SEARCH: Any = {"type": "file_search", "vector_store_ids": ["documents"]}
+BIRDS: Any = {"type": "eq", "key": "tags", "value": "birds"}
+
+
+async def test_the_file_search_tool_searches_the_documents_and_is_cited_by_file(
+    client: openai.AsyncOpenAI, model: FakeOllama, chatting: Site
+) -> None:
+    told = await client.responses.create(
+        model=CHAT_MODEL,
+        input=QUESTION,
+        tools=[SEARCH | {"max_num_results": 1}],
+        tool_choice={"type": "file_search"},
+        include=["file_search_call.results"],
+    )
+    without = await client.responses.create(model=CHAT_MODEL, input=QUESTION, tools=[SEARCH])
+
+    call, message = told.output
+    assert call.type == "file_search_call"
+    assert (call.status, call.queries) == ("completed", [QUESTION])
+    [result] = call.results or []
+    assert (result.file_id, result.filename) == (chatting.lantern, "lantern.md")
+    assert "six in the evening" in (result.text or "")
+    assert result.score is not None
+    assert (result.attributes or {})["title"] == "Lantern"
+    assert message.type == "message"
+    part = message.content[0]
+    assert part.type == "output_text"
+    cited = [(each.index, each.file_id, each.filename) for each in part.annotations if each.type == "file_citation"]
+    marks = [found.start() for found in re.finditer(r"\[1\]", part.text)]
+    assert cited == [(at, chatting.lantern, "lantern.md") for at in marks]
+    assert len(part.annotations) == len(marks) == 2
+    body = model.bodies("/api/chat")[0]
+    assert "[CONTEXT START]" in body["messages"][-1]["content"]
+    assert "tools" not in body
+    assert without.output[0].type == "file_search_call"
+    assert without.output[0].results is None
+
+
+async def test_a_stream_tells_of_the_file_search_before_the_text(client: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    model.calls = [{"function": {"name": "tide", "arguments": {}}}]
+    tide: Any = {"type": "function", "name": "tide", "parameters": {"type": "object"}, "strict": True}
+    async with client.responses.stream(model=CHAT_MODEL, input=QUESTION, tools=[SEARCH, tide]) as stream:
+        events = [event async for event in stream]
+        whole = await stream.get_final_response()
+
+    kinds = [event.type for event in events]
+    assert [kind for kind in kinds if "file_search" in kind] == [
+        f"response.file_search_call.{step}" for step in ("in_progress", "searching", "completed")
+    ]
+    assert kinds.index("response.file_search_call.completed") < kinds.index("response.output_text.delta")
+    assert [(event.output_index, event.item.type) for event in events if event.type == "response.output_item.done"] == [
+        (0, "file_search_call"),
+        (1, "message"),
+        (2, "function_call"),
+    ]
+    assert [item.type for item in whole.output] == ["file_search_call", "message", "function_call"]
+    assert whole.output_text == model.reply
+
+
+async def test_the_file_search_s_filters_and_threshold_are_the_search_s(
+    client: openai.AsyncOpenAI, model: FakeOllama, chatting: Site
+) -> None:
+    async def used(question: str = QUESTION, **options: Any) -> list[str]:
+        extra = {name: options.pop(name) for name in ("ragFilters", "useRag") if name in options}
+        told = await client.responses.create(
+            model=CHAT_MODEL, input=question, tools=[SEARCH | options], extra_body=extra
+        )
+        sources: Any = (told.model_extra or {})["ragSources"]
+        return [each["documentId"] for each in sources]
+
+    nest = "Where do herons nest?"
+    assert await used() == await used(ranking_options={"score_threshold": 0}) == [chatting.lantern]
+    assert await used(nest) == await used(nest, filters=BIRDS) == [chatting.herons]
+    assert await used(filters=BIRDS) == await used(nest, filters=BIRDS, ragFilters={"tags": "light"}) == []
+    assert await used(ranking_options={"score_threshold": 1.0}) == []
+    assert await used(useRag=False) == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "error", "said"),
+    [
+        (
+            [SEARCH | {"vector_store_ids": ["vs_1"]}],
+            openai.NotFoundError,
+            "no vector store 'vs_1'; there is 'documents'",
+        ),
+        ([SEARCH, SEARCH], openai.BadRequestError, r"tools\[1\]: is a second file_search"),
+        ([SEARCH | {"max_num_results": 0}], openai.BadRequestError, r"tools\[0\].*max_num_results"),
+        ([SEARCH | {"filters": {"type": "or"}}], openai.UnprocessableEntityError, r"tools\[0\]\.filters\.type: 'or'"),
+    ],
+)
+async def test_a_file_search_that_cannot_be_done_is_refused(
+    client: openai.AsyncOpenAI, model: FakeOllama, tools: Any, error: type[openai.APIStatusError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        await client.responses.create(model=CHAT_MODEL, input=QUESTION, tools=tools)
+
+    assert model.requests == []
+
+
+async def test_a_function_that_is_demanded_is_named_as_chat_completions_name_it(
+    client: openai.AsyncOpenAI, quoting: Site
+) -> None:
+    tool = {"type": "function", "name": "tide", "parameters": {"type": "object"}}
+    order = {"model": "rag/extractive", "input": QUESTION, "tools": [tool]}
+
+    demanded = await quoting.http.post(
+        "/v1/responses", json={**order, "tool_choice": {"type": "function", "name": "tide"}}
+    )
+    offered = await quoting.http.post("/v1/responses", json={**order, "tool_choice": "auto"})
+
+    assert (demanded.status_code, demanded.json()["error"]["param"]) == (400, "tool_choice")
+    assert offered.status_code == 200
+    assert tool_choice_of({"type": "function", "name": "tide"}) == {"type": "function", "function": {"name": "tide"}}
+    assert [tool_choice_of(each) for each in (None, "required", {"type": "file_search"})] == [None, "required", "auto"]
 
 
 async def test_what_would_have_to_be_kept_is_refused(client: openai.AsyncOpenAI, model: FakeOllama) -> None:
