@@ -47,16 +47,15 @@ JSON = '{"open": true, "days": [9], "then": "[7]"}'
 REPLY = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [Source 2]. See [12]."
 
 
-@pytest.fixture(
-    params=[
-        "extractive",
-        "memory",
-        "fake ollama",
-        pytest.param("ollama", marks=pytest.mark.server),
-        "fake openai",
-        pytest.param("openai", marks=pytest.mark.server),
-    ]
+MODELS = (
+    "fake ollama",
+    pytest.param("ollama", marks=pytest.mark.server),
+    "fake openai",
+    pytest.param("openai", marks=pytest.mark.server),
 )
+
+
+@pytest.fixture(params=["extractive", "memory", *MODELS])
 async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
     match request.param:
         case "extractive":
@@ -134,12 +133,11 @@ async def test_it_has_a_name(answers: Answers) -> None:
     assert answers.needs_passages == (answers.name == "extractive")
 
 
+@pytest.mark.parametrize("answers", MODELS, indirect=True)
 @pytest.mark.parametrize("schema", [OPEN, None])
 async def test_json_is_valid_and_nothing_in_it_is_taken_for_a_citation(
     answers: Answers, schema: dict[str, object] | None
 ) -> None:
-    if answers.name in ("extractive", "memory"):
-        pytest.skip("writes no JSON; clients are told before it is asked")
     conversation = a_conversation("Is the shop open at ten? Answer with JSON.", *HANDBOOK)
     wanted = msgspec.structs.replace(conversation, json_format=JsonFormat(schema=schema))
 

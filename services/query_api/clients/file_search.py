@@ -85,10 +85,13 @@ def call_item(
 
 
 def file_citations(answer: Answer) -> list[dict[str, Any]]:
-    """Return an annotation for each mark in the answer, in the order of the text; `index` is the mark's offset."""
+    """Return an annotation for each mark in the answer, in the order of the text.
+
+    `index` is the mark's offset in characters.
+    """
     marks = sorted(
         ((start, citation.passage) for citation in answer.citations for start, _ in citation.spans),
-        key=lambda mark: mark[0],
+        key=lambda mark: (mark[0], mark[1].number),
     )
     return [
         {
