@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 
@@ -12,7 +13,7 @@ from services.query_api.clients.vector_stores import (
     RankingOptions,
     attributes_of,
     check_store,
-    file_name,
+    file_of,
     filters_of,
 )
 from services.query_api.http.problems import invalid
@@ -61,26 +62,23 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], where: Filter, top_k: int |
     )
 
 
-def call_item(
-    id_: str, query: str, passages: Sequence[Passage], include: Sequence[Any] | None, *, done: bool
-) -> dict[str, Any]:
+def call_item(query: str, passages: Sequence[Passage], include: Sequence[Any]) -> dict[str, Any]:
     """Return the search as an item of a response's output; with its results if the client includes them."""
-    found = [
-        {
-            "file_id": passage.metadata["documentId"],
-            "filename": file_name(passage.metadata),
-            "score": passage.score,
-            "attributes": attributes_of(passage.metadata),
-            "text": passage.text,
-        }
-        for passage in passages
-    ]
     return {
         "type": "file_search_call",
-        "id": id_,
-        "status": "completed" if done else "in_progress",
+        "id": f"fs_{uuid4().hex}",
+        "status": "completed",
         "queries": [query],
-        "results": found if done and RESULTS in (include or ()) else None,
+        "results": [_result(passage) for passage in passages] if RESULTS in include else None,
+    }
+
+
+def _result(passage: Passage) -> dict[str, Any]:
+    return {
+        **file_of(passage.metadata),
+        "score": passage.score,
+        "attributes": attributes_of(passage.metadata),
+        "text": passage.text,
     }
 
 
@@ -93,12 +91,4 @@ def file_citations(answer: Answer) -> list[dict[str, Any]]:
         ((start, citation.passage) for citation in answer.citations for start, _ in citation.spans),
         key=lambda mark: (mark[0], mark[1].number),
     )
-    return [
-        {
-            "type": "file_citation",
-            "index": start,
-            "file_id": passage.metadata["documentId"],
-            "filename": file_name(passage.metadata),
-        }
-        for start, passage in marks
-    ]
+    return [{"type": "file_citation", "index": start, **file_of(passage.metadata)} for start, passage in marks]

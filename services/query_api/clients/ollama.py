@@ -292,7 +292,7 @@ class _ChatReply:
         self._model = model
         self._prepared = prepared
         self._links = links
-        self._inline = choice.inline and prepared.conversation.json_format is None
+        self._inline = choice.inline
 
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""

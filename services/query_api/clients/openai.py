@@ -156,7 +156,7 @@ class _Completion:
         self._model = model
         self._prepared = prepared
         self._links = links
-        self._inline = inline and prepared.conversation.json_format is None
+        self._inline = inline
         self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text
 
     def whole(self, answer: Answer) -> dict[str, Any]:

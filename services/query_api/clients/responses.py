@@ -156,13 +156,16 @@ class _Made:
         self, data: ResponsesBody, prepared: Prepared, links: Links, *, inline: bool, file_search: bool
     ) -> None:
         self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
-        self._search = f"fs_{uuid4().hex}" if file_search else None  # the call's id
-        self._index = int(file_search)  # of the message in the output
+        asked = prepared.conversation
+        self._searches = (
+            [call_item(spelled_out(asked.turns), asked.passages, data.include or ())] if file_search else []
+        )
+        self._index = len(self._searches)  # of the message in the output
         self._created = int(time.time())
         self._data = data
         self._prepared = prepared
         self._links = links
-        self._inline = inline and prepared.conversation.json_format is None
+        self._inline = inline
         self._refuses = prepared.refuses_json
         self._sent = 0
 
@@ -212,23 +215,18 @@ class _Made:
             yield self._event("error", code=problem.code.lower(), message=problem.sentence, param=None)
 
     def _searched(self) -> Iterator[bytes]:
-        if self._search is not None:
-            place = {"item_id": self._search, "output_index": 0}
-            yield self._event("response.output_item.added", output_index=0, item=self._call(done=False))
+        for number, call in enumerate(self._searches):
+            begun = {**call, "status": "in_progress", "results": None}
+            yield self._event("response.output_item.added", output_index=number, item=begun)
             for step in ("in_progress", "searching", "completed"):
-                yield self._event(f"response.file_search_call.{step}", **place)
-            yield self._event("response.output_item.done", output_index=0, item=self._call(done=True))
-
-    def _call(self, *, done: bool) -> dict[str, Any]:
-        asked = self._prepared.conversation
-        query = spelled_out(asked.turns)
-        return call_item(self._search or "", query, asked.passages, self._data.include, done=done)
+                yield self._event(f"response.file_search_call.{step}", item_id=call["id"], output_index=number)
+            yield self._event("response.output_item.done", output_index=number, item=call)
 
     def _end(self, answer: Answer) -> Iterator[bytes]:
-        sources = self._links.sources(answer)
-        if tail := self._tail(sources):
+        if tail := self._tail(self._links.sources(answer)):
             yield self._delta(tail)
-        message, *calls = self._output(answer, sources)[self._index :]
+        whole = self.whole(answer)
+        message, *calls = whole["output"][self._index :]
         [part] = message["content"]
         for number, annotation in enumerate(part.get("annotations", ())):
             yield self._event(
@@ -248,7 +246,6 @@ class _Made:
             done = {"item_id": call["id"], "output_index": number, "name": call["name"], "arguments": call["arguments"]}
             yield self._event("response.function_call_arguments.done", **done)
             yield self._event("response.output_item.done", output_index=number, item=call)
-        whole = self.whole(answer)
         yield self._event(f"response.{whole['status']}", response=whole)
 
     def _delta(self, piece: str) -> bytes:
@@ -257,18 +254,7 @@ class _Made:
         return self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])
 
     def _output(self, answer: Answer, sources: list[SourceLink]) -> list[dict[str, Any]]:
-        cited = [
-            {
-                "type": "url_citation",
-                "url": each.url,
-                "title": each.title,
-                "start_index": each.start,
-                "end_index": each.end,
-            }
-            for each in sources
-        ]
-        if self._search is not None:
-            cited = file_citations(answer)
+        cited = file_citations(answer) if self._searches else _url_citations(sources)
         calls = [
             {
                 "type": "function_call",
@@ -281,7 +267,7 @@ class _Made:
             for call in answer.tool_calls
         ]
         message = self._item("completed", [self._part(answer.text + self._tail(sources), cited)])
-        return [*([self._call(done=True)] if self._search is not None else []), message, *calls]
+        return [*self._searches, message, *calls]
 
     def _tail(self, sources: list[SourceLink]) -> str:
         return source_list(sources) if self._inline else ""
@@ -322,3 +308,16 @@ class _Made:
         if self._refuses:
             return {"type": "refusal", "refusal": text}
         return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def _url_citations(sources: Sequence[SourceLink]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "url_citation",
+            "url": each.url,
+            "title": each.title,
+            "start_index": each.start,
+            "end_index": each.end,
+        }
+        for each in sources
+    ]

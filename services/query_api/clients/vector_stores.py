@@ -178,18 +178,16 @@ async def search(
 
 def _result(hit: Found) -> dict[str, Any]:
     return {
-        "file_id": hit.metadata["documentId"],
-        "filename": file_name(hit.metadata),
+        **file_of(hit.metadata),
         "score": hit.score,
         "attributes": attributes_of(hit.metadata),
         "content": [{"type": "text", "text": hit.text}],
     }
 
 
-def file_name(metadata: Mapping[str, Any]) -> str:
-    """Return the name of a passage's file, or else its document's path."""
-    name: str = metadata.get("originalFilename") or metadata["path"]
-    return name
+def file_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the id and name by which OpenAI's objects tell a passage's file; without a file, its document's path."""
+    return {"file_id": metadata["documentId"], "filename": metadata.get("originalFilename") or metadata["path"]}
 
 
 def attributes_of(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -160,7 +160,9 @@ async def test_the_file_search_tool_searches_the_documents_and_is_cited_by_file(
 async def test_a_stream_tells_of_the_file_search_before_the_text(client: openai.AsyncOpenAI, model: FakeOllama) -> None:
     model.calls = [{"function": {"name": "tide", "arguments": {}}}]
     tide: Any = {"type": "function", "name": "tide", "parameters": {"type": "object"}, "strict": True}
-    async with client.responses.stream(model=CHAT_MODEL, input=QUESTION, tools=[SEARCH, tide]) as stream:
+    async with client.responses.stream(
+        model=CHAT_MODEL, input=QUESTION, tools=[SEARCH, tide], include=["file_search_call.results"]
+    ) as stream:
         events = [event async for event in stream]
         whole = await stream.get_final_response()
 
@@ -175,6 +177,11 @@ async def test_a_stream_tells_of_the_file_search_before_the_text(client: openai.
         (2, "function_call"),
     ]
     assert [item.type for item in whole.output] == ["file_search_call", "message", "function_call"]
+    begun = next(event.item for event in events if event.type == "response.output_item.added")
+    assert begun.type == "file_search_call"
+    assert (begun.status, begun.results) == ("in_progress", None)
+    ended: list[Any] = [event.item for event in events if event.type == "response.output_item.done"]
+    assert [item.id for item in ended] == [item["id"] for item in whole.model_dump()["output"]]
     assert whole.output_text == model.reply
 
 

@@ -82,11 +82,8 @@ def test_what_cannot_be_searched_is_refused_by_its_name(tools: list[Any], status
 def test_the_call_shows_its_results_only_where_they_are_included() -> None:
     passages = (a_passage(1, originalFilename="one.pdf"), a_passage(2))
 
-    shown = call_item("fs", "q", passages, [RESULTS, "x"], done=True)
-    hidden = [
-        call_item("fs", "q", passages, include, done=done)
-        for include, done in (([RESULTS], False), ([], True), (None, True))
-    ]
+    shown = call_item("q", passages, [RESULTS, "x"])
+    hidden = [call_item("q", passages, include) for include in ((), ["x"])]
 
     assert (shown["status"], shown["queries"]) == ("completed", ["q"])
     assert [(each["file_id"], each["filename"], each["text"]) for each in shown["results"]] == [
@@ -94,11 +91,7 @@ def test_the_call_shows_its_results_only_where_they_are_included() -> None:
         ("d2", "2.md", "Text 2."),
     ]
     assert "tags" not in shown["results"][0]["attributes"]  # a list, which attributes can't hold
-    assert [(each["status"], each["results"]) for each in hidden] == [
-        ("in_progress", None),
-        ("completed", None),
-        ("completed", None),
-    ]
+    assert [(each["status"], each["results"]) for each in hidden] == [("completed", None)] * 2
 
 
 def test_each_mark_is_a_citation_in_the_order_of_the_text() -> None:
