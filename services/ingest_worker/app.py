@@ -27,6 +27,7 @@ from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
 from services.ingest_worker.rebuild.rebuilder import Rebuilder
 from shared.blobs import Blobs
 from shared.contracts import StatusNotice, decode
+from shared.embedder import TokenCounter
 from shared.log import Log, Publish
 from shared.log.consume import Consumption, consume
 from shared.log.dead_letters import DeadLetters
@@ -53,6 +54,7 @@ class IngestParts:
     index: Index
     blobs: Blobs
     parsers: ParserPool
+    tokens: TokenCounter
     fetch: Fetch
     bounds: Bounds = field(default_factory=Bounds)  # of crawls
     callbacks: Callbacks | None = None  # None: a worker that makes no callbacks
@@ -62,7 +64,7 @@ class IngestParts:
 async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
     """Return the parts of the stages; closing `stack` ends those that are opened here. Raises ConfigurationError."""
     await base.index.note_code(IngestCode(extractor=READERS.fingerprint, chunker=CHUNKER))
-    parsers = parser_pool(settings, base.embedder.tokens)
+    parsers = parser_pool(settings)
     stack.push_async_callback(parsers.close)
     fetcher = fetcher_of(settings)
     stack.push_async_callback(fetcher.close)
@@ -71,6 +73,7 @@ async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> 
         index=base.index,
         blobs=base.blobs,
         parsers=parsers,
+        tokens=base.embedder.tokens,
         fetch=fetcher,
         bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages, robots=settings.fetch_robots == "on"),
         callbacks=Callbacks(base.store),
@@ -141,6 +144,7 @@ def join_chunking(
         index=parts.index,
         blobs=parts.blobs,
         parsers=parts.parsers,
+        tokens=parts.tokens,
         publish=send,
         statuses=statuses,
         room=MemoryBudget(),
@@ -158,13 +162,11 @@ def join_chunking(
     )
 
 
-async def join_generation(ingest: IngestParts, parts: GenerationParts, stack: AsyncExitStack, log: Log) -> Consumption:
-    """Return the second stage of a generation; closing `stack` ends what is opened for it. Raises Unavailable."""
-    parsers = ParserPool(1, tokens=parts.embedder.tokens)  # it counts tokens, and starts no process
-    stack.push_async_callback(parsers.close)
+async def join_generation(ingest: IngestParts, parts: GenerationParts, log: Log) -> Consumption:
+    """Return the second stage of a generation. Raises Unavailable."""
     return join_chunking(
         parts.broker,
-        replace(ingest, index=parts.index, parsers=parsers),
+        replace(ingest, index=parts.index, tokens=parts.embedder.tokens),
         statuses=parts.statuses,
         send=parts.publish,
         limit=rate_limit_of(parts.registered),
@@ -219,8 +221,8 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     parts = await opened(base, settings, stack)
     broker = base.log.broker("ingest-worker")
 
-    async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
-        return [await join_generation(parts, of, own, base.log)]
+    async def join(of: GenerationParts, _: AsyncExitStack) -> list[Consumption]:
+        return [await join_generation(parts, of, base.log)]
 
     call_back = await callbacks_of(base, broker, parts, stack)
     consumptions = [join_ingest(broker, parts), *join_forwarders(broker, parts, settings.topics_of_tenants)]

@@ -15,6 +15,7 @@ from services.ingest_worker.rate_limit import RateLimit
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
+from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner, owner_of
@@ -39,6 +40,7 @@ class Chunking:
         index: Index,
         blobs: Blobs,
         parsers: ParserPool,
+        tokens: TokenCounter,
         publish: Publish,
         statuses: Statuses,
         room: MemoryBudget,
@@ -51,6 +53,7 @@ class Chunking:
         self._generation = index.generation
         self._blobs = blobs
         self._parsers = parsers
+        self._tokens = tokens
         self._publish = publish
         self._statuses = statuses
         self._room = room
@@ -104,10 +107,10 @@ class Chunking:
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
             if event.prepared:
-                chunks = await self._parsers.from_prepared(await prepared_chunks_of(event, self._blobs))
+                chunks = await self._parsers.from_prepared(await prepared_chunks_of(event, self._blobs), self._tokens)
             else:
                 chunks = await self._parsers.chunk(
-                    document, await text_of(event, self._blobs), event.pages, self._generation
+                    document, await text_of(event, self._blobs), event.pages, self._generation, self._tokens
                 )
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")

@@ -95,7 +95,6 @@ class ParserPool:
         self,
         size: int,
         *,
-        tokens: TokenCounter,
         cpu_s: float = 10.0,
         wall_factor: float = limits.WALL_FACTOR,
         patience_s: float = 2.0,
@@ -110,7 +109,6 @@ class ParserPool:
         """Take the limits, and the module to run as a parser."""
         if size < 1:
             raise ValueError(f"parsers {size} must be at least 1")
-        self._tokens = tokens
         self._cpu_s = cpu_s
         self._wall_factor = wall_factor
         self._patience_s = patience_s
@@ -172,18 +170,18 @@ class ParserPool:
         return RetryLater(sentence, "timeout", after_s=self._again_s, tries=_TRIES)
 
     async def chunk(
-        self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation
+        self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation, tokens: TokenCounter
     ) -> tuple[Chunk, ...]:
         """Return the text's chunks (see `chunk.version_chunks`), made in a thread unless the text is tiny.
 
         A thread is enough: it yields often, and the long step, counting tokens, releases the GIL.
         """
-        make = partial(version_chunks, document, text, pages, generation=generation, tokens=self._tokens)
+        make = partial(version_chunks, document, text, pages, generation=generation, tokens=tokens)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
 
-    async def from_prepared(self, prepared: Sequence[PreparedChunk]) -> tuple[Chunk, ...]:
+    async def from_prepared(self, prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
         """Return the chunks that the caller prepared (see `chunk.from_prepared`). A thread counts their tokens."""
-        return await asyncio.to_thread(from_prepared, prepared, self._tokens)
+        return await asyncio.to_thread(from_prepared, prepared, tokens)
 
     async def close(self) -> None:
         """End all processes; documents waiting or being read raise Unavailable."""
@@ -406,11 +404,10 @@ class _Child:
         return int(statm.split()[1]) * _PAGE_BYTES
 
 
-def parser_pool(settings: Settings, tokens: TokenCounter) -> ParserPool:
+def parser_pool(settings: Settings) -> ParserPool:
     """Return the pool that the settings describe."""
     return ParserPool(
         settings.parsers,
-        tokens=tokens,
         most_text=settings.max_text,
         kept=settings.parsers_kept,
         confined=settings.parsers_confined == "on",

@@ -42,7 +42,7 @@ def api_reader(base: Resources, stack: AsyncExitStack) -> ReadFile:
         if not made:
             from services.ingest_worker.parsers import parser_pool  # noqa: PLC0415 - most APIs never read a file
 
-            parsers = parser_pool(base.settings, base.embedder.tokens)
+            parsers = parser_pool(base.settings)
             stack.push_async_callback(parsers.close)
             made.append(file_reader(parsers))
         return await made[0](body, tenant=tenant, name=name, media_type=media_type)

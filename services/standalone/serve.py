@@ -99,7 +99,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     broker = base.log.broker("standalone")
 
     async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
-        return [await ingest_worker.join_generation(ingesting, of, own, base.log), *await embedding.join(of, own)]
+        return [await ingest_worker.join_generation(ingesting, of, base.log), *await embedding.join(of, own)]
 
     ingest = [
         ingest_worker.join_ingest(broker, ingesting),

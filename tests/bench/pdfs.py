@@ -14,7 +14,6 @@ from pathlib import Path
 from services.ingest_worker.parsers import ParserPool
 from tests.bench.report import Row
 from tests.e2e.text import WORDS
-from tests.fakes.tokens import Words
 from tests.unit.services.ingest_worker.files import a_pdf
 
 FILES, PAGES, LINES = 60, 12, 46
@@ -48,7 +47,7 @@ async def laps(files: Sequence[bytes], count: int) -> tuple[list[float], list[fl
     """Return how often a second all files are read by our parsers, and by pdfium alone, in laps that take turns."""
     ours: list[float] = []
     bare: list[float] = []
-    pool = ParserPool(cores(), tokens=Words())
+    pool = ParserPool(cores())
     try:
         with multiprocessing.get_context("spawn").Pool(cores()) as processes:
             await _ours(pool, files)  # starts the processes

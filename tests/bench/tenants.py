@@ -6,7 +6,6 @@ import time
 
 from services.ingest_worker.parsers import ParserPool
 from tests.bench.report import Row
-from tests.fakes.tokens import Words
 
 TENANTS, PARSERS, READERS, FILES, LAPS = 5, 2, 8, 40, 5
 # Smaller files are read without a process.
@@ -25,7 +24,7 @@ def measure(row: Row) -> None:
 async def _laps() -> tuple[list[float], list[float]]:
     """Return the rates of one tenant's laps and of mixed laps, taken in turn."""
     rates: dict[int, list[float]] = {1: [], TENANTS: []}
-    pool = ParserPool(PARSERS, tokens=Words(), kept=TENANTS + 1)
+    pool = ParserPool(PARSERS, kept=TENANTS + 1)
     try:
         for tenants in rates:
             await _lap(pool, tenants)  # starts the processes

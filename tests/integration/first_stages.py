@@ -78,7 +78,7 @@ async def first_stages(
 ) -> FirstStages:
     """Return the stages, running on a log that isn't started yet; `users` stops all of it."""
     store = EdgeStore(folder / "store")
-    parsers = ParserPool(1, tokens=Words())
+    parsers = ParserPool(1)
     for close in (log.stop, store.close, parsers.close):
         users.push_async_callback(close)
     await asyncio.gather(log.start(), store.start())
@@ -87,7 +87,14 @@ async def first_stages(
     await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(wanted))
     broker = log.broker("ingest-worker")
     fetch = Fetcher(Guard(), FetchLimits())
-    parts = IngestParts(ledger=ledger, index=index, blobs=FileBlobs(folder / "blobs"), parsers=parsers, fetch=fetch)
+    parts = IngestParts(
+        ledger=ledger,
+        index=index,
+        blobs=FileBlobs(folder / "blobs"),
+        parsers=parsers,
+        tokens=Words(),
+        fetch=fetch,
+    )
     send = partial(publish, broker)
     chunking = join_chunking(broker, parts, statuses=Statuses(ledger, send), send=send)
     consumptions = [join_ingest(broker, parts), chunking, *join_forwarders(broker, parts, topics)]

@@ -17,7 +17,6 @@ from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, RetryLater
 from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
-from tests.fakes.tokens import Words
 from tests.integration.hostile_files import hostile_files
 from tests.integration.hostile_run import internals
 from tests.selection import CI_ONLY
@@ -39,7 +38,7 @@ _CODES = {"empty", "unsupported", "damaged", "password", "timeout", "too_large"}
 
 @pytest.fixture
 async def pool() -> AsyncIterator[ParserPool]:
-    pool = ParserPool(1, tokens=Words())
+    pool = ParserPool(1)
     yield pool
     await pool.close()
 

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,13 +20,6 @@ from tests.integration.hostile_parser import Prey
 _NEEDED = {"seccomp", "no new privileges", "not dumpable", "no capabilities", "limits"}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are confined on Linux only")
-
-
-class _Words:
-    max_tokens = 250
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def _left(prey: Prey) -> dict[str, str]:
 
 
 async def _outcomes(prey: Prey, *, confined: bool) -> dict[str, str]:
-    pool = ParserPool(1, tokens=_Words(), confined=confined, program=hostile_parser.__name__)
+    pool = ParserPool(1, confined=confined, program=hostile_parser.__name__)
     try:
         extraction = await pool.extract(_file(prey), tenant="default", filename="x.hostile")
         return msgspec.json.decode(extraction.text, type=dict[str, str])

@@ -43,7 +43,6 @@ def _pool(
 ) -> ParserPool:
     return ParserPool(
         size,
-        tokens=Words(),
         cpu_s=cpu_s,
         wall_factor=wall_factor,
         patience_s=patience_s,
@@ -425,7 +424,6 @@ _PARENT = """
 import asyncio, structlog, sys
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 from tests.integration.test_parsers import _pool, _process, _read
-from tests.fakes.tokens import Words
 async def main():
     pool = _pool()
     print(await _process(pool), flush=True)
@@ -471,7 +469,7 @@ async def test_nothing_is_left_open(tmp_path: Path) -> None:
 async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
     text = "\n\n".join(f"Paragraph {number} says little, but says it well." for number in range(100))
 
-    chunks = await pool.chunk(a_version(document_type="txt", chunk_size=400), text, (), GENERATION)
+    chunks = await pool.chunk(a_version(document_type="txt", chunk_size=400), text, (), GENERATION, Words())
 
     assert [text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
     assert max(len(chunk.text) for chunk in chunks) <= 400
@@ -479,4 +477,4 @@ async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
 
 def test_a_pool_of_no_processes_is_refused() -> None:
     with pytest.raises(ValueError, match="parsers 0 must be at least 1"):
-        ParserPool(0, tokens=Words())
+        ParserPool(0)

@@ -49,7 +49,7 @@ class Bench:
         self.room = MemoryBudget(FIT * BODY_BYTES)
         self.ledger, self.index = Ledger(store := MemoryStore()), Index(store, GENERATION)
         self.statuses = Statuses(self.ledger, self.publish)
-        self.parsers = ParserPool(1, tokens=Characters())  # starts no process for texts as small as these
+        self.parsers = ParserPool(1)  # starts no process for texts as small as these
 
     async def publish(self, topic: str, value: bytes | None, **how: Any) -> Any:
         await self.gate.wait()
@@ -83,6 +83,7 @@ class Bench:
             index=self.index,
             blobs=self.blobs,
             parsers=self.parsers,
+            tokens=Characters(),
             publish=self.publish,
             statuses=self.statuses,
             room=self.room,

@@ -17,7 +17,6 @@ from services.ingest_worker.extract import Extraction, ocr
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import PipelineError
 from tests.e2e.text import paragraph
-from tests.fakes.tokens import Words
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, an_xlsx
 
@@ -65,7 +64,7 @@ Outcome = Extraction | str
 
 async def outcomes(files: dict[str, bytes]) -> dict[str, Outcome]:
     """Return what a new pool with production limits gives for each file: its text, or why there is none."""
-    pool = ParserPool(2, tokens=Words())
+    pool = ParserPool(2)
     taken: dict[str, float] = {}
 
     async def read(name: str, data: bytes) -> Outcome:

@@ -27,6 +27,7 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 from tests.fakes.embedder import MemoryEmbedder, vector_of
 from tests.fakes.log import MemoryLog
 from tests.fakes.store import MemoryStore
+from tests.fakes.tokens import Characters
 from tests.simulation.oracle import Expected, Sent, again, expected, sent
 from tests.simulation.plan import PATHS, TENANTS, Plan, Redrive, Submit, plan_of
 from tests.simulation.watch import DONE, Violation
@@ -374,6 +375,7 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
         index=index,
         blobs=world.blobs,
         parsers=world.parsers,
+        tokens=Characters(),
         publish=publish,
         statuses=statuses,
         room=MemoryBudget(),

@@ -300,7 +300,7 @@ class World:
         self.store = MemoryStore()
         self.blobs = MemoryBlobs()
         self.model = MemoryModel()
-        self.parsers = ParserPool(1, tokens=Characters())
+        self.parsers = ParserPool(1)
         self.groups = {
             "ingest": Group("ingest", SUBMITTED, self.log),
             "chunk": Group("chunk", EXTRACTED, self.log),
@@ -388,6 +388,7 @@ class World:
                     index=process.index,
                     blobs=blobs,
                     parsers=self.parsers,
+                    tokens=Characters(),
                     fetch=Fetcher(Guard(), FetchLimits()),
                 )
                 ingest_app.join_ingest(broker, parts)

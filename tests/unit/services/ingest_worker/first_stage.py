@@ -25,7 +25,6 @@ from shared.topics import EXTRACTED, SUBMITTED
 from tests.fakes.blobs import MemoryBlobs
 from tests.fakes.state import ledger_and_index
 from tests.fakes.store import MemoryStore
-from tests.fakes.tokens import Characters
 
 NAME = document_id(DEFAULT_TENANT, "s", "p")
 PARTITION = 1
@@ -44,7 +43,7 @@ class FirstStage:
 
     def __init__(self, fetch: Any = None, parsers: Any = None, **options: Any) -> None:
         self.blobs, self.sent = MemoryBlobs(), list[Sent]()
-        self._parsers = parsers or ParserPool(1, tokens=Characters())
+        self._parsers = parsers or ParserPool(1)
         self._fetch, self._options = fetch or Fetcher(Guard(), FetchLimits()), options
 
     async def begun(self) -> Self:
