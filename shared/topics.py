@@ -69,7 +69,7 @@ class TopicInspection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moved_topic(moves: int) -> Topic:
-    """Return the topic that marks the log of the `moves`th move. ADR 0098."""
+    """Return the topic that marks the log of the `moves`th move. ADR 0012."""
     return Topic(name=f"{_MOVED}{moves}", partitions=1, cleanup="compact", retention_ms=None)
 
 
@@ -149,7 +149,7 @@ def pipeline_topics(
         ),
         Topic(name=chunks_topic(generation), partitions=partitions, replication=replication),
         Topic(name=STATUS, partitions=1, replication=replication, retention_ms=DAY),
-        # Compacted: a dead letter stays until it is settled (docs/adr/0012-dead-letters.md).
+        # Compacted: a dead letter stays until it is settled (docs/adr/0005-retries-dead-letters-replay.md).
         Topic(name=DEAD_LETTERS, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
         audit_topic(audit_retention_ms, replication=replication),
         Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None),

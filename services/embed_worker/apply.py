@@ -83,7 +83,7 @@ class Apply:
             slice_ = slice(start, start + SLICE)
             part = chunks[slice_]
             ids = [point_id(document.document_id, document.version, chunk.order) for chunk in part]
-            # After a crash nothing is embedded twice. Points with another text are of an undecided reading (ADR 0055).
+            # After a crash nothing is embedded twice. Points with another text are of an undecided reading (ADR 0006).
             present = await self._index.present(ids, attempt)
             found = found or bool(present)
             if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:

@@ -1,4 +1,4 @@
-"""Removes blobs that nothing refers to any more. docs/adr/0048-blobs-are-collected-by-ownership.md
+"""Removes blobs that nothing refers to any more. docs/adr/0010-blobs.md
 
 A blob has an owner while a record on the log, a head of any generation, the ledger, an open dead letter or the record
 inside one refers to it, and while a submission of its document hasn't ended. A blob without an owner is marked. It is

@@ -20,7 +20,7 @@ LONGEST_SHOWN = 1_000  # characters of a description that each chunk shows
 def sparse_text(document: DocumentVersion, chunk: Chunk, *, described: bool = True) -> str:
     """Return the text of the sparse vector. It includes title and section, so that changing them needs no embedding.
 
-    With `described` (ADR 0112), it includes the chunk's language variants and, for the first chunk, the description.
+    With `described` (ADR 0021), it includes the chunk's language variants and, for the first chunk, the description.
     """
     more: list[str | None] = []
     if described:

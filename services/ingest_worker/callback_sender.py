@@ -1,7 +1,7 @@
 """Calls the addresses that callers gave with their submissions, once these have ended. docs/callbacks.md.
 
 A notice on documents.status only wakes this code. The ledger says how a submission ended, and the callback's own point
-says what is left to do. So a callback survives restarts and delays no partition. ADR 0094.
+says what is left to do. So a callback survives restarts and delays no partition. ADR 0030.
 """
 
 import asyncio

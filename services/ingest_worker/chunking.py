@@ -1,6 +1,6 @@
 """The second stage: splits a version's text into chunks and publishes them to its generation's topic.
 
-A version that can never answer is removed from the truth instead (ADR 0038), so that erased text isn't published again.
+A version that can never answer is removed from the truth instead (ADR 0007), so that erased text isn't published again.
 """
 
 import asyncio

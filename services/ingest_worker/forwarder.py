@@ -1,4 +1,4 @@
-"""Forwards records of a tenant's own topic to documents.submitted. docs/adr/0052-a-topic-for-each-producer.md
+"""Forwards records of a tenant's own topic to documents.submitted. docs/adr/0004-kafka.md
 
 The topic decides the tenant. A record gets its log position on documents.submitted, and a header names its origin, so
 that a record that is forwarded twice has its effect once (correctness.md, section 1).

@@ -1,7 +1,7 @@
 """What documents.extracted held at a past moment, for a generation that shows it.
 
 Documents that were erased since are left out: before the first version is chunked, each erasure is written as a head of
-that generation, and the head keeps older versions from being written. docs/adr/0095-an-index-of-a-past-moment.md
+that generation, and the head keeps older versions from being written. docs/adr/0013-generations.md
 """
 
 from shared.contracts import ERASED, DocumentExtracted, DocumentVersion, decode

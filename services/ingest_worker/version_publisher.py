@@ -80,7 +80,7 @@ class VersionPublisher:
         return await self._blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
 
     async def _first_text(self, entry: Entry, extraction: Extraction, ref: BlobRef) -> tuple[Extraction, BlobRef]:
-        """Return the extraction with the version's final text: that of the first worker to write it (ADR 0055).
+        """Return the extraction with the version's final text: that of the first worker to write it (ADR 0006).
 
         Raises:
             Rejected: another worker was first, and its text is missing or altered.

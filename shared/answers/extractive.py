@@ -2,7 +2,7 @@
 
 Units (sentences, rows, short lists, code) are ranked by the embedding model's similarity to the question together with
 the part of the question's words that they hold. The best ones are quoted with their neighbours
-(docs/adr/0096-extractive-answers-quote-places.md).
+(docs/adr/0023-extractive-answers.md).
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _PASSAGES: Final = 20  # the best ones are enough, and a thousand would block th
 MOST_QUOTED: Final = 3  # places in one answer
 _CHARACTERS: Final = 900  # of the whole answer, roughly
 _LONGEST: Final = 400  # of one sentence
-# Chosen on a set of 60 questions, confirmed on another one (docs/adr/0096-extractive-answers-quote-places.md).
+# Chosen on a set of 60 questions, confirmed on another one (docs/adr/0023-extractive-answers.md).
 _BY_MEANING: Final = 0.75  # the similarity's share of a score; the rest is coverage
 _BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row, which have few words, mostly names of fields
 _BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds

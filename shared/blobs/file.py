@@ -5,7 +5,7 @@ are synced. Every change to a document's folder holds a lock, so that a blob tha
 because of its former age. The locks are separate files, because NFS can't lock folders.
 
 A put makes few system calls, and uses descriptors instead of file objects, which make more: at each call its thread
-gives up Python's lock, and may wait for the event loop to get it back (docs/adr/0136-a-put-makes-few-system-calls.md).
+gives up Python's lock, and may wait for the event loop to get it back (docs/adr/0010-blobs.md).
 """
 
 import asyncio

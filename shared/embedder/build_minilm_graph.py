@@ -8,7 +8,7 @@ can't depend on what else is being embedded.
 
 The 8-bit graphs multiply in integers: minilm.py quantizes the weights, the graph each text's activations. There are two
 for the same vectors, since CPUs multiply one pair of types exactly and fast, and the other exactly or fast.
-docs/adr/0100-eight-bits.md.
+docs/adr/0016-vectors.md.
 """
 
 from collections.abc import Iterator

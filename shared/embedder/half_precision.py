@@ -1,6 +1,6 @@
 """Rounds vectors to half precision (IEEE 754 binary16), so that a store keeps them in half the space without a loss.
 
-docs/adr/0126-vectors-in-half-precision.md
+docs/adr/0016-vectors.md
 """
 
 from typing import Final, Literal

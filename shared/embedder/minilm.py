@@ -3,7 +3,7 @@
 The weights are a file of a package. They are pinned by hash and memory-mapped, so they cost page cache instead of heap.
 The graph is built by build_minilm_graph.py. One session with one engine thread, one text per call, and as many Python
 threads as cores: that is fastest on a CPU, and a text's vector doesn't depend on what else is being embedded.
-docs/adr/0002-minilm-without-torch.md; with 8-bit weights docs/adr/0100-eight-bits.md.
+docs/adr/0016-vectors.md.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Decides whether the text or the server is at fault when a server refuses a text. Pure: callers pass the time.
 
-docs/adr/0044-refused-texts.md.
+docs/adr/0005-retries-dead-letters-replay.md.
 """
 
 import hashlib

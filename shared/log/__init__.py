@@ -33,7 +33,7 @@ class Log(Protocol):
 
     @property
     def moves(self) -> int:
-        """Return how many moves from log to log have brought the records here; known after `start`. ADR 0098."""
+        """Return how many moves from log to log have brought the records here; known after `start`. ADR 0012."""
         ...
 
     async def start(self) -> None:

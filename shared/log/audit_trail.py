@@ -1,4 +1,4 @@
-"""The audit trail: who did what, on a topic of its own. docs/adr/0049-an-audit-trail-on-the-log.md"""
+"""The audit trail: who did what, on a topic of its own. docs/adr/0028-keys-audit-browsers.md"""
 
 import asyncio
 import time

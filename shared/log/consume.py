@@ -3,7 +3,7 @@
 FastStream delivers batches. Each partition has a lane that handles records of different keys concurrently and commits
 its lowest unfinished offset. A record that fails permanently is dead-lettered. A record that needs an unavailable
 service is retried until it is back, which holds up its partition and no other. A record with a bounded number of
-tries holds up only its own key (docs/adr/0043-bounded-tries.md).
+tries holds up only its own key (docs/adr/0005-retries-dead-letters-replay.md).
 """
 
 import asyncio

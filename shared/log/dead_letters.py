@@ -3,7 +3,7 @@
 The topic is compacted. A letter's key consists of its stage and log position, so writing it again after a crash makes
 no second letter; a null value under the key settles it. If a redriven record fails again, the new letter has another
 key: settling the old letter never removes the new one, in whatever order they are written
-(docs/adr/0012-dead-letters.md).
+(docs/adr/0005-retries-dead-letters-replay.md).
 """
 
 from collections.abc import Callable

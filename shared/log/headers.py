@@ -1,6 +1,6 @@
 """Headers of records: their first log position, their redrives, and others.
 
-After a move to another log, partitions have other numbers in log positions (ADR 0098). So positions of different logs
+After a move to another log, partitions have other numbers in log positions (ADR 0012). So positions of different logs
 are never in the same partition.
 """
 

@@ -1,4 +1,4 @@
-"""Checks that a record's value wasn't altered (docs/adr/0017-records-carry-their-hash.md)."""
+"""Checks that a record's value wasn't altered (docs/adr/0004-kafka.md)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,7 @@
 """Which settings are in force. An index keeps the model and the chunk sizes that it was built with.
 
 A setting that differs doesn't stop the start. The banner, readiness and `sluice doctor` name it, with the command that
-builds an index with it (ADR 0085).
+builds an index with it (ADR 0013).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """The numbered migrations of an installation: each changes data of an earlier release to a newer format.
 
 A migration takes milliseconds, however large the data is, and can be repeated. A start applies those that are due.
-`sluice upgrade` lists them, copies the data folder, and then applies them one by one. docs/adr/0122-upgrades.md
+`sluice upgrade` lists them, copies the data folder, and then applies them one by one. docs/adr/0003-sqlite-log.md
 """
 
 from collections.abc import Awaitable, Callable

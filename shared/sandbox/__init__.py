@@ -2,7 +2,7 @@
 
 `confine` is called once, at the start of the child, before it has threads: Landlock binds only the calling thread. The
 mechanisms are independent of each other; one that this system lacks is left out of the result. Linux on x86-64 and
-aarch64 has all of them, other systems have none (docs/adr/0080-children-are-confined.md).
+aarch64 has all of them, other systems have none (docs/adr/0029-sandbox.md).
 """
 
 import ctypes

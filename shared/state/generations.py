@@ -1,4 +1,4 @@
-"""The registry of generations: which exist, and which one serves. correctness.md, section 6; ADR 0084.
+"""The registry of generations: which exist, and which one serves. correctness.md, section 6; ADR 0013.
 
 All of it is one point, so a switch is one conditional write: at every moment exactly one generation serves. The
 transitions are pure functions; `change` writes their result if nobody wrote in between.

@@ -79,7 +79,7 @@ class Generation(Message, frozen=True):
     model: Model
     bm25: str  # settings of the sparse vectors
     chunk_unit: Literal["characters", "tokens"] = "characters"  # of size and overlap
-    vectors: Precision = "full"  # precision of the stored vectors: ADR 0126
+    vectors: Precision = "full"  # precision of the stored vectors: ADR 0016
     build: int = 0  # number in the registry, so that one that is built again has other collections, topics and groups
 
     @property

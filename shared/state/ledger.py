@@ -49,7 +49,7 @@ NOWHERE = LogPosition(partition=-1, offset=-1, time=-1)  # older than every posi
 REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newest one are dropped
 MOST_ENDED = 8  # earlier submissions kept after their end
 MOST_WAITING = 64  # earlier submissions kept that haven't ended
-MOST_FAILED = 8  # failed versions below the accepted one that stay in the truth (ADR 0063)
+MOST_FAILED = 8  # failed versions below the accepted one that stay in the truth (ADR 0007)
 WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
@@ -64,7 +64,7 @@ class Accepted(Message, frozen=True):
     outcome: VersionOutcome = "created"
     validators: Validators | None = None
     text: BlobRef | None = (
-        None  # the extracted text, decided once (ADR 0055); None: written by an earlier release, or a deletion
+        None  # the extracted text, decided once (ADR 0006); None: written by an earlier release, or a deletion
     )
 
     reading: TextReading | None = None  # None: written by an earlier release, or a deletion
@@ -131,11 +131,11 @@ class Entry(Message, frozen=True):
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
-    earlier: tuple[Last, ...] = ()  # recent submissions before the newest one (ADR 0054)
+    earlier: tuple[Last, ...] = ()  # recent submissions before the newest one (ADR 0006)
     forwarded: tuple[Forwarded, ...] = ()  # by topic and partition, where the newest submissions came from
-    published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0059), oldest first
+    published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0007), oldest first
     failed: tuple[int, ...] = ()  # those of them that failed and are below the accepted version, oldest first
-    # The newest version that left the truth because too many had failed (ADR 0063); 0: none. Stored by an older name.
+    # The newest version that left the truth because too many had failed (ADR 0007); 0: none. Stored by an older name.
     forgotten: int = msgspec.field(default=0, name="struck")
 
     @property

@@ -1,4 +1,4 @@
-"""The pairing of a log with its store: each keeps the other's id. ADR 0050.
+"""The pairing of a log with its store: each keeps the other's id. ADR 0011.
 
 The log's copy is on a compacted topic, the store's in a collection. The store is always written first, so its copy
 is never behind the log's: a store whose checkpoint is behind is an older backup.

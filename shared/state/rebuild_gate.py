@@ -1,4 +1,4 @@
-"""Whether the index is complete, or is being rebuilt (docs/adr/0051-a-lost-index-is-rebuilt.md).
+"""Whether the index is complete, or is being rebuilt (docs/adr/0011-lost-index.md).
 
 A rebuild is recorded in the store at least GRACE_S before any lost collection is created again. A reader calls the
 gate after reading; the gate's view of the store is at most LEASE_S old, so no reader trusts a collection that is empty

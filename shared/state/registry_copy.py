@@ -1,4 +1,4 @@
-"""The log's copy of the registry of generations, so that a lost store is rebuilt as it was. ADR 0106.
+"""The log's copy of the registry of generations, so that a lost store is rebuilt as it was. ADR 0011.
 
 It is on the compacted topic of the pairing, under a key of its own. The store's registry is the truth while there is
 one; this copy follows it within seconds.

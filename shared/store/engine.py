@@ -2,7 +2,7 @@
 
 A collection is a folder with a shard and a small description. It is made elsewhere and then renamed, so it exists
 completely or not at all. The engine never frees the space of deleted points, so a shard that must forget them is
-copied, and the description then names the copy (docs/adr/0016-erasure.md). The caller must hold the folder's lock: the
+copied, and the description then names the copy (docs/adr/0009-erasure.md). The caller must hold the folder's lock: the
 engine refuses to load a shard twice, but the attempt already breaks the first one's `flush` for good.
 """
 
@@ -53,7 +53,7 @@ from shared.store.read_ahead import opening_files, read_ahead, searched_files
 DENSE, SPARSE = "", "bm25"
 _HEAD_FIELDS = ("version", "deleted")
 _EVERY = 2**31  # as a limit: all points
-_LARGE = 250_000  # points from which a search of the graph looks further (ADR 0131)
+_LARGE = 250_000  # points from which a search of the graph looks further (ADR 0016)
 _EF, _EF_LARGE, _EF_FILTERED = 128, 256, 512  # candidates that it keeps; filtered: by more than the tenant
 _EXACT = qdrant.SearchParams(exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True))
 _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no second round
@@ -75,7 +75,7 @@ _EXACT_FLOATS = 2**53  # the engine compares the bounds of ranges as floats, whi
 _FIRST_SHARD = "shard"
 _ENGINE_CONFIG = "edge_config.json"
 # With one thread, the engine searches in the calling thread. With more, it hands the segments to a pool and waits,
-# twice a search, though all points are in one, save for those that are new since its index was built (ADR 0128).
+# twice a search, though all points are in one, save for those that are new since its index was built (ADR 0015).
 _SEARCH_THREADS = 1
 _update = qdrant.UpdateOperation
 
@@ -907,7 +907,7 @@ def _schema(kind: IndexKind, description: _Description) -> Any:
     vectors gets no edges for their values: few points have the same id, all have the same version and attempt, and
     edges for each value took most of the time of a build.
 
-    Such an index isn't read at the start, and one of numbers serves only ranges: see `_within` and ADR 0132.
+    Such an index isn't read at the start, and one of numbers serves only ranges: see `_within` and ADR 0016.
     """
     if kind == "tenant":
         return qdrant.KeywordIndexParams(is_tenant=True)

@@ -1,7 +1,7 @@
 """Words of scripts that are written without blanks. Pure.
 
 Only a dictionary tells where their words end. Pairs of neighbouring characters need no dictionary, and rank better than
-the engine's own segmentation did (docs/adr/0062-pairs-of-characters.md).
+the engine's own segmentation did (docs/adr/0021-languages.md).
 """
 
 import re

@@ -3,7 +3,7 @@
 The engine maps its files, and a payload that isn't in the page cache is a read that waits, so a hundred payloads are a
 hundred waits. This module knows from the engine's own files where each payload is, and asks the system for all of them
 at once. These are only requests to read ahead: if the engine changes its files' format, searches wait as before. See
-docs/adr/0133-payloads-are-requested-together.md.
+docs/adr/0015-store-speed.md.
 """
 
 import os

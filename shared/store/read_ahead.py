@@ -1,7 +1,7 @@
 """Has the operating system read a store's files in sequence, before the engine reads them page by page.
 
 The engine maps its files for random access, so each page that isn't cached is a read of 4 kB that waits for the disk.
-See docs/adr/0121-files-are-read-ahead.md.
+See docs/adr/0015-store-speed.md.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Rewrites collections that have too many dead points, or too many vectors outside their index.
 
 By itself, the engine never frees a deleted point and never builds an index.
-docs/adr/0046-dead-points-are-rewritten.md, docs/adr/0113-large-collections-get-an-index.md
+docs/adr/0014-qdrant.md, docs/adr/0016-vectors.md
 """
 
 import asyncio

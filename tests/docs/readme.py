@@ -43,7 +43,6 @@ SHOWN_URL = "http://127.0.0.1:3000"
 _BLOCK = r"(<!-- begin: {name} -->\n)(.*?)(<!-- end: {name} -->)"
 _FIELD = re.compile(r"^    (\w+): .*? = .*?(?:  # (.*))?$", re.MULTILINE)
 _TITLE = re.compile(r"^# (\d{4}) (.+)$", re.MULTILINE)
-_STATUS = re.compile(r"^\*\*Status\.\*\* (.+?)$", re.MULTILINE)
 _VARYING = re.compile(r"\d+\.\d s|score \d\.\d\d")
 
 
@@ -55,13 +54,12 @@ def block(name: str) -> str:
 
 
 def decisions() -> str:
-    """Return the table of all decisions: number, title, status."""
-    rows = ["| | decision | status |", "| --- | --- | --- |"]
+    """Return the table of all decisions: number, title."""
+    rows = ["| | decision |", "| --- | --- |"]
     for page in sorted(DECISIONS.glob("[0-9]*.md")):
-        text = page.read_text(encoding="utf-8")
-        title, status = _TITLE.search(text), _STATUS.search(text)
+        title = _TITLE.search(page.read_text(encoding="utf-8"))
         assert title, f"{page.name} has no title with its number"
-        rows.append(f"| [{title[1]}]({page.name}) | {title[2]} | {status[1] if status else 'accepted'} |")
+        rows.append(f"| [{title[1]}]({page.name}) | {title[2]} |")
     return "\n".join(rows) + "\n"
 
 

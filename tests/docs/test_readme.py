@@ -35,6 +35,10 @@ def test_the_table_of_decisions_is_the_folder() -> None:
     assert readme.block("decisions") == readme.decisions()
 
 
+def test_decisions_are_kept_by_subject_in_at_most_32_pages() -> None:
+    assert len(list(readme.DECISIONS.glob("[0-9]*.md"))) <= 32
+
+
 def test_every_page_is_found_from_the_index_of_pages() -> None:
     index = readme.ROOT / "docs/README.md"
     linked = {(index.parent / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}

@@ -27,7 +27,7 @@ from schemathesis.schemas import APIOperation
 import tests.fuzz.checks  # noqa: F401 - registers its checks
 from tests.fuzz.target import Target
 
-# What is judged is in ADR 0066.
+# What is judged is in ADR 0026.
 _NOT_JUDGED = ("not_a_server_error", "negative_data_rejection", "positive_data_acceptance", "ignored_auth")
 AnyOperation = APIOperation[Any, Any, Any, Any]
 _BASE = "http://127.0.0.1"

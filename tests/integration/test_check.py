@@ -194,7 +194,7 @@ async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pi
     assert (by_sha256.unchanged, by_hash.unchanged) == (False, True)
 
 
-# Batches are compared as well (ADR 0109)
+# Batches are compared as well (ADR 0008)
 
 
 def a_batch(pipeline: Pipeline) -> httpx.AsyncClient:

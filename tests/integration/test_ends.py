@@ -1,4 +1,4 @@
-"""Every submission is told its own end, whatever is sent under the same name meanwhile. ADR 0054."""
+"""Every submission is told its own end, whatever is sent under the same name meanwhile. ADR 0006."""
 
 import asyncio
 from pathlib import Path

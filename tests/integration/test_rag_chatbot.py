@@ -86,7 +86,7 @@ async def test_a_new_document_is_found_right_after_it_is_added(
 @COUNTED
 @given(count=st.integers(-5, 1100))
 async def test_the_retrieval_count_is_checked(library: httpx.AsyncClient, count: int) -> None:
-    """**Feature: rag-chatbot, Property 13: Retrieval count configuration validation** (1 to 1000: ADR 0070)"""
+    """**Feature: rag-chatbot, Property 13: Retrieval count configuration validation** (1 to 1000: ADR 0022)"""
     reply = await library.post("/rag/search", json={"query": "tower", "topK": count})
 
     assert reply.status_code == (200 if 1 <= count <= 1000 else 400)

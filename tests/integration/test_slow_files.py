@@ -1,4 +1,4 @@
-"""Files that take long to read, read on an idle and on a busy machine: the outcomes are the same. ADR 0045."""
+"""Files that take long to read, read on an idle and on a busy machine: the outcomes are the same. ADR 0005."""
 
 import asyncio
 import io

@@ -173,7 +173,7 @@ class Attempt(NamedTuple):
 
 
 def striking(version: int, after: int) -> Attempt:
-    """Return who takes a version out of the truth because too many have failed (ADR 0063)."""
+    """Return who takes a version out of the truth because too many have failed (ADR 0007)."""
     return Attempt(version, number=99, after=after, step="strike")
 
 

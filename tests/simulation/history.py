@@ -175,7 +175,7 @@ def _ledger_differs(store: MemoryStore, want: Mapping[str, Expected]) -> list[st
 
 
 def _ends_differ(store: MemoryStore, submissions: Mapping[str, Sequence[Sent]], *, mended: bool) -> list[str]:
-    """ADR 0054: each submission has an end, and it is its own."""
+    """ADR 0006: each submission has an end, and it is its own."""
     found = []
     for id_, all_ in submissions.items():
         point = store.points(LEDGER).get(id_)

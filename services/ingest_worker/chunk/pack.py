@@ -2,7 +2,7 @@
 
 A chunk ends where it is between a quarter and wholly full, at the best border in that range: before a heading or a
 page, else at the coarsest structure, and among equals where the words change most. These rules depend on the text
-around a border alone. So after an edit, packing soon chooses the same borders as before: docs/adr/0027.
+around a border alone. So after an edit, packing soon chooses the same borders as before: docs/adr/0019-chunks.md.
 """
 
 import heapq

@@ -3,7 +3,7 @@
 The parser process calls `begin` for each document, and formats call `spent`. Elsewhere there is no limit.
 
 Time is CPU time over all threads of the process, because a file must get the same result on a busy machine as on an
-idle one. The wall clock only stops a reader that waits for ever (docs/adr/0045-cpu-seconds.md).
+idle one. The wall clock only stops a reader that waits for ever (docs/adr/0005-retries-dead-letters-replay.md).
 """
 
 import math

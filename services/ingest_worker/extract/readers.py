@@ -1,4 +1,4 @@
-"""Fingerprints of the readers of formats: whether a file would be read today as it was read before. ADR 0060."""
+"""Fingerprints of the readers of formats: whether a file would be read today as it was read before. ADR 0017."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 The address is checked when the socket connects: a name is looked up once, each address is checked against the table,
 and the connection goes to one that passed. The spelling of a URL can't get around the check.
-docs/adr/0082-a-network-backend-of-our-own.md.
+docs/adr/0018-web-pages.md.
 """
 
 import asyncio

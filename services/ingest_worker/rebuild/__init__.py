@@ -1,1 +1,1 @@
-"""Rebuilds a lost index from the log: first the ledger, then the points. See ADR 0051."""
+"""Rebuilds a lost index from the log: first the ledger, then the points. See ADR 0011."""

@@ -1,4 +1,4 @@
-"""Makes a backup of a standalone installation, whether or not it runs. docs/adr/0074-backups.md
+"""Makes a backup of a standalone installation, whether or not it runs. docs/adr/0012-backups-and-moves.md
 
 The committed offsets are read first, then the store, the log and the blobs. The copy of the log gets those first
 offsets. So a restored installation reads again every record that changed the store while it was copied.

@@ -20,7 +20,7 @@ _PAGE: Final = 256
 
 
 def in_reading_order(names: Iterable[str]) -> list[str]:
-    """Return the names in the order in which a running store is copied. docs/adr/0074-backups.md
+    """Return the names in the order in which a running store is copied. docs/adr/0012-backups-and-moves.md
 
     The registry comes first, because it names the collections. The pairing comes before the log, because it must not
     have seen more of it than is copied. Heads come before points and the ledger last: a head without points, or a newer

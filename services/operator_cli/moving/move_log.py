@@ -1,4 +1,4 @@
-"""Moves the log to another one, record by record. docs/adr/0098-the-log-moves.md
+"""Moves the log to another one, record by record. docs/adr/0012-backups-and-moves.md
 
 Each copy has a header with the log position that the record has in the ledger, so nothing in the store changes but the
 pairing, which is written last: until then the old log is in use, afterwards it is refused.
@@ -357,7 +357,7 @@ class _Move:
                 await target.reset_offsets(group, await target.end_offsets(topic))
 
     async def finish(self) -> None:
-        """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0092)."""
+        """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0008)."""
         self._move.step("originals")
         batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
         for tp in await _partitions(self._move.target, SUBMITTED):

@@ -1,4 +1,4 @@
-"""Moves the index to another store, point by point, vectors included. docs/adr/0083-the-index-moves.md
+"""Moves the index to another store, point by point, vectors included. docs/adr/0012-backups-and-moves.md
 
 The log names the store that belongs to it. That pairing is written last: until then the old store counts, afterwards
 the new one, and the old one is refused.

@@ -1,4 +1,4 @@
-"""Makes a data folder from a backup. docs/adr/0074-backups.md"""
+"""Makes a data folder from a backup. docs/adr/0012-backups-and-moves.md"""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Brings the data of an earlier release to this one's format, while nothing runs. docs/adr/0122-upgrades.md
+"""Brings the data of an earlier release to this one's format, while nothing runs. docs/adr/0003-sqlite-log.md
 
 The data folder is copied first; while the copy is unfinished, its name ends with `.partial`. A mark in the data folder
 names the copy until the end. So a run after a crash continues, and doesn't copy a folder that is half migrated.

@@ -47,7 +47,7 @@ _AGENTX: Final = frozenset({"message", "useRag", "target", "system", "conversati
 
 
 def speaks_ollama(body: Any) -> bool:
-    """Return whether a body sent to /api/chat is Ollama's. ADR 0072; a null field counts as not given."""
+    """Return whether a body sent to /api/chat is Ollama's. ADR 0025; a null field counts as not given."""
     if not isinstance(body, Mapping) or body.get("model") is None:
         return False
     given = {name for name, value in body.items() if value is not None}

@@ -1,7 +1,7 @@
 """The feed of changes: every end of a submission of the caller's tenant, so that other systems can mirror the index.
 
-The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0089). After a
-move of the log, a cursor begins with the number of moves, because offsets of the old log mean nothing (ADR 0098).
+The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0030). After a
+move of the log, a cursor begins with the number of moves, because offsets of the old log mean nothing (ADR 0012).
 """
 
 import re

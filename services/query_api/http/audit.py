@@ -1,6 +1,6 @@
 """Records each change, each admin call and each refusal in the audit trail.
 
-A reply that confirms a change is sent only after the log has its entry (docs/adr/0049-an-audit-trail-on-the-log.md).
+A reply that confirms a change is sent only after the log has its entry (docs/adr/0028-keys-audit-browsers.md).
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """`POST /rag/ingest/batch`: many documents as a JSON array or NDJSON, submitted while the body arrives.
 
-Items that the index holds unchanged are answered without a submission (ADR 0109).
+Items that the index holds unchanged are answered without a submission (ADR 0008).
 """
 
 import asyncio

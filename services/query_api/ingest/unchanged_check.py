@@ -2,7 +2,7 @@
 
 A document is unchanged if the index holds exactly this content and no unread record could change it. The reply
 therefore waits until every record that was on the log when the request came has been read. Then it says what a
-submission would have ended with. `POST /rag/ingest/batch` asks the same of its items, without the wait (ADR 0109).
+submission would have ended with. `POST /rag/ingest/batch` asks the same of its items, without the wait (ADR 0008).
 """
 
 import asyncio

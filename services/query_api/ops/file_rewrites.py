@@ -1,7 +1,7 @@
 """Rewrites the data files, and says whether a rewrite has begun and ended since an erasure.
 
 An operator's rewrite runs at once. An admin of one tenant can't start one, because it slows down all tenants; if an
-admin waits for one, the next hourly upkeep rewrites the files. docs/adr/0090-a-tenant-waits-for-the-rewrite.md
+admin waits for one, the next hourly upkeep rewrites the files. docs/adr/0009-erasure.md
 """
 
 import asyncio

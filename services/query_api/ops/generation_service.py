@@ -1,4 +1,4 @@
-"""Builds, compares, switches and drops generations. correctness.md, section 6; ADR 0084.
+"""Builds, compares, switches and drops generations. correctness.md, section 6; ADR 0013.
 
 Every step is a conditional write to the registry, and every API drives a switch. An interrupted switch therefore
 continues where it stopped, whichever API began it.

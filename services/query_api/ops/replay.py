@@ -1,7 +1,7 @@
 """Replays a topic: publishes its records again, each with the position at which it first entered the log.
 
 The stages pass over submissions that were superseded or have ended, so a replay repairs what is missing and changes
-nothing else (docs/adr/0088-a-replay-sends-records-again.md). `replayed` chooses the records without I/O.
+nothing else (docs/adr/0005-retries-dead-letters-replay.md). `replayed` chooses the records without I/O.
 """
 
 import asyncio

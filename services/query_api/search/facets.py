@@ -1,7 +1,7 @@
 """Counts documents by the values of their fields, for faceted search. docs/search.md.
 
 Only versions that answer are counted (docs/correctness.md, section 4). Counts of `source` and `tags` come from the
-heads' indexes; other fields are read from the first matching passage of each document (docs/adr/0105-facets.md).
+heads' indexes; other fields are read from the first matching passage of each document. docs/adr/0022-search-options.md
 """
 
 import asyncio

@@ -38,7 +38,7 @@ def fused_scores(
     from it, as if its score were three deviations below the mean. The fused score is the mean over the legs that found
     anything, weighted by `weights` (default 1). Formula from Mazzeschi, "Distribution-Based Score Fusion" (2023), as in
     Qdrant's DBSF, but not clipped, which keeps the lead of an outstanding hit (nDCG@10 on three collections 0.728,
-    0.848, 0.609 instead of 0.729, 0.835, 0.593; docs/adr/0006-fusion-by-distribution.md).
+    0.848, 0.609 instead of 0.729, 0.835, 0.593; docs/adr/0020-scores.md).
 
     `legs` contains, by name, (id, score) pairs with the best first. Scores are finite, and ids are unique in a leg.
     """
@@ -55,7 +55,7 @@ def fused_scores(
 def _with_neighbours(scores: Mapping[str, float], chunk_keys: Mapping[str, ChunkKey]) -> dict[str, float]:
     """Return each hit's score plus a share of the best score among the two chunks on each side of it.
 
-    The chunks beside an answer are often about the same subject (docs/adr/0099-neighbours-speak-for-a-passage.md).
+    The chunks beside an answer are often about the same subject (docs/adr/0020-scores.md).
     """
     by_document: dict[str, dict[int, float]] = {}
     for id_, score in scores.items():

@@ -1,4 +1,4 @@
-"""Searches in generations that show a past moment. docs/adr/0095-an-index-of-a-past-moment.md"""
+"""Searches in generations that show a past moment. docs/adr/0013-generations.md"""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol

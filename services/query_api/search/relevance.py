@@ -2,7 +2,7 @@
 
 The features depend only on the query and the passage: not on the other hits of the search (ranks, fused scores) and not
 on the rest of the index (BM25's term rarity). So a threshold means the same everywhere
-(docs/adr/0061-a-score-that-compares.md, docs/adr/0124-similar-words.md).
+(docs/adr/0020-scores.md).
 """
 
 import functools

@@ -1,7 +1,7 @@
 """A cache of recent search results, kept for seconds; off by default.
 
 Before a cached result is returned, the heads of its documents are read. If one was updated or deleted meanwhile, by any
-process, the search runs again. docs/adr/0097-kept-results-are-checked.md
+process, the search runs again. docs/adr/0022-search-options.md
 """
 
 import time

@@ -1,6 +1,6 @@
 """Retrieval: two rankings of current chunks select the candidates, which are then ordered by their own scores.
 
-docs/correctness.md, section 4; docs/adr/0061-a-score-that-compares.md.
+docs/correctness.md, section 4; docs/adr/0020-scores.md.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Looks up English words of nearly the same meaning, in a table made from the packaged model's word vectors.
 
-The table is part of the release, so that a score depends on query and passage alone (docs/adr/0124-similar-words.md).
+The table is part of the release, so that a score depends on query and passage alone (docs/adr/0020-scores.md).
 `python -m tests.bench.similar_words` writes `similar_words.msgpack`.
 """
 

@@ -1,7 +1,7 @@
 """The log on a Kafka cluster: FastStream's KafkaBroker on aiokafka's clients.
 
 A send is answered when every in-sync replica has the record. Consumers never start, jump or commit on their own
-(docs/adr/0010-kafka-clients-under-guard.md).
+(docs/adr/0004-kafka.md).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The log's own clock: the time that has passed, independent of the machine's wall clock.
 
 Retention and tombstones are timed by it. The times of records are of no use for that: one moment with a wrong clock
-puts them a year ahead, and there they stay, because they never fall. docs/adr/0047-retention-by-time-passed.md
+puts them a year ahead, and there they stay, because they never fall. docs/adr/0003-sqlite-log.md
 """
 
 import sqlite3

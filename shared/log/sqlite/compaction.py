@@ -1,7 +1,7 @@
 """Compaction from a list: which records have a later one of their key, and which are tombstones.
 
 Each record of a compacted topic is read once for the list; after that, a compaction reads the list and what was written
-since. docs/adr/0102-compaction-works-from-a-list.md
+since. docs/adr/0003-sqlite-log.md
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The hold: while a log is copied, nothing that the copy may still need is deleted. docs/adr/0074-backups.md
+"""The hold: while a log is copied, nothing that the copy may still need is deleted. docs/adr/0012-backups-and-moves.md
 
 It is a lock on a file beside the log, so it binds every process of the machine, and it ends with the process that took
 it, even if that is killed.

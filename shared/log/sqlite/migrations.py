@@ -1,7 +1,7 @@
 """The numbered migrations of the log's file, which bring its tables to this release's schema.
 
 The file's `user_version` is the number of the last migration applied. Each migration is one transaction. It can be
-repeated, because releases before number 4 applied some without raising the number. docs/adr/0108-numbered-migrations.md
+repeated, because releases before number 4 applied some without raising the number. docs/adr/0003-sqlite-log.md
 
 `shared/runtime/migrations.py` lists all migrations of an installation. A new one here gets the next number of that
 list.

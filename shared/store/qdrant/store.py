@@ -4,7 +4,7 @@ Collections without a dense vector (heads, ledger, generations) are bookkeeping:
 who was first, and what was written is read back. Their writes are ordered `strong`, and where they have replicas
 they are read from a quorum, and a new collection's writes wait for one. Chunk points belong to one version and
 never change, so they are written in any order and read from the nearest replica. A quorum is more than half: with
-two replicas both must be up, with three one may be away (docs/adr/0014-qdrant-quorum.md).
+two replicas both must be up, with three one may be away (docs/adr/0014-qdrant.md).
 """
 
 import asyncio

@@ -17,7 +17,7 @@ _PAGE = re.compile(
     rb"\s*+(?:<\?xml[^>]*+>\s*+|<!--.*?-->\s*+)*+<(?:!doctype\s++html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL
 )
 # Trafilatura favours precision first, then recall. Both together beat either alone in both measures of the
-# evaluation sets: docs/adr/0031.
+# evaluation sets: docs/adr/0018-web-pages.md.
 _ENOUGH = 2_000  # characters; with so many, the first result is taken without trying recall
 _SHARE = 0.4  # of the second result's length; a shorter first result has missed the main text
 _MOST_LINKS = 10_000

@@ -56,7 +56,7 @@ async def test_a_hundred_small_texts_cost_three_syncs_each_and_two_for_the_tenan
 
     await asyncio.gather(*(blobs.put("acme", str(UUID(int=number)), b"%d" % number) for number in range(100)))
 
-    assert len(synced) == 300, "docs/adr/0103-small-texts-are-synced-alone.md says what fewer would cost"
+    assert len(synced) == 300, "docs/adr/0010-blobs.md says what fewer would cost"
 
 
 async def test_a_name_that_a_killed_writer_gave_is_synced_by_the_next_put(
