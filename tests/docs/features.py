@@ -53,7 +53,11 @@ def table() -> str:
 
 
 def _row(number: int, proved: dict[int, list[tuple[str, str]]]) -> str:
-    tests = [f"[{name.removeprefix('test_').replace('_', ' ')}](../{file})" for file, name in proved.get(number, ())]
-    more = [f"and {len(tests) - SHOWN} more"] if len(tests) > SHOWN else []
+    tests = proved.get(number, [])
+    names: dict[str, list[str]] = {}
+    for file, name in tests[:SHOWN]:
+        names.setdefault(file, []).append(f"`{name}`")
+    cells = [f"[`{Path(file).name}`](../{file}) {', '.join(named)}" for file, named in names.items()]
+    more = [f"{len(tests) - SHOWN} more"] if len(tests) > SHOWN else []
     reason = [f"**No test.** {UNTESTED[number]}"] if number in UNTESTED else []
-    return f"| {number} | {FEATURES[number]} | {', '.join([*tests[:SHOWN], *more, *reason])} |"
+    return f"| {number} | {FEATURES[number]} | {'; '.join([*cells, *more, *reason])} |"
