@@ -106,8 +106,8 @@ class Settings(BaseSettings):
     parsers: int = Field(default=2, ge=1, le=64)  # processes that parse files at once
     parsers_kept: int = Field(default=6, ge=1, le=256)  # idle and busy processes that parse files, each for one tenant
     parsers_confined: Literal["on", "off"] = "on"  # off: no sandbox for parsers: docs/security.md
-    fetch_allow: str = ""  # private hosts and networks that may be fetched from: wiki.internal,10.1.0.0/16
-    callback_allow: str = ""  # private hosts and networks that callbacks may go to: n8n.internal,10.1.0.0/16
+    fetch_allow: str = ""  # private hosts and networks that may be fetched from: wiki.internal:8000,10.1.0.0/16
+    callback_allow: str = ""  # private hosts and networks that callbacks may go to: n8n.internal:5678,10.1.0.0/16
     fetch_contact: str = Field(default="", pattern=_CONTACT)  # contact address or page sent in the User-Agent
     fetch_robots: Literal["on", "off"] = "on"  # off: ignore robots.txt and noindex
     fetch_timeout: float = Field(default=10.0, ge=1.0, le=120.0)  # seconds to fetch one page, retries included

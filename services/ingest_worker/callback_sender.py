@@ -6,8 +6,10 @@ says what is left to do. So a callback survives restarts and delays no partition
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 import httpx
@@ -35,8 +37,10 @@ TIMEOUT_S: Final = 10.0  # of one try
 LEASE_MS: Final = 60_000  # after this long, another worker takes over a dead worker's callback
 MOST_AGE_MS: Final = 24 * 3600 * 1000  # a callback is tried for this long after the end of its submission
 AT_ONCE: Final = 32
-AT_ONCE_PER_HOST: Final = 4
-TURN_S: Final = 0.5  # longest wait for a free slot of a host; after that, the callback is postponed
+AT_ONCE_PER_TENANT: Final = 8
+AT_ONCE_PER_HOST: Final = 4  # of one tenant
+TURN_S: Final = 0.02  # longest wait for a free slot of a host; after that, the callback is postponed
+POSTPONED_S: Final = 0.5
 POLL_S: Final = 2.0
 MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only checked from time to time
 LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two checks of a submission under way
@@ -103,7 +107,7 @@ class FailedTry(msgspec.Struct, frozen=True):
     away: bool = False  # the host didn't answer at all
 
 
-Post = Callable[[str, bytes, dict[str, str]], Awaitable[FailedTry | None]]  # None: it was delivered
+Post = Callable[[str, str, bytes, dict[str, str]], Awaitable[FailedTry | None]]  # tenant, URL, …; None: delivered
 
 
 class CallbackPoster:
@@ -114,15 +118,15 @@ class CallbackPoster:
         self._guard = guard
         self._timeout_s = timeout_s
 
-    async def __call__(self, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
-        """Return None if the receiver accepted the callback, else why the try failed."""
+    async def __call__(self, tenant: str, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
+        """Return None if the receiver accepted the callback, else why the try failed. Raises Busy as `Guard.send`."""
         sent = {"content-type": "application/json", "user-agent": f"Sluice/{VERSION}", **headers}
         request = httpx.Request(
             "POST", url, content=body, headers=sent, extensions={"timeout": httpx.Timeout(self._timeout_s).as_dict()}
         )
         try:
             async with asyncio.timeout(self._timeout_s):
-                response = await self._guard.send(request)
+                response = await self._guard.send(request, tenant)
         except Rejected as error:
             return FailedTry(error.sentence, final=True)
         except TimeoutError:
@@ -170,8 +174,8 @@ class CallbackSender:
         self._poll_s = poll_s
         self._hosts = Hosts(at_once=AT_ONCE_PER_HOST, delay_s=0.0, turn_s=TURN_S)
         self._expected: dict[tuple[str, LogPosition], str] = {}  # ids of callbacks, until the notice of the end
-        self._hot: dict[str, None] = {}  # ids to look at now, in their order
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._hot: dict[str, str] = {}  # ids to look at now, in their order, with their tenants
+        self._under_way: dict[asyncio.Task[None], Callback] = {}
         self._woken = asyncio.Event()
         callbacks.registered = self._expect
 
@@ -179,7 +183,7 @@ class CallbackSender:
         """Check the callback of the notice's submission at once, if this process registered it."""
         id_ = self._expected.pop((notice.document_id, notice.place), None)
         if id_ is not None:
-            self._hot[id_] = None
+            self._hot[id_] = notice.tenant
             self._woken.set()
 
     async def run(self) -> None:
@@ -187,8 +191,10 @@ class CallbackSender:
         try:
             await self._take_up()
             while True:
+                self._woken.clear()
                 await self._again(self._look)
-                await self._rest()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), self._poll_s)
         finally:
             for task in self._under_way:
                 task.cancel()
@@ -200,42 +206,41 @@ class CallbackSender:
             after: str | None = None
             while True:
                 page, after = await self._callbacks.waiting(after)
-                self._hot |= dict.fromkeys(each.id for each in page)
+                self._hot |= {each.id: each.tenant for each in page}
                 if after is None:
                     return
 
         await self._again(waiting)
 
     async def _look(self) -> None:
-        free = AT_ONCE - len(self._under_way)
-        running = set(self._under_way.values())
-        hot = [id_ for id_ in self._hot if id_ not in running][:free]
-        for id_ in hot:
-            del self._hot[id_]
-        found = await self._callbacks.get(hot)
-        if free > len(hot):
-            found += await self._callbacks.due(free - len(hot))
-        for each in found:
-            if each.next is not None and each.id not in running:
+        """Start the callbacks that are due, of each tenant a few at once: its slow receivers hold up no other's."""
+        running = {each.id for each in self._under_way.values()}
+        of_tenant = Counter(each.tenant for each in self._under_way.values())
+        while (free := AT_ONCE - len(running)) > 0:
+            full = tuple(tenant for tenant, count in of_tenant.items() if count >= AT_ONCE_PER_TENANT)
+            wanted = (id_ for id_, tenant in self._hot.items() if tenant not in full and id_ not in running)
+            hot = {id_: self._hot.pop(id_) for id_ in [*islice(wanted, free)]}
+            found = await (self._callbacks.get([*hot]) if hot else self._callbacks.due(AT_ONCE, besides=full))
+            begun = len(running)
+            for each in found:
+                if each.next is None or each.id in running or len(running) >= AT_ONCE:
+                    continue
+                if of_tenant[each.tenant] >= AT_ONCE_PER_TENANT:
+                    if each.id in hot:
+                        self._hot[each.id] = each.tenant
+                    continue
                 running.add(each.id)
+                of_tenant[each.tenant] += 1
                 task = asyncio.create_task(self._one(each))
-                self._under_way[task] = each.id
+                self._under_way[task] = each
                 task.add_done_callback(self._done)
-
-    async def _rest(self) -> None:
-        """Wait until there may be something to do."""
-        if self._hot and len(self._under_way) < AT_ONCE:
-            return
-        self._woken.clear()
-        try:
-            async with asyncio.timeout(self._poll_s):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+            if len(running) == begun and not hot:
+                return
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        del self._under_way[task]
-        if len(self._under_way) == AT_ONCE - 1:
+        tenant = self._under_way.pop(task).tenant
+        of_tenant = sum(each.tenant == tenant for each in self._under_way.values())
+        if len(self._under_way) == AT_ONCE - 1 or of_tenant == AT_ONCE_PER_TENANT - 1:
             self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             if isinstance(error, Unavailable):
@@ -286,17 +291,17 @@ class CallbackSender:
     async def _try(self, callback: Callback) -> None:
         end = callback.end
         assert end is not None
-        host = origin(callback.url)
+        host = f"{callback.tenant} {origin(callback.url)}"  # of this tenant: another one's slow path is its own
         try:
-            async with self._hosts.turn(host):
+            async with self._hosts.turn(host, callback.tenant):
                 body = body_of(callback, end)
                 key = callback_key(self._secret, callback.tenant)
                 headers = signed_headers(key, callback.id, self._clock() // 1000, body)
-                failed = await self._post(callback.url, body, headers)
+                failed = await self._post(callback.tenant, callback.url, body, headers)
                 if failed is not None and failed.away:
-                    self._hosts.away(host, failed.sentence, failed.again_s)
+                    self._hosts.away(host, callback.tenant, failed.sentence, failed.again_s)
         except Busy:
-            await self._postponed(callback, TURN_S)
+            await self._postponed(callback, POSTPONED_S)
             return
         except Rejected as error:  # the host is paused
             await self._postponed(callback, self._poll_s, error.sentence)

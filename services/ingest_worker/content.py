@@ -53,7 +53,9 @@ class ContentReader:
             return
         if submitted.fetched:
             assert submitted.url is not None
-            async with self._fetch.page(submitted.url, known.validators if known else None) as page:
+            async with self._fetch.page(
+                submitted.url, known.validators if known else None, tenant=submitted.tenant
+            ) as page:
                 if page is not None:
                     # The hash covers the type, because the type affects how the body is parsed.
                     raw_hash = bytes_hash(f"{_typed(page)}\n".encode() + page.body)

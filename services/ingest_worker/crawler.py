@@ -43,7 +43,7 @@ class Crawler:
         extraction = await self._reader.extract(submitted, content)
         depths: dict[str, int] = {}
         if goes_on.sitemap:
-            listed = await self._fetch.listed(page, goes_on.pages or 0)
+            listed = await self._fetch.listed(page, goes_on.pages or 0, tenant=submitted.tenant)
             depths = dict.fromkeys(crawl.addresses(listed, page.url, goes_on), goes_on.depth)
         if goes_on.depth and extraction is not None and "nofollow" not in self._directives(page, extraction):
             for address in crawl.addresses(extraction.links, page.url, goes_on):

@@ -1,23 +1,30 @@
 """A semaphore whose waiters are served round-robin by tenant."""
 
 import asyncio
+import sys
+from collections import defaultdict
 
 from shared.store.fair_queue import FairQueue
 
 
 class FairTurns:
-    """At most `size` turns at a time. Between two turns of a waiting tenant, every other one gets at most one."""
+    """At most `size` turns at a time. Between two turns of a waiting tenant, every other one gets at most one.
 
-    def __init__(self, size: int) -> None:
+    A tenant has at most `each` turns at a time, so that turns which never end leave some for others.
+    """
+
+    def __init__(self, size: int, each: int | None = None) -> None:
         self._free = size
+        self._shares = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(each or sys.maxsize))
         self._waiting = FairQueue[asyncio.Future[None]]()  # some were cancelled
 
-    def locked(self) -> bool:
-        """Return whether a turn would have to be waited for."""
-        return self._free == 0
+    def locked(self, tenant: str) -> bool:
+        """Return whether the tenant would have to wait for a turn."""
+        return self._free == 0 or self._shares[tenant].locked()
 
     async def acquire(self, tenant: str) -> None:
         """Return when the tenant has a turn. Its waiters keep their order."""
+        await self._shares[tenant].acquire()
         if self._free:
             self._free -= 1
             return
@@ -26,12 +33,15 @@ class FairTurns:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # the turn came in the same moment
-                self.release()
+            if turn.cancelled():
+                self._shares[tenant].release()
+            else:  # the turn came in the same moment
+                self.release(tenant)
             raise
 
-    def release(self) -> None:
-        """Give the turn to the next waiter."""
+    def release(self, tenant: str) -> None:
+        """End a turn of the tenant, and give it to the next waiter."""
+        self._shares[tenant].release()
         while self._waiting:
             turn = self._waiting.take()
             if not turn.cancelled():

@@ -200,7 +200,7 @@ class ParserPool:
         async with AsyncExitStack() as stack:
 
             async def may_take_long() -> bool:
-                if self._slow_turns.locked():
+                if self._slow_turns.locked(tenant):
                     return False
                 await stack.enter_async_context(_turn(self._slow_turns, tenant))  # doesn't wait, as it isn't locked
                 return True
@@ -428,7 +428,7 @@ async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> A
     try:
         yield
     finally:
-        turns.release()
+        turns.release(tenant)
 
 
 async def _received(process: asyncio.subprocess.Process) -> Reply:

@@ -9,8 +9,11 @@ tries holds up only its own key (docs/adr/0005-retries-dead-letters-replay.md).
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +29,8 @@ from shared.log.integrity import check_intact
 from shared.log.partition_lane import PartitionLane
 
 log = logging.getLogger(__name__)
+
+_aside: ContextVar[Callable[[str], AbstractContextManager[object]]] = ContextVar("aside", default=nullcontext)
 
 Handle = Callable[[Record], Awaitable[None]]
 OnDead = Callable[[Record, Failure], Awaitable[None]]
@@ -64,7 +69,7 @@ def consume(
     `before_commit` is awaited between the effects and their commit, once for all partitions.
 
     `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
-    pauses between tries doesn't count against `key_concurrency`.
+    pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`.
     """
     consumption = Consumption(
         handle,
@@ -106,6 +111,11 @@ def consume(
 
     consumption.consumer = lambda: subscriber.consumer
     return consumption
+
+
+def stepped_aside(why: str) -> AbstractContextManager[object]:
+    """Run the block, in which a `Handle` waits for its turn at something, without holding up other keys' records."""
+    return _aside.get()(why)
 
 
 async def readable_headers(raw: tuple[Record, ...], original: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -327,6 +337,7 @@ class Consumption:
 
     async def _attempt(self, lane: _Running, record: Record) -> bool | Failure:
         """Return True if `handle` succeeded, a Failure if it failed permanently, False if the lane was closed."""
+        _aside.set(partial(self._stepped_aside, lane, record))
         first_seen = _now_ms()
         attempts = outages = bugs = doubts = 0
         try:
@@ -370,6 +381,15 @@ class Consumption:
                     return False
         finally:
             lane.waiting.pop(record.offset, None)
+            lane.resting.pop(record.offset, None)
+
+    @contextmanager
+    def _stepped_aside(self, lane: _Running, record: Record, why: str) -> Iterator[None]:
+        lane.resting[record.offset] = why
+        self._pump(lane)
+        try:
+            yield
+        finally:
             lane.resting.pop(record.offset, None)
 
     def _failure(self, code: str, sentence: str, attempts: int, first_seen: int, digest: str | None = None) -> Failure:

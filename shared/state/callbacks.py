@@ -18,7 +18,13 @@ from shared.state.ledger import older
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, Store
 
 COLLECTION: Final = "callbacks"
-INDEXES: Final[dict[str, IndexKind]] = {"documentId": "keyword", "rev": "integer", "next": "integer", "over": "integer"}
+INDEXES: Final[dict[str, IndexKind]] = {
+    "documentId": "keyword",
+    "tenant": "keyword",
+    "rev": "integer",
+    "next": "integer",
+    "over": "integer",
+}
 KEPT_MS: Final = 7 * 24 * 3600 * 1000  # how long a callback is shown after its last try
 FIRST_LOOK_MS: Final = 5000  # after this long, a worker checks unprompted whether the submission has ended
 MOST_SHOWN: Final = 64  # callbacks of one document that are shown
@@ -108,9 +114,10 @@ class Callbacks:
         """Return those of the callbacks that exist."""
         return [_read(point) for point in await self._store.retrieve(COLLECTION, ids)] if ids else []
 
-    async def due(self, limit: int) -> list[Callback]:
-        """Return the callbacks whose next look or try is due, the longest due first."""
-        where = Filter(must=(Range("next", lte=self._clock()),))
+    async def due(self, limit: int, besides: tuple[str, ...] = ()) -> list[Callback]:
+        """Return the callbacks whose next look or try is due, the longest due first, without these tenants'."""
+        others = (Match("tenant", besides),) if besides else ()
+        where = Filter(must=(Range("next", lte=self._clock()),), must_not=others)
         return [_read(point) for point in await self._store.ordered(COLLECTION, where, by="next", limit=limit)]
 
     async def waiting(self, after: str | None = None) -> tuple[list[Callback], str | None]:

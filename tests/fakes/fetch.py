@@ -15,10 +15,12 @@ class MemoryFetch:
         self._listed = listed
 
     @asynccontextmanager
-    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+    async def page(
+        self, url: str, known: Validators | None = None, *, tenant: str
+    ) -> AsyncIterator[FetchedPage | None]:
         if self.page_given is None:
             raise Busy
         yield self.page_given
 
-    async def listed(self, page: FetchedPage, most: int) -> list[str]:
+    async def listed(self, page: FetchedPage, most: int, *, tenant: str) -> list[str]:
         return list(self._listed[:most])

@@ -74,7 +74,12 @@ class FirstStages:
 
 
 async def first_stages(
-    log: Log, folder: Path, users: AsyncExitStack, *, topics: Mapping[str, str] = MappingProxyType({})
+    log: Log,
+    folder: Path,
+    users: AsyncExitStack,
+    *,
+    topics: Mapping[str, str] = MappingProxyType({}),
+    fetch: Fetcher | None = None,
 ) -> FirstStages:
     """Return the stages, running on a log that isn't started yet; `users` stops all of it."""
     store = EdgeStore(folder / "store")
@@ -86,14 +91,13 @@ async def first_stages(
     wanted = (*pipeline_topics(GENERATION.id), *(Topic(name=name) for name in topics))
     await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(wanted))
     broker = log.broker("ingest-worker")
-    fetch = Fetcher(Guard(), FetchLimits())
     parts = IngestParts(
         ledger=ledger,
         index=index,
         blobs=FileBlobs(folder / "blobs"),
         parsers=parsers,
         tokens=Words(),
-        fetch=fetch,
+        fetch=fetch or Fetcher(Guard(), FetchLimits()),
     )
     send = partial(publish, broker)
     chunking = join_chunking(broker, parts, statuses=Statuses(ledger, send), send=send)

@@ -271,7 +271,7 @@ async def test_a_file_that_may_wait_only_so_long_is_told_that_the_parsers_are_bu
 
 async def _slow_turns_taken(pool: ParserPool) -> None:
     async with asyncio.timeout(_HANG_GUARD_S):
-        while not pool._slow_turns.locked():  # noqa: ASYNC110 - nobody is told
+        while not pool._slow_turns.locked("default"):  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.01)
 
 

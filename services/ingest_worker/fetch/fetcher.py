@@ -6,7 +6,7 @@ import itertools
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -14,14 +14,16 @@ import httpx
 import msgspec
 import structlog
 
+from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.fetch import robots, sitemap
 from services.ingest_worker.fetch.body import Buffer, codings_of, decoded
 from services.ingest_worker.fetch.guard import Guard
-from services.ingest_worker.fetch.hosts import Hosts
+from services.ingest_worker.fetch.hosts import Busy, Hosts
 from services.ingest_worker.fetch.robots import Robots
 from shared.contracts import Validators
 from shared.errors import Rejected
 from shared.inputs.urls import authority, canonical, origin
+from shared.log.consume import stepped_aside
 from shared.log.failure import Backoff
 from shared.runtime.memory_budget import MemoryBudget
 from shared.settings import Settings
@@ -31,8 +33,9 @@ log = structlog.get_logger(__name__)
 
 MOST_REDIRECTS: Final = 5
 TRIES: Final = 3
-AT_ONCE: Final = 32  # pages of one process
-_ASIDE_AT_ONCE: Final = 8  # robots.txt files and sitemaps of one process
+AT_ONCE: Final = 32  # pages of one process, with their sites' robots.txt and sitemaps
+AT_ONCE_PER_TENANT: Final = 12  # fewer than a partition's records, so that those of others go on
+_TURN_S: Final = 15.0  # longest wait for the tenant's turn
 MOST_SITEMAPS: Final = 20  # files read per site
 _FREE_BYTES: Final = 256 * 1024  # of a body, before it must take from the memory budget
 _CRUMB_BYTES: Final = 1024  # smaller pieces cost more to read than they are worth, so they earn no time
@@ -70,17 +73,19 @@ class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
 class Fetch(Protocol):
     """Gets pages."""
 
-    def page(self, url: str, known: Validators | None = None) -> AbstractAsyncContextManager[FetchedPage | None]:
+    def page(
+        self, url: str, known: Validators | None = None, *, tenant: str
+    ) -> AbstractAsyncContextManager[FetchedPage | None]:
         """Yield the page, or None when it is unchanged since `known`. Its memory is counted until the block ends.
 
         Raises:
             Rejected: code `url`, `address_refused`, `robots`, `redirects`, `too_large`, `encoding`, `http_404` or
                 another status, or `fetch_failed`, which may be temporary.
-            Busy: the host's turn doesn't come soon enough.
+            Busy: the host's turn, or the tenant's, doesn't come soon enough.
         """
         ...
 
-    async def listed(self, page: FetchedPage, most: int) -> list[str]:
+    async def listed(self, page: FetchedPage, most: int, *, tenant: str) -> list[str]:
         """Return at most `most` page addresses from the site's sitemaps, or from `page` where it is a sitemap itself.
 
         Raises what `page` raises; a sitemap that can't be fetched counts as empty.
@@ -88,21 +93,15 @@ class Fetch(Protocol):
         ...
 
 
-class _Bounds(NamedTuple):
-    """Limits that all requests of one kind share."""
-
-    places: asyncio.Semaphore
-    room: MemoryBudget
-
-
 class _Asking(NamedTuple):
     """The context of one try to get a page or file."""
 
     held: AsyncExitStack  # resources held for as long as the page is used
-    bounds: _Bounds
+    room: MemoryBudget
     patience: "_Patience"
     known: Validators | None
     obeys: bool
+    tenant: str
 
 
 class _Retryable(Exception):  # noqa: N818 - says what to do
@@ -167,10 +166,11 @@ class Fetcher:
         self._backoff = backoff
         self._hosts = Hosts(at_once=limits.at_once, delay_s=limits.delay_s, turn_s=limits.turn_s)
         self._robots = Robots(self._robots_txt, limits.turn_s)
-        # A page may have to wait for robots.txt or a sitemap. These have limits of their own, so they never wait
+        self._turns = FairTurns(AT_ONCE, AT_ONCE_PER_TENANT)
+        # A page may have to wait for robots.txt or a sitemap. These have a budget of their own, so they never wait
         # for another page; otherwise the two could deadlock.
-        self._pages = _Bounds(asyncio.Semaphore(AT_ONCE), MemoryBudget(2 * limits.most_bytes))
-        self._aside = _Bounds(asyncio.Semaphore(_ASIDE_AT_ONCE), MemoryBudget(2 * limits.most_bytes))
+        self._pages = MemoryBudget(2 * limits.most_bytes)
+        self._files = MemoryBudget(2 * limits.most_bytes)
         contact = f" (+{limits.contact})" if limits.contact else ""
         self._agent = f"{robots.PRODUCT}/{VERSION}{contact}"
 
@@ -179,17 +179,39 @@ class Fetcher:
         await self._guard.close()
 
     @asynccontextmanager
-    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+    async def page(
+        self, url: str, known: Validators | None = None, *, tenant: str
+    ) -> AsyncIterator[FetchedPage | None]:
         """Yield the page; see `Fetch.page`."""
         async with AsyncExitStack() as held:
-            yield await self._tried(canonical(url), held, self._pages, known=known)
+            async with self._turn(tenant):
+                page = await self._tried(canonical(url), held, self._pages, tenant, known=known)
+            yield page
 
-    async def listed(self, page: FetchedPage, most: int) -> list[str]:
+    async def listed(self, page: FetchedPage, most: int, *, tenant: str) -> list[str]:
         """Return page addresses from the site's sitemaps; see `Fetch.listed`."""
+        async with self._turn(tenant):
+            return await self._listed(page, most, tenant)
+
+    @asynccontextmanager
+    async def _turn(self, tenant: str) -> AsyncIterator[None]:
+        """Run the block when the tenant has a turn. Raises Busy."""
+        try:
+            async with asyncio.timeout(_TURN_S):
+                with stepped_aside("other pages are fetched first") if self._turns.locked(tenant) else nullcontext():
+                    await self._turns.acquire(tenant)
+        except TimeoutError:
+            raise Busy from None
+        try:
+            yield
+        finally:
+            self._turns.release(tenant)
+
+    async def _listed(self, page: FetchedPage, most: int, tenant: str) -> list[str]:
         site = authority(page.url)
         found = sitemap.read(page.body)
         if found is None:
-            rules = await self._robots.rules(page.url)
+            rules = await self._robots.rules(page.url, tenant)
             waiting = rules.sitemaps or [f"{origin(page.url)}/sitemap.xml"]
             pages: dict[str, None] = {}
         else:
@@ -204,7 +226,7 @@ class Fetcher:
             seen.add(file)
             try:
                 async with AsyncExitStack() as held:
-                    got = await self._tried(file, held, self._aside)
+                    got = await self._tried(file, held, self._files, tenant)
                     found = sitemap.read(got.body) if got is not None else None
             except Rejected as error:
                 log.warning("sitemap_not_read", reason=error.sentence, code=error.code)
@@ -214,10 +236,10 @@ class Fetcher:
                 pages |= dict.fromkeys(found.pages)
         return list(pages)[:most]
 
-    async def _robots_txt(self, url: str) -> bytes | None:
+    async def _robots_txt(self, url: str, tenant: str) -> bytes | None:
         try:
             async with AsyncExitStack() as held:
-                page = await self._tried(url, held, self._aside, obeys=False)
+                page = await self._tried(url, held, self._files, tenant, obeys=False)
         except Rejected as error:
             if re.fullmatch("http_4..", error.code):
                 return None
@@ -225,13 +247,20 @@ class Fetcher:
         return page.body if page is not None else None
 
     async def _tried(
-        self, url: str, held: AsyncExitStack, bounds: _Bounds, *, known: Validators | None = None, obeys: bool = True
+        self,
+        url: str,
+        held: AsyncExitStack,
+        room: MemoryBudget,
+        tenant: str,
+        *,
+        known: Validators | None = None,
+        obeys: bool = True,
     ) -> FetchedPage | None:
         patience = _Patience(self._limits.patience_s)
         for attempt in itertools.count(1):
             try:
                 async with AsyncExitStack() as own:
-                    page = await self._followed(url, _Asking(own, bounds, patience, known, obeys))
+                    page = await self._followed(url, _Asking(own, room, patience, known, obeys, tenant))
                     await held.enter_async_context(own.pop_all())
                     return page
             except _Retryable as fault:
@@ -241,7 +270,7 @@ class Fetcher:
                     patience.left -= pause
                     continue
                 if fault.away is not None:
-                    self._hosts.away(fault.away, fault.sentence, fault.retry_after_s)
+                    self._hosts.away(fault.away, tenant, fault.sentence, fault.retry_after_s)
                 raise Rejected(f"{fault.sentence} (try {attempt} of {TRIES})", "fetch_failed") from fault
         raise AssertionError  # the loop has no other end
 
@@ -250,10 +279,10 @@ class Fetcher:
         for _ in range(MOST_REDIRECTS + 1):
             delay_s = None
             if asking.obeys and self._limits.robots:
-                rules = await self._robots.rules(url)
+                rules = await self._robots.rules(url, asking.tenant)
                 rules.check(url)
                 delay_s = rules.delay_s
-            async with self._hosts.turn(origin(url), delay_s), asking.bounds.places:
+            async with self._hosts.turn(origin(url), asking.tenant, delay_s):
                 answer = await self._asked(url, asking)
             if not isinstance(answer, str):
                 return answer
@@ -267,7 +296,7 @@ class Fetcher:
         answered = False
         try:
             async with asking.patience.spent():
-                response = await self._answered(self._request(url, known))
+                response = await self._guard.send(self._request(url, known), asking.tenant)
                 answered = True
                 async with contextlib.aclosing(response):
                     answer = await self._read(url, response, asking, unchanged=known is not None)
@@ -281,16 +310,6 @@ class Fetcher:
             raise _Retryable(f"{authority(url)} can't be reached: {words}", away=away) from error
         log.info("page_answered", host=authority(url), status=response.status_code)
         return answer
-
-    async def _answered(self, request: httpx.Request) -> httpx.Response:
-        """Return the response. A cancelled caller doesn't wait for the DNS lookup, which can't be stopped."""
-        sending = asyncio.ensure_future(self._guard.send(request))
-        try:
-            return await asyncio.shield(sending)
-        except asyncio.CancelledError:
-            sending.add_done_callback(_let_go)
-            sending.cancel()
-            raise
 
     async def _read(
         self, url: str, response: httpx.Response, asking: _Asking, *, unchanged: bool
@@ -350,7 +369,7 @@ class Fetcher:
 
     async def _make_room(self, asking: _Asking) -> None:
         async with asking.patience.paused():
-            await asking.held.enter_async_context(asking.bounds.room.taken(self._limits.most_bytes))
+            await asking.held.enter_async_context(asking.room.taken(self._limits.most_bytes))
 
     def _request(self, url: str, known: Validators | None) -> httpx.Request:
         headers = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
@@ -375,17 +394,6 @@ def fetcher_of(settings: Settings) -> Fetcher:
         contact=settings.fetch_contact,
     )
     return Fetcher(Guard(settings.fetch_allow, connections=AT_ONCE), limits)
-
-
-def _let_go(sending: "asyncio.Future[httpx.Response]") -> None:
-    """Close a response that arrived after its caller was cancelled."""
-    if not sending.cancelled() and sending.exception() is None:
-        closing = asyncio.ensure_future(sending.result().aclose())
-        _closing.add(closing)
-        closing.add_done_callback(_closing.discard)
-
-
-_closing: set["asyncio.Future[None]"] = set()  # a task without a reference may be garbage-collected
 
 
 def _too_large(url: str, most: int) -> Rejected:

@@ -9,23 +9,28 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import httpcore
 import httpx
 
 from services.ingest_worker.fetch.addresses import NEVER_ALLOWED, Address, Network, destination, special
+from services.ingest_worker.fetch.names import Lookup, Names
 from services.ingest_worker.fetch.transport import Transport
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
 
 WEB_PORTS: Final = frozenset({80, 443, 8080, 8443})
 _NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.IGNORECASE)
+_WITH_PORT: Final = re.compile(r"(?:\[(.+)\]|([^:]+)):([1-9][0-9]{0,4})")  # an IPv6 network in brackets
 _LOOPBACK_6: Final = ipaddress.ip_network("::1")
 
-Resolver = Callable[..., Iterable[tuple[Any, ...]]]  # as socket.getaddrinfo
+_T = TypeVar("_T")
+_AtPort = tuple[_T, int | None]  # None: any port
+_tenant: ContextVar[str] = ContextVar("tenant")  # for whom a connection is made: httpcore doesn't pass it on
 
 
 class AddressRefused(Exception):  # noqa: N818 - says what happened
@@ -39,28 +44,32 @@ class Guard:
         self,
         allow: str = "",
         *,
-        resolver: Resolver = socket.getaddrinfo,
+        resolver: Lookup = socket.getaddrinfo,
         connections: int = 32,
         setting: str = "SLUICE_FETCH_ALLOW",
         doing: str = "fetching from",
     ) -> None:
-        """Take the allow-list: hosts and networks, separated by commas. `setting` is its name, for sentences.
+        """Take the allow-list: hosts and networks, each perhaps with a port, separated by commas.
+
+        `setting` is its name, for sentences.
 
         Raises:
             ConfigurationError: an entry is neither.
         """
-        names, networks = _allowed(allow, setting)
+        allowed = _allowed(allow, setting)
         self._setting = setting
         self._doing = doing
-        self._transport = Transport(_GuardedNetwork(names, networks, resolver), connections)
+        self._transport = Transport(_GuardedNetwork(*allowed, Names(resolver)), connections)
 
-    async def send(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, request: httpx.Request, tenant: str) -> httpx.Response:
         """Return the response with its body unread. Follows no redirects and uses no proxies of the environment.
 
         Raises:
             Rejected: code `address_refused` or `url`; nothing was sent.
+            Busy: the tenant's names have to wait, because others of its names aren't found.
             httpx.TransportError: the host or the network failed.
         """
+        _tenant.set(tenant)
         try:
             return await self._transport.handle_async_request(request)
         except AddressRefused as refusal:
@@ -80,7 +89,7 @@ class Guard:
 class _GuardedNetwork(httpcore.AsyncNetworkBackend):
     """Connects to addresses that the rules permit, and to nothing else."""
 
-    def __init__(self, names: Sequence[str], networks: Sequence[Network], resolver: Resolver) -> None:
+    def __init__(self, names: Sequence[_AtPort[str]], networks: Sequence[_AtPort[Network]], resolver: Names) -> None:
         self._names = names
         self._networks = networks
         self._resolver = resolver
@@ -97,24 +106,24 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         """Return a connection to the first of the host's addresses that answers, if all of them are permitted.
 
         Raises:
-            AddressRefused: one of them isn't. ValueError: the host is no name.
+            AddressRefused: one of them isn't. ValueError: the host is no name. Busy: see `Names`.
             httpcore.ConnectError, httpcore.ConnectTimeout: there is no such host, or nobody answers.
         """
-        named = self._is_named(host)
-        if not named and not self._networks:
+        named = self._is_named(host, port)
+        networks = [network for network, only in self._networks if only in (None, port)]
+        if not named and not networks:
             _check_port(port)  # before the name is looked up: that would be a request, too
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(timeout):
-                found = await asyncio.to_thread(self._resolver, host, port, 0, socket.SOCK_STREAM)
+                addresses = await self._resolver.addresses(host, port, _tenant.get())
         except TimeoutError:
             raise httpcore.ConnectTimeout(f"{host} was not found in time") from None
         except OSError as error:
             raise httpcore.ConnectError(f"{host} was not found: {error.strerror or error}") from error
-        addresses = list(dict.fromkeys(row[4][0] for row in found))
         for address in addresses:
-            self._check(address, port, named=named)
+            _check(address, port, networks, named=named)
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         for address in addresses:
             left = None if timeout is None else timeout - (loop.time() - began)
@@ -141,18 +150,9 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         """Wait, between httpcore's retries."""
         await asyncio.sleep(seconds)
 
-    def _is_named(self, host: str) -> bool:
+    def _is_named(self, host: str, port: int) -> bool:
         name = host.lower().removesuffix(".")
-        return any(fnmatchcase(name, allowed) for allowed in self._names)
-
-    def _check(self, text: str, port: int, *, named: bool) -> None:
-        """Raise AddressRefused unless the address may be connected to; an allowed host may have any."""
-        address = destination(text)
-        if named or any(address in network for network in self._networks if network.version == address.version):
-            return
-        if (reason := special(address)) is not None:
-            raise AddressRefused(f"{text} is not a public address ({reason})")
-        _check_port(port)
+        return any(fnmatchcase(name, allowed) for allowed, only in self._names if only in (None, port))
 
     @staticmethod
     async def _compared(stream: httpcore.AsyncNetworkStream, address: str) -> httpcore.AsyncNetworkStream:
@@ -164,27 +164,39 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         return stream
 
 
+def _check(text: str, port: int, networks: Sequence[Network], *, named: bool) -> None:
+    """Raise AddressRefused unless the address may be connected to; an allowed host may have any."""
+    address = destination(text)
+    if named or any(address in network for network in networks if network.version == address.version):
+        return
+    if (reason := special(address)) is not None:
+        raise AddressRefused(f"{text} is not a public address ({reason})")
+    _check_port(port)
+
+
 def _check_port(port: int) -> None:
     if port not in WEB_PORTS:
         raise AddressRefused(f"port {port} is none of the web's ({', '.join(map(str, sorted(WEB_PORTS)))})")
 
 
-def _allowed(text: str, setting: str) -> tuple[Sequence[str], Sequence[Network]]:
-    names: list[str] = []
-    networks: list[Network] = []
+def _allowed(text: str, setting: str) -> tuple[Sequence[_AtPort[str]], Sequence[_AtPort[Network]]]:
+    names: list[_AtPort[str]] = []
+    networks: list[_AtPort[Network]] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
+        found = _WITH_PORT.fullmatch(entry)
+        host, port = (found[1] or found[2], int(found[3])) if found else (entry, None)
         try:
-            network = ipaddress.ip_network(entry)
+            network = ipaddress.ip_network(host)
         except ValueError:
-            if not _NAME.fullmatch(entry) or re.fullmatch(r"[0-9.]+", entry):
+            if not _NAME.fullmatch(host) or re.fullmatch(r"[0-9.]+", host):
                 raise ConfigurationError(
-                    f"{setting}: {entry!r} is neither a host such as wiki.internal or *.internal nor a "
-                    "network such as 10.1.0.0/16"
+                    f"{setting}: {entry!r} is neither a host such as wiki.internal, *.internal or n8n:5678 nor a "
+                    "network such as 10.1.0.0/16 or 10.1.0.0/16:8080"
                 ) from None
-            names.append(entry.lower())
+            names.append((host.lower(), port))
             continue
         carriers = [block for block in NEVER_ALLOWED if block.version == network.version and block.overlaps(network)]
         if carriers and network != _LOOPBACK_6:
             raise ConfigurationError(f"{setting}: {entry} carries IPv4 addresses; allow the IPv4 network that is meant")
-        networks.append(network)
+        networks.append((network, port))
     return names, networks

@@ -1,4 +1,4 @@
-"""Limits per host: how many requests at once, how far apart, and none for a while after a host failed."""
+"""Limits per host: how many requests at once, how far apart, and a pause for the tenant whose request it failed."""
 
 import asyncio
 import math
@@ -23,8 +23,7 @@ class _Host:
         self.places = asyncio.Semaphore(at_once)
         self.users = 0
         self.next = 0.0  # when the next request may begin, by the loop's clock
-        self.away_until = 0.0
-        self.reason = ""
+        self.away: dict[str, tuple[float, str]] = {}  # by tenant: until when, and why
 
 
 class Hosts:
@@ -38,19 +37,19 @@ class Hosts:
         self._hosts: dict[str, _Host] = {}
 
     @asynccontextmanager
-    async def turn(self, origin: str, delay_s: float | None = None) -> AsyncIterator[None]:
+    async def turn(self, origin: str, tenant: str, delay_s: float | None = None) -> AsyncIterator[None]:
         """Run the block when it is the caller's turn; `delay_s` is the host's own Crawl-delay in seconds.
 
         Raises:
             Busy: the turn doesn't come within `turn_s`.
-            Rejected: code `fetch_failed`: requests to the host are paused because it failed recently.
+            Rejected: code `fetch_failed`: the tenant's requests to the host are paused because it failed recently.
         """
         host = self._known(origin)
         loop = asyncio.get_running_loop()
         patience = loop.time() + self._turn_s
         host.users += 1
         try:
-            _check_here(host, loop.time())
+            _check_here(host, tenant, loop.time())
             try:
                 async with asyncio.timeout_at(patience):
                     await host.places.acquire()
@@ -58,7 +57,7 @@ class Hosts:
                 raise Busy from None
             try:
                 now = loop.time()
-                _check_here(host, now)
+                _check_here(host, tenant, now)
                 start = max(now, host.next)
                 if start > patience:
                     await asyncio.sleep(patience - now)  # else the caller would retry in a busy loop
@@ -71,11 +70,15 @@ class Hosts:
         finally:
             host.users -= 1
 
-    def away(self, origin: str, reason: str, retry_after_s: float | None) -> None:
-        """Pause requests to a host that doesn't answer: until the pause ends, `turn` rejects at once."""
+    def away(self, origin: str, tenant: str, reason: str, retry_after_s: float | None) -> None:
+        """Pause the tenant's requests to a host that doesn't answer: until the pause ends, `turn` rejects at once.
+
+        Only the tenant's, because the host may answer others: a tenant chooses what it asks the host for.
+        """
+        now = asyncio.get_running_loop().time()
         host = self._known(origin)
-        host.away_until = asyncio.get_running_loop().time() + min(max(AWAY_S, retry_after_s or 0.0), MOST_AWAY_S)
-        host.reason = reason
+        host.away = {name: pause for name, pause in host.away.items() if pause[0] > now}
+        host.away[tenant] = (now + min(max(AWAY_S, retry_after_s or 0.0), MOST_AWAY_S), reason)
 
     def _known(self, origin: str) -> _Host:
         if origin not in self._hosts:
@@ -84,13 +87,14 @@ class Hosts:
                 self._hosts = {
                     name: host
                     for name, host in self._hosts.items()
-                    if host.users or host.next > now or host.away_until > now
+                    if host.users or host.next > now or any(until > now for until, _ in host.away.values())
                 }
             self._hosts[origin] = _Host(self._at_once)
         return self._hosts[origin]
 
 
-def _check_here(host: _Host, now: float) -> None:
-    if host.away_until > now:
-        left = math.ceil(host.away_until - now)
-        raise Rejected(f"{host.reason}; requests to this host are paused for another {left} s", "fetch_failed")
+def _check_here(host: _Host, tenant: str, now: float) -> None:
+    until, reason = host.away.get(tenant, (0.0, ""))
+    if until > now:
+        left = math.ceil(until - now)
+        raise Rejected(f"{reason}; requests to this host are paused for another {left} s", "fetch_failed")

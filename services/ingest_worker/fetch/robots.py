@@ -67,15 +67,15 @@ class Rules(msgspec.Struct, frozen=True):
 class Robots:
     """Fetches each host's robots.txt at most once an hour."""
 
-    def __init__(self, get: Callable[[str], Awaitable[bytes | None]], turn_s: float) -> None:
-        """Take the function that fetches a file's bytes (None: 4xx), and the longest wait for it in seconds."""
+    def __init__(self, get: Callable[[str, str], Awaitable[bytes | None]], turn_s: float) -> None:
+        """Take the function that fetches a tenant's file (None: 4xx), and the longest wait for it in seconds."""
         self._get = get
         self._turn_s = turn_s
         self._known: OrderedDict[str, tuple[float, Rules]] = OrderedDict()
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # hosts being asked now
 
-    async def rules(self, url: str) -> Rules:
-        """Return the rules of the page's host.
+    async def rules(self, url: str, tenant: str) -> Rules:
+        """Return the rules of the page's host; the tenant's share pays for fetching them.
 
         Raises:
             Busy: the rules aren't cached, and the host's turn doesn't come soon enough.
@@ -90,14 +90,14 @@ class Robots:
         except TimeoutError:
             raise Busy from None
         try:
-            return self._fresh(host) or await self._ask(host)
+            return self._fresh(host) or await self._ask(host, tenant)
         finally:
             lock.release()
 
-    async def _ask(self, host: str) -> Rules:
+    async def _ask(self, host: str, tenant: str) -> Rules:
         kept_s = _FRESH_S
         try:
-            data = await self._get(f"{host}/robots.txt")
+            data = await self._get(f"{host}/robots.txt", tenant)
             rules = Rules() if data is None else Rules(await asyncio.to_thread(_parsed, data))
         except Rejected as error:
             # While the host can't deliver robots.txt, everything counts as forbidden (RFC 9309, 2.3.1.4).

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from services.ingest_worker.callback_sender import (
+    AT_ONCE_PER_TENANT,
     MOST_AGE_MS,
     PAUSES_S,
     CallbackPoster,
@@ -42,7 +43,7 @@ class Receiver:
         self.hangs = asyncio.Event()
         self.hanging: set[str] = set()
 
-    async def __call__(self, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
+    async def __call__(self, tenant: str, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
         self.got.append((url, msgspec.json.decode(body), headers))
         if url in self.hanging:
             await self.hangs.wait()
@@ -84,8 +85,10 @@ class Bench:
             with suppress(asyncio.CancelledError):
                 await running
 
-    async def registered(self, url: str = "https://a.test/1", name: str = NAME, place: LogPosition = PLACE) -> None:
-        await self.callbacks.register(name, "t", place, url)
+    async def registered(
+        self, url: str = "https://a.test/1", name: str = NAME, place: LogPosition = PLACE, tenant: str = "t"
+    ) -> None:
+        await self.callbacks.register(name, tenant, place, url)
 
     async def ended(self, status: Status = "created", name: str = NAME, **fields: Any) -> StatusNotice:
         last = Last(version=3, place=PLACE, status=status, at=self.now, **fields)
@@ -263,6 +266,37 @@ async def test_a_target_that_hangs_holds_nobody_else_up(bench: Bench) -> None:
     assert len(bench.receiver.got) == 5, "four at once of one host, and the other one's"
 
 
+async def test_a_thousand_callbacks_of_one_tenant_that_hang_hold_up_no_other_one(bench: Bench) -> None:
+    names = [f"{number:08x}-1111-5111-8111-111111111111" for number in range(1000)]
+    bench.receiver.hanging |= {f"https://dead{name}.test/" for name in names}
+    for name in names:
+        await bench.registered(f"https://dead{name}.test/", name, tenant="stuck")
+        await bench.ended(name=name)
+    bench.now += 60_000
+    async with bench.sending() as sender:
+        await bench.until(lambda: called(bench, AT_ONCE_PER_TENANT))
+        await bench.registered("https://a.test/1")
+        sender.heard(await bench.ended())
+        await bench.until_state("delivered")
+
+    assert len(bench.receiver.got) == AT_ONCE_PER_TENANT + 1
+
+
+async def test_a_slow_path_of_one_tenant_pauses_its_host_for_no_other(bench: Bench) -> None:
+    other = "22222222-1111-5111-8111-111111111111"
+    bench.receiver.failing["https://a.test/slow"] = FailedTry("a.test did not answer within 10 s", away=True)
+    await bench.registered("https://a.test/slow", other, tenant="slow")
+    await bench.ended(name=other)
+    async with bench.sending():
+        await bench.until(lambda: called(bench, 1))
+        await bench.registered("https://a.test/1")
+        await bench.ended()
+        bench.now += 6_000
+        await bench.until_state("delivered")
+
+    assert len(bench.receiver.of("https://a.test/slow")) == 1
+
+
 async def test_after_a_day_nothing_is_tried_again(bench: Bench) -> None:
     bench.receiver.failing["https://a.test/1"] = FailedTry("a.test can't be reached: nobody", away=True)
     await bench.registered()
@@ -323,7 +357,7 @@ async def website() -> AsyncIterator[Website]:
 async def tried(allow: str, url: str) -> FailedTry | None:
     guard = Guard(allow, setting="SLUICE_CALLBACK_ALLOW", doing="calling")
     try:
-        return await CallbackPoster(guard, timeout_s=2.0)(url, b"{}", {})
+        return await CallbackPoster(guard, timeout_s=2.0)("t", url, b"{}", {})
     finally:
         await guard.close()
 

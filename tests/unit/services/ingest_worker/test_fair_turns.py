@@ -30,7 +30,7 @@ async def test_given_a_crowd_of_one_tenant_when_another_comes_then_it_is_next_bu
     await waiting(turns, ["crowd", "crowd", "crowd", "other", "third"], served)
 
     for _ in range(5):
-        turns.release()
+        turns.release((["crowd", *served])[-1])
         await settled()
 
     assert served == ["crowd", "other", "third", "crowd", "crowd"]
@@ -42,7 +42,7 @@ async def test_as_many_turns_as_its_size_are_given_at_once() -> None:
     await waiting(turns, ["a", "a", "b"], served)
 
     assert served == ["a", "a"]
-    assert turns.locked()
+    assert turns.locked("c")
 
 
 async def test_a_waiter_that_gave_up_is_passed_over() -> None:
@@ -52,7 +52,7 @@ async def test_a_waiter_that_gave_up_is_passed_over() -> None:
     first.cancel()
     await settled()
 
-    turns.release()
+    turns.release("a")
     await settled()
 
     assert served == ["c"]
@@ -63,7 +63,7 @@ async def test_a_turn_that_came_with_the_cancellation_is_passed_on() -> None:
     await turns.acquire("a")
     first, _ = await waiting(turns, ["b", "c"], served)
 
-    turns.release()
+    turns.release("a")
     first.cancel()  # before it could run
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -76,6 +76,34 @@ async def test_when_nobody_waits_the_turn_is_free_again() -> None:
     turns = FairTurns(1)
     await turns.acquire("a")
 
-    turns.release()
+    turns.release("a")
 
-    assert not turns.locked()
+    assert not turns.locked("c")
+
+
+async def test_a_tenant_whose_turns_never_end_leaves_the_others_theirs() -> None:
+    turns, served = FairTurns(4, 2), list[str]()
+
+    stuck = await waiting(turns, ["stuck"] * 100, served)
+    assert turns.locked("stuck")
+    assert not turns.locked("other")
+    await waiting(turns, ["other", "other", "other"], served)
+    turns.release("other")
+    await settled()
+
+    assert served == ["stuck", "stuck", "other", "other", "other"]
+    for task in stuck:
+        task.cancel()
+
+
+async def test_a_share_is_whole_after_waiters_gave_up() -> None:
+    turns, served = FairTurns(1, 1), list[str]()
+    await turns.acquire("a")
+    for task in await waiting(turns, ["a", "b", "b"], served):
+        task.cancel()
+    await settled()
+
+    turns.release("a")
+    await waiting(turns, ["b"], served)
+
+    assert served == ["b"]

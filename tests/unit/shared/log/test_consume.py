@@ -9,7 +9,7 @@ from aiokafka.errors import IllegalStateError
 from faststream.kafka import KafkaBroker
 
 from shared.log import Record
-from shared.log.consume import Consumption, consume
+from shared.log.consume import Consumption, consume, stepped_aside
 from shared.log.failure import Failure
 from tests.builders import an_event
 
@@ -128,3 +128,32 @@ async def test_a_batch_that_can_not_be_taken_over_stops_the_consumption(
 
     assert "failed by itself at events/0/0" in str(consumption.broken)
     assert consumer.committed == {}
+
+
+async def test_records_that_step_aside_hold_up_no_other_key(consumer: FakeConsumer) -> None:
+    handled: list[int] = []
+    turn = asyncio.Event()
+
+    async def handle(record: Record) -> None:
+        if record.offset < 3:
+            with stepped_aside("waits for its turn"):
+                await turn.wait()
+        handled.append(record.offset)
+        if record.offset == 3:
+            turn.set()
+
+    async def on_dead(record: Record, failure: Failure) -> None:
+        raise AssertionError(failure)
+
+    consumption = consume(KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test", key_concurrency=2)
+    consumption.consumer = lambda: consumer
+    consumer.at[TP] = 4
+
+    await consumption.dispatch(consumer, [*BATCH, an_event(3, b"k3")])
+    async with asyncio.timeout(20):
+        await turn.wait()
+    await consumption.stop()
+
+    assert sorted(handled) == [0, 1, 2, 3]
+    assert handled[0] == 3
+    assert consumer.committed == {TP: 4}

@@ -44,7 +44,7 @@ def a_fetcher(**limits: Any) -> Fetcher:
 
 
 async def got(fetcher: Fetcher, url: str, known: Validators | None = None) -> FetchedPage | None:
-    async with fetcher.page(url, known) as page:
+    async with fetcher.page(url, known, tenant="t") as page:
         return page
 
 
@@ -298,7 +298,7 @@ async def test_large_pages_wait_for_room_and_all_come(website: Website) -> None:
 async def listed(fetcher: Fetcher, url: str, most: int = 100) -> list[str]:
     page = await got(fetcher, url)
     assert page is not None
-    return await fetcher.listed(page, most)
+    return await fetcher.listed(page, most, tenant="t")
 
 
 def a_sitemap(*addresses: str, kind: str = "urlset") -> Answer:

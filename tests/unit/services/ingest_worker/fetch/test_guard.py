@@ -28,7 +28,7 @@ def a_fetcher(allow: str = "", resolver: Callable[..., Any] = resolved, *, robot
 
 async def refusal(fetcher: Fetcher, url: str) -> Rejected:
     with pytest.raises(Rejected) as refused:
-        async with fetcher.page(url):
+        async with fetcher.page(url, tenant="t"):
             pass
     return refused.value
 
@@ -174,7 +174,7 @@ async def test_a_redirect_within_the_allowed_host_is_followed() -> None:
         website.pages["/b"] = to(f"//start.test:{port}/c#part")
         fetcher = a_fetcher("start.test", at_start)
 
-        async with fetcher.page(f"http://start.test:{port}/a") as page:
+        async with fetcher.page(f"http://start.test:{port}/a", tenant="t") as page:
             assert page is not None
             assert page.url == f"http://start.test:{port}/c"
             assert b"there" in page.body
@@ -187,7 +187,7 @@ async def test_no_proxy_of_the_environment_is_used(variable: str, monkeypatch: p
         monkeypatch.setenv(variable, proxy.url)
         fetcher = a_fetcher("127.0.0.0/8")
 
-        async with fetcher.page(website.url) as page:
+        async with fetcher.page(website.url, tenant="t") as page:
             assert page is not None
             assert b"here" in page.body
         await fetcher.close()
@@ -195,12 +195,36 @@ async def test_no_proxy_of_the_environment_is_used(variable: str, monkeypatch: p
         assert proxy.requests == []
 
 
+@pytest.mark.parametrize("allow", ["127.0.0.1:{port}", "127.0.0.0/8:{port}", "*.test:{port}", "start.test:{port}"])
+async def test_an_allowed_port_opens_no_other(allow: str) -> None:
+    async with running(Website({"/": a_page("here")})) as website:
+        port = website.url.rpartition(":")[2]
+        fetcher = a_fetcher(allow.format(port=port), lambda _, at, *__: [row("127.0.0.1", at)])
+
+        async with fetcher.page(f"http://start.test:{port}/", tenant="t") as page:
+            assert page is not None
+        for other in ("http://start.test/", "http://start.test:8080/", "http://start.test:5678/"):
+            assert (await refusal(fetcher, other)).code == "address_refused"
+        await fetcher.close()
+
+
+async def test_an_allowed_ipv6_network_has_its_port_behind_brackets() -> None:
+    fetcher = a_fetcher("[::1]:5678", lambda _, at, *__: [row("::1", at)])
+
+    with only() as watch:
+        assert (await refusal(fetcher, "http://start.test:5678/")).code == "fetch_failed"
+        assert (await refusal(fetcher, "http://start.test/")).code == "address_refused"
+    await fetcher.close()
+
+    assert {address[:2] for address in watch.refused} == {("::1", 5678)}
+
+
 async def test_no_name_is_sent_along_and_the_answer_s_cookies_are_forgotten() -> None:
     told = Answer(b"<p>hello</p>", headers=("set-cookie: a=b", "content-type: text/html"))
     async with running(Website({"/": told})) as website:
         fetcher = a_fetcher("127.0.0.1")
         for _ in range(2):
-            async with fetcher.page(website.url):
+            async with fetcher.page(website.url, tenant="t"):
                 pass
         await fetcher.close()
 
@@ -208,7 +232,11 @@ async def test_no_name_is_sent_along_and_the_answer_s_cookies_are_forgotten() ->
 
 
 @pytest.mark.parametrize(
-    "allow", ["http://wiki", "10.0.0.1/8", "10.0.0.0/40", "a b", "64:ff9b::/96", "wiki:80", "::/96", "127.1"]
+    "allow",
+    [
+        *("http://wiki", "10.0.0.1/8", "10.0.0.0/40", "a b", "64:ff9b::/96", "::/96", "127.1"),
+        *("wiki:0", "wiki:http", "10.0.0.0/8:", "[::1", "[64:ff9b::/96]:80"),
+    ],
 )
 def test_an_allow_list_that_cannot_be_meant_stops_the_start(allow: str) -> None:
     with pytest.raises(ConfigurationError, match="SLUICE_FETCH_ALLOW"):

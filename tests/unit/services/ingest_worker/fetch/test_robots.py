@@ -20,7 +20,7 @@ def test_directives_for_others_are_not_ours(lines: list[str], found: set[str]) -
 
 
 def robots_of(data: bytes | None, asked: list[str]) -> Robots:
-    async def get(url: str) -> bytes | None:
+    async def get(url: str, _: str) -> bytes | None:
         asked.append(url)
         if data == b"away":
             raise Rejected("http://a is away", "fetch_failed")
@@ -33,8 +33,8 @@ async def test_a_host_is_asked_once_and_its_rules_hold() -> None:
     asked: list[str] = []
     robots = robots_of(b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: http://a/s.xml", asked)
 
-    rules = await robots.rules("http://a/page")
-    await robots.rules("http://a/other")
+    rules = await robots.rules("http://a/page", "t")
+    await robots.rules("http://a/other", "t")
 
     rules.check("http://a/page")
     with pytest.raises(Rejected, match="forbids it"):
@@ -44,7 +44,7 @@ async def test_a_host_is_asked_once_and_its_rules_hold() -> None:
 
 
 async def test_without_the_file_all_is_allowed_and_while_it_is_away_nothing_is() -> None:
-    (await robots_of(None, []).rules("http://a/")).check("http://a/")
+    (await robots_of(None, []).rules("http://a/", "t")).check("http://a/")
 
     with pytest.raises(Rejected, match="http://a is away"):
-        (await robots_of(b"away", []).rules("http://a/")).check("http://a/")
+        (await robots_of(b"away", []).rules("http://a/", "t")).check("http://a/")

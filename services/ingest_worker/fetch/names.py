@@ -1,0 +1,67 @@
+"""Looks up host names that callers chose, in threads of their own.
+
+A lookup can't be stopped: with a name server that doesn't answer, it takes up to a minute. In the event loop's own
+pool, a few such names would hold up everything else that runs there.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import Any, Final
+
+from services.ingest_worker.fair_turns import FairTurns
+from services.ingest_worker.fetch.hosts import Busy
+
+Lookup = Callable[..., Iterable[tuple[Any, ...]]]  # as socket.getaddrinfo
+
+AT_ONCE: Final = 64  # threads
+AT_ONCE_PER_TENANT: Final = 8
+_TURN_S: Final = 2.0  # longest wait for a thread
+
+
+class Names:
+    """Looks up the addresses of names, for each tenant a few at once, whether their name servers answer or not."""
+
+    def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
+        self._lookup = lookup
+        self._turns = FairTurns(AT_ONCE, AT_ONCE_PER_TENANT)
+
+    async def addresses(self, host: str, port: int, tenant: str) -> list[str]:
+        """Return the name's addresses, each once. A cancelled caller leaves its thread, which still counts, behind.
+
+        Raises:
+            Busy: the tenant's lookups have all threads that it may use.
+            OSError: there is no such host. ValueError: the host is no name.
+        """
+        try:
+            async with asyncio.timeout(_TURN_S):
+                await self._turns.acquire(tenant)
+        except TimeoutError:
+            raise Busy from None
+        loop = asyncio.get_running_loop()
+        found = loop.create_future()
+
+        def finish(result: Iterable[tuple[Any, ...]] | Exception) -> None:
+            self._turns.release(tenant)
+            if found.done():  # the caller left
+                return
+            if isinstance(result, Exception):
+                found.set_exception(result)
+            else:
+                found.set_result(result)
+
+        def look() -> None:
+            result: Iterable[tuple[Any, ...]] | Exception
+            try:
+                result = self._lookup(host, port, 0, socket.SOCK_STREAM)
+            except Exception as error:  # noqa: BLE001 - the caller gets it
+                result = error
+            with suppress(RuntimeError):  # the loop ended first
+                loop.call_soon_threadsafe(partial(finish, result))
+
+        # A daemon, so that the process can end before its name servers answer.
+        Thread(target=look, name="name-lookup", daemon=True).start()
+        return list(dict.fromkeys(row[4][0] for row in await found))
