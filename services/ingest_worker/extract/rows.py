@@ -1,28 +1,20 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, tee, zip_longest
+from functools import partial
 
-_HEADER_ROWS = 5
+from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, find_header, own
+
 _COLUMNS = 256
-_YEAR = re.compile(r"(?:19|20)\d\d")
 _WHOLE = 1e15
-_FIGURES = re.compile(r"[\d\s.,:/%$€£+()-]*")
-
-
-class Covered(str):
-    """The value of a merged cell, repeated in another cell that it covers."""
-
-    __slots__ = ()
 
 
 def labelled(rows: Iterable[Sequence[str]]) -> str:
     """Return a paragraph per row: `header: value; header: value`, or only the values where there is no header.
 
-    The header is the first row of two or more distinct names, or two rows of which the upper one groups the names
-    below. After blank rows, a row of names above a row with figures is the header of a new table. Rows above a header
-    are kept as they are; blank cells and rows are left out.
+    The header is what `find_header` finds in the first rows, and again after blank rows, where a new table may begin.
+    Without one there, the header before them stays if it has a name for each column. Rows above a header are kept as
+    they are; blank cells and rows are left out.
     """
     return "\n\n".join(_labelled([_spaced(cell) for cell in row] for row in rows))
 
@@ -32,85 +24,50 @@ def _spaced(cell: str) -> str:
 
 
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
-    header: list[str] | None = None
-    seen = 0
-    gap = False
-    pairs = _pairs(rows)
-    for cells, following in pairs:
-        filled = _own(cells)
-        if not filled:
-            gap = True
-            continue
-        if gap and header is not None and _names(filled) and not _names(_own(following)):
-            header, seen = None, 0
-        gap = False
-        if header is None:
-            seen += 1
-            # A header is only looked for in the first rows.
-            if seen <= _HEADER_ROWS:
-                header = _of_two_rows(cells, following)
-                if header:
-                    next(pairs)
-                    yield " | ".join(filter(None, header))
-                    continue
-                header = cells if _names(filled) else None
-            yield " | ".join(filled)
-            continue
-        # Hundreds of columns are a matrix, and their names would dominate the text.
-        names = header if len(filled) <= _COLUMNS else []
-        named = ((names[at] if at < len(names) else "", cell) for at, cell in enumerate(cells) if cell)
-        yield "; ".join(
-            f"{name}: {cell}" if name else cell for name, cell in named if name or not isinstance(cell, Covered)
-        )
+    names: list[str] = []
+    for begins, whole in _blocks(rows):
+        block = whole
+        header = find_header(block) if begins else None
+        if header is not None:
+            yield from (" | ".join(own(cells)) for cells in block[: header.at])
+            names = header.names
+            yield " | ".join(filter(None, own(names) if header.rows == 1 else names))
+            block = block[header.at + header.rows :]
+        elif begins and not all(map(partial(_fits, names), block)):
+            names = []
+        # After a gap, words alone in their rows are a remark below the table.
+        remark = begins and header is None and all(len(own(cells)) == 1 and " " in own(cells)[0] for cells in block)
+        for cells in block:
+            if not names or remark:
+                yield " | ".join(own(cells))
+            else:  # hundreds of columns are a matrix, and their names would dominate the text
+                yield _row(cells, names if len(own(cells)) <= _COLUMNS else [])
 
 
-def _own(cells: Iterable[str]) -> list[str]:
-    return [cell for cell in cells if cell and not isinstance(cell, Covered)]
+def _fits(names: Sequence[str], cells: Sequence[str]) -> bool:
+    return all(at < len(names) and names[at] for at, cell in enumerate(cells) if cell and not isinstance(cell, Covered))
 
 
-def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
-    """Return the joined names of a two-row header, whose upper row groups the names of the lower; None if it isn't."""
-    below = _own(following)
-    if len(below) < 2 or any(map(_FIGURES.fullmatch, below)):
-        return None
-    width = max(len(cells), len(following))
-    above, under = ([*row, *[""] * (width - len(row))] for row in (cells, following))
-    groups = list(above)
-    if not any(isinstance(cell, Covered) for cell in cells):
-        if len(set(below)) == len(below):
-            return None
-        # A group extends to the right up to the next one, so that it distinguishes repeated names.
-        for at in range(1, width):
-            if not groups[at] and under[at] and under[at - 1]:
-                groups[at] = groups[at - 1]
-        if groups == above:
-            return None
-    if len(set(filter(None, groups))) < 2:  # the upper row is the table's title
-        return None
-    names = [" ".join(dict.fromkeys(filter(None, both))) for both in zip(groups, under, strict=True)]
-    filled = list(filter(None, names))
-    return names if len(set(filled)) == len(filled) else None
+def _row(cells: Sequence[str], names: Sequence[str]) -> str:
+    named = ((names[at] if at < len(names) else "", cell) for at, cell in enumerate(cells) if cell)
+    return "; ".join(
+        f"{name}: {cell}" if name else cell for name, cell in named if name or not isinstance(cell, Covered)
+    )
 
 
-def _pairs(rows: Iterable[list[str]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each row with the row after it, [] after the last."""
-    ahead, following = tee(rows)
-    next(following, None)
-    return zip_longest(ahead, following, fillvalue=[])
-
-
-def _names(filled: Sequence[str]) -> bool:
-    if len(filled) < 2 or len(set(filled)) < len(filled):
-        return False
-    figures = [cell for cell in filled if _FIGURES.fullmatch(cell)]
-    # A header may have a few figures (an index), or a name and then only years at equal steps.
-    return len(figures) <= len(filled) // 8 or (len(figures) == len(filled) - 1 > 1 and _years(figures))
-
-
-def _years(figures: Sequence[str]) -> bool:
-    if not all(map(_YEAR.fullmatch, figures)):
-        return False
-    return len({int(after) - int(before) for before, after in pairwise(figures)}) == 1
+def _blocks(rows: Iterable[list[str]]) -> Iterator[tuple[bool, list[list[str]]]]:
+    """Yield rows up to the next blank one, in pieces of limited length, and whether the piece is the first of them."""
+    begins, block = True, list[list[str]]()
+    for cells in rows:
+        if own(cells):
+            block.append(cells)
+        if block and (not own(cells) or len(block) == LOOK_AHEAD):
+            yield begins, block
+            block, begins = [], not own(cells)
+        elif not own(cells):
+            begins = True
+    if block:
+        yield begins, block
 
 
 def number(value: float) -> str:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -11,19 +12,21 @@ from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.parts import note
-from services.ingest_worker.extract.rows import Covered, labelled, number
+from services.ingest_worker.extract.rows import labelled, number
+from services.ingest_worker.extract.table_header import Covered
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet
 
+_DURATION = re.compile(r"PT(\d{1,9})H(\d\d?)M(\d\d?)(?:\.\d*)?S")
 _REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 
 
 def read_as(
     document_type: str, data: bytes, hints: Hints, says: Properties, drawn: Mapping[str, str] | None = None
 ) -> Extraction:
-    """Return a heading per sheet and a paragraph per row, then the sheet's entry in `drawn`, its drawings.
+    """Return a heading per visible sheet and a paragraph per row, then the sheet's entry in `drawn`, its drawings.
 
     `says` are the document's properties.
 
@@ -36,7 +39,11 @@ def read_as(
     unread: list[str] = []
     try:
         book = calamine.load_workbook(io.BytesIO(data))
-        for name in book.sheet_names:
+        for sheet in book.sheets_metadata:
+            name = sheet.name
+            if sheet.visible != calamine.SheetVisibleEnum.Visible:
+                unread.append(f"the hidden sheet {name} was left out")
+                continue
             beside = (drawn or {}).get(name, "")
             try:
                 rows = labelled(_rows(book.get_sheet_by_name(name)))
@@ -70,7 +77,7 @@ def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
         own = sum(map(bool, cells))
         for last, begin, end in merged.get(at, ()):
             value = cells[begin] if begin < len(cells) else ""
-            if last > at and len(value) <= _REPEATED:
+            if last > at and value and len(value) <= _REPEATED:
                 down[begin] = (last, value)
             elif own > 1 and len(value) <= _REPEATED:  # a value alone in its row is not a name of columns
                 for column in range(begin + 1, min(end + 1, len(cells))):
@@ -90,4 +97,12 @@ def _shown(value: object) -> str:
         return number(value)
     if isinstance(value, dt.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
+    if isinstance(value, dt.timedelta):
+        return _duration(*divmod(round(value.total_seconds()), 60))
+    if (long := _DURATION.fullmatch(str(value))) is not None:  # in OpenDocument, from 24 hours on
+        return _duration(60 * int(long[1]) + int(long[2]), int(long[3]))
     return str(value)
+
+
+def _duration(minutes: int, seconds: int) -> str:
+    return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")

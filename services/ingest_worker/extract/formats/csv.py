@@ -2,13 +2,15 @@
 
 import csv
 import io
+from collections import Counter
+from collections.abc import Iterator
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.rows import labelled
 
-_SAMPLE = 16 * 1024  # characters
-_DELIMITERS = ",;\t|"
+_SAMPLE = 16 * 1024  # characters that decide about the separator
+_SEPARATORS = "\t;,|"  # where several divide the rows alike, the first counts: commas also divide numbers
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -19,14 +21,28 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     text = decoded(data, hints).replace("\0", "")
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # per process, so it is never lowered
-    # The most frequent one in the first line. csv.Sniffer may choose a letter, and takes quadratic time.
-    first = text.lstrip()[:_SAMPLE].partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=first.count)
     try:
-        rows = labelled(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        rows = labelled(_parsed(text, _separator(text.lstrip()[:_SAMPLE])))
     except csv.Error:
         rows = text
     return Extraction(text=cleaned(rows), document_type="csv")
+
+
+def _separator(sample: str) -> str:
+    """Return the character that divides the most rows into equally many cells; a comma if none does.
+
+    csv.Sniffer may choose a letter, and takes quadratic time.
+    """
+    alike: dict[str, int] = {}
+    for separator in _SEPARATORS:
+        counts = Counter(len(row) for row in _parsed(sample, separator) if len(row) > 1)
+        alike[separator] = max(counts.values(), default=0)
+    best = max(alike, key=alike.__getitem__)
+    return best if alike[best] else ","
+
+
+def _parsed(text: str, separator: str) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator)
 
 
 FORMAT = Format(

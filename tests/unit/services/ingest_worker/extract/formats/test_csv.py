@@ -77,3 +77,17 @@ def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
     read = extract(b"Port,High,Low\nBath,none,none\nHull,4,5\n", Hints(filename="a.csv"))
 
     assert read.text.split("\n\n")[1:] == ["Port: Bath; High: none; Low: none", "Port: Hull; High: 4; Low: 5"]
+
+
+@pytest.mark.parametrize(
+    ("data", "second"),
+    [
+        ('"Tool, size, grade";Price\n"Saw, small, B";9,90\n', "Tool, size, grade: Saw, small, B; Price: 9,90"),
+        ("Stock, north, March\n\nItem;Pieces\nRope;41\nMast;7\n", "Item: Rope; Pieces: 41"),
+        ("Size S|M|L,Price\n4|5|6,12\n7|8|9,20\n", "Size S|M|L: 4|5|6; Price: 12"),
+        ("Item;Price;Width\nRope;1,50;2,5\nMast;9,90;3,5\n", "Item: Rope; Price: 1,50; Width: 2,5"),
+        ("Item\tNote\nRope\tred, thick; worn\nMast\tnew, tall; straight\n", "Item: Rope; Note: red, thick; worn"),
+    ],
+)
+def test_the_separator_is_what_divides_the_rows_alike(data: str, second: str) -> None:
+    assert second in _text(data).split("\n\n")

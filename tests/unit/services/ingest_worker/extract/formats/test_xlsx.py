@@ -1,3 +1,6 @@
+import io
+import zipfile
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
@@ -58,3 +61,37 @@ def test_a_header_of_two_rows_names_groups_and_a_merged_cell_counts_for_all_that
 
 def test_boxes_follow_the_rows_of_their_sheet() -> None:
     assert _read(an_xlsx(One=[["Port"]], box="High water")).text == "# One\n\nPort\n\nHigh water"
+
+
+@pytest.mark.parametrize("beside", ["D1:D3", "D2:E2", "B2:D4"])
+def test_an_empty_merged_cell_beside_the_data_changes_nothing(beside: str) -> None:
+    rows: list[list[str | float]] = [["Year", "Count"], [2024, 7], [2025, 8]]
+
+    assert _read(an_xlsx(Ducks=rows, merged=[beside])).text == _read(an_xlsx(Ducks=rows)).text
+
+
+def test_hidden_sheets_are_left_out_with_a_note() -> None:
+    data = _changed(
+        an_xlsx(Ducks=[["Grey"]], Geese=[["White"]]), "xl/workbook.xml", '"Geese"', '"Geese" state="hidden"'
+    )
+
+    read = _read(data)
+
+    assert read.text == "# Ducks\n\nGrey"
+    assert "Geese" in (read.note or "")
+
+
+def test_a_duration_is_shown_in_hours() -> None:
+    cell = '<table:table-cell office:value-type="time" office:time-value="PT{}"/>'.format
+    rows = f"<table:table-row>{cell('30H30M00S')}{cell('0H05M07S')}</table:table-row>"
+
+    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Work">{rows}</table:table>'), "a.ods")
+
+    assert read.text == "# Work\n\n30:30 | 00:05:07"
+
+
+def _changed(data: bytes, part: str, before: str, after: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert before in parts[part]
+    return a_zip(parts | {part: parts[part].replace(before, after)})

@@ -1,0 +1,184 @@
+"""Finds a table's header by looking at the rows below it. Pure.
+
+A row is a header when its cells differ from what stands below them. Where that can't be told, there is no header: a
+value that is taken for a column's name would make a false statement of each row.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from itertools import pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+LOOK_AHEAD: Final = 200  # rows that decide about a header
+_CANDIDATES: Final = 10  # rows among which the header is looked for
+_LONGEST: Final = 60  # characters of a name of a column
+_FIGURE: Final = re.compile(r"[\d\s.,:/%$€£¥'+()-]*\d[\d\s.,:/%$€£¥'+()-]*+")
+_DIGITS: Final = re.compile(r"\d++")
+_WORDS: Final = re.compile(r"[^\W\d_]++")
+_YEARS: Final = range(1900, 2101)
+# What people call columns, in the languages that answers are given in. Only a table of words alone needs them: nothing
+# else tells its header from its first row.
+_NAMES: Final = frozenset(files(__package__).joinpath("column_names.txt").read_text("utf-8").split())
+
+
+class Header(NamedTuple):
+    """The header of a table: the names of its columns, and where it stands among the rows."""
+
+    at: int  # number of rows above it
+    rows: int  # one or two
+    names: list[str]  # '' for a column without a name
+
+
+class Covered(str):
+    """The value of a merged cell, repeated in another cell that it covers."""
+
+    __slots__ = ()
+
+
+def own(cells: Iterable[str]) -> list[str]:
+    """Return the cells that are neither blank nor repeated from a merged cell."""
+    return [cell for cell in cells if cell and not isinstance(cell, Covered)]
+
+
+def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
+    """Return the header of the table at the start of `rows`, none of which is blank; None if none is likely.
+
+    Rows above it have fewer cells: a title, a date, a list of properties.
+    """
+    widest = 0
+    if _is_list_of_properties(rows):
+        return None
+    for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
+        width = len(own(cells))
+        if width >= 2 and width > widest:
+            names = _of_two_rows(cells, rows[at + 1])
+            if names is not None and len(rows) > at + 2 and _likely(names, rows[at + 2 :]):
+                return Header(at, 2, names)
+            if _likely(cells, rows[at + 1 :]):
+                return Header(at, 1, list(cells))
+        if width > 2:  # the table has begun
+            return None
+        widest = max(widest, width)
+    return None
+
+
+def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Return whether the names differ from the values below them, more than they resemble them."""
+    if len(below) > 2 and len(own(names)) < 0.75 * median(len(own(row)) for row in below):
+        return False  # a line above the table
+    figures = [cell for cell in names if _FIGURE.fullmatch(cell)]
+    counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below)
+    votes = [
+        _vote(name, [row[at] for row in below if at < len(row) and row[at]], counted=counted)
+        for at, name in enumerate(names)
+        if name and not isinstance(name, Covered)
+    ]
+    return len(votes) >= 2 and sum(votes) >= len(votes) / 4
+
+
+def _vote(name: str, values: list[str], *, counted: bool) -> float:
+    """Return how much speaks for it that `name` is above `values`, not one of them; negative for against."""
+    if not values:
+        return 0.0
+    shape, share = _commonest(values)
+    figures = sum(1 for value in values if _FIGURE.fullmatch(value)) / len(values)
+    if _FIGURE.fullmatch(name):
+        differs = share >= 0.8 and _shape(name) != shape and (counted or not figures)
+        return (0.5 if differs else -1.0) + (1.5 if counted else 0.0)
+    if figures >= 0.25:
+        return 2 * figures
+    vote = 0.0
+    if name.casefold() in {value.casefold() for value in values}:
+        vote -= 2.0
+    if len(name) > _LONGEST:
+        vote -= 1.0
+    elif _is_name(name):
+        vote += 1.5
+    if len(values) >= 2 and share >= 0.75:
+        vote += 0.5 if _shape(name) != shape else -0.25
+    if len(values) >= 6 and len(set(values)) <= len(values) / 2:  # few values, which come again and again
+        vote += 1.0
+    if (length := sum(map(len, values)) / len(values)) > 20 and length > 3 * len(name):
+        vote += 1.0
+    return vote
+
+
+def _is_name(cell: str) -> bool:
+    words = _WORDS.findall(cell.casefold())
+    return len(words) <= 6 and any(map(_NAMES.__contains__, words))
+
+
+def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the rows have a name and its value each, so that none is the header of the others."""
+    pairs = [row for row in rows if len(own(row)) == 2]
+    return len(pairs) == len(rows) and all(_is_name(own(row)[0]) for row in pairs)
+
+
+def _commonest(values: Sequence[str]) -> tuple[str, float]:
+    shape, count = Counter(map(_shape, values)).most_common(1)[0]
+    return shape, count / len(values)
+
+
+def _shape(cell: str) -> str:
+    """Return what the cell looks like: digits as 9, words by their case, so that values of one kind are alike."""
+    if _FIGURE.fullmatch(cell):
+        return _DIGITS.sub("9", cell.replace(" ", ""))
+    if "@" in cell or "://" in cell:
+        return "@"
+    return " ".join(map(_case, cell.split()[:4]))
+
+
+def _case(word: str) -> str:
+    case = "a" if word.islower() else "X" if word.isupper() and len(word) > 1 else "A"
+    return case + "9" if any(map(str.isdigit, word)) else case
+
+
+def _counts(figures: Sequence[str]) -> bool:
+    """Return whether the figures count something: years, dates, times, percentages, or numbers from 0 or 1 on."""
+    if len(figures) < 2 or len({_shape(figure) for figure in figures}) != 1:
+        return False
+    keys = [tuple(map(int, _DIGITS.findall(figure)[:6])) for figure in figures if len(figure) <= 32]
+    if len(keys) != len(figures):
+        return False
+    rising, falling = all(a < b for a, b in pairwise(keys)), all(a > b for a, b in pairwise(keys))
+    if not rising and not falling:
+        return False
+    if _shape(figures[0]) != "9":
+        return _shape(figures[0]) in ("9-9-9", "9-9", "9/9/9", "9/9", "9.9.9", "9:9", "9:9:9", "9%")
+    numbers = [key[0] for key in keys]
+    even = len({after - before for before, after in pairwise(numbers)}) == 1
+    if all(number in _YEARS for number in numbers):
+        return even
+    return even and len(numbers) > 2 and numbers[0] in (0, 1)
+
+
+def _mostly_count(rows: Sequence[Sequence[str]]) -> bool:
+    counting = sum(1 for row in rows if _counts([cell for cell in row if cell and _FIGURE.fullmatch(cell)]))
+    return 2 * counting > len(rows)
+
+
+def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
+    """Return the joined names of a two-row header, whose upper row groups the names of the lower; None if it isn't."""
+    below = own(following)
+    if len(below) < 2 or any(map(_FIGURE.fullmatch, below)):
+        return None
+    width = max(len(cells), len(following))
+    above, under = ([*row, *[""] * (width - len(row))] for row in (cells, following))
+    groups = list(above)
+    if not any(isinstance(cell, Covered) for cell in cells):
+        if len(set(below)) == len(below):
+            return None
+        # A group extends to the right up to the next one, so that it distinguishes repeated names.
+        for at in range(1, width):
+            if not groups[at] and under[at] and under[at - 1]:
+                groups[at] = groups[at - 1]
+        if groups == above:
+            return None
+    if len(set(filter(None, groups))) < 2:  # the upper row is the table's title
+        return None
+    names = [" ".join(dict.fromkeys(filter(None, both))) for both in zip(groups, under, strict=True)]
+    filled = list(filter(None, names))
+    return names if len(set(filled)) == len(filled) else None

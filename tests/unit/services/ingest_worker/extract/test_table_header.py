@@ -1,0 +1,75 @@
+import pytest
+
+from services.ingest_worker.extract.rows import labelled
+from services.ingest_worker.extract.table_header import Covered, find_header
+
+
+def _rows(text: str) -> list[list[str]]:
+    return [line.split(",") for line in text.split("\n")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name,Phone,Phone,City\nAda Pole,home only,desk line,Bath\nBo Reed,mobile first,reception,Hull",  # equal names
+        "Item,1,2,3\nPlums,10,11,12\nFigs,20,21,22",  # numbers that count
+        "Metric,2024-01-01,2024-02-01\nVisits,120,130\nReturns,7,8",  # dates
+        "Boat,08:00,09:00\nWren,12,31\nRook,4,9",  # times
+        "Stage,10%,20%,30%\nRed,5,6,7\nBlue,4,3,2",  # percentages
+        "Port,2019,2020\nHull,3,4",  # years
+        "Crew,Mon,Tue,Wed\nRed,early,late,off\nBlue,late,off,early",  # weekdays
+        "Nr.,Bezeichnung,Menge\n1,Seil,4\n2,Anker,9",
+        "Имя,Город\nАнна,Казань\nБорис,Пермь",
+        "名前,都市\n佐藤,東京\n鈴木,大阪",
+        "Code,Remark\nA-1,the rope was worn and had to go\nA-2,nothing was found in the hold",
+    ],
+)
+def test_a_first_row_that_differs_from_the_others_is_the_header(text: str) -> None:
+    header = find_header(_rows(text))
+
+    assert header is not None
+    assert (header.at, header.rows, header.names) == (0, 1, _rows(text)[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ada Pole,Bath,Painter\nBo Reed,Hull,Baker\nCy Lund,York,Sailor",
+        "Ada,31,Bath\nBo,42,Hull\nCy,22,York",
+        "Prince,Bath\nBo Reed,Hull\nCy Lund,York",  # one value looks unlike the others
+        "A-1,rope,red\nA-2,sail,white",
+        "1.5,2.5\n3,4\n5,6",
+        "1,2,3\n4,5,6",
+        "2024-01-01,INFO,started\n2024-01-02,WARN,slow",
+        "Author,Ines\nVersion,2",  # a list of properties
+        "Ada,1,2,3\nBo,1,2,3",  # each row counts
+    ],
+)
+def test_no_value_becomes_a_name_where_no_row_is_a_header(text: str) -> None:
+    assert find_header(_rows(text)) is None
+    assert ":" not in labelled(_rows(text)).replace("08:00", "")
+
+
+def test_a_header_is_found_below_a_title_block() -> None:
+    title = [["Harbour office"], ["Prepared by: Ines"], ["Version", "2"]]
+
+    header = find_header([*title, *_rows("Berth,Ship,Days\nB1,Wren,3\nB2,Rook,9")])
+
+    assert header is not None
+    assert (header.at, header.names) == (3, ["Berth", "Ship", "Days"])
+
+
+def test_an_upper_row_that_groups_names_belongs_to_the_header() -> None:
+    header = find_header([["Port", "High", Covered("High")], ["", "Plan", "Seen"], ["Bath", "4", "5"]])
+
+    assert header is not None
+    assert (header.rows, header.names) == (2, ["Port", "High Plan", "High Seen"])
+
+
+def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -> None:
+    table = "Region,Units\nNorth,5\nSouth,6\n,\n"
+
+    assert labelled(_rows(table + "Total,11")).endswith("Region: Total; Units: 11")
+    assert labelled(_rows(table + "Source: the ministry")).endswith("\n\nSource: the ministry")
+    assert labelled(_rows(table + "7,rated voltage,kV,130")).endswith("\n\n7 | rated voltage | kV | 130")
+    assert labelled(_rows(table + "Rope,Price\nHemp,3.5")).endswith("Rope: Hemp; Price: 3.5")
