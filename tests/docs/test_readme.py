@@ -22,6 +22,13 @@ PAGES = [
     *sorted(readme.ROOT.glob("deploy/**/*.md")),
 ]
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)[^)]*\)")
+SECTION_LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)#([^)\s]+)\)")
+
+
+def sections(page: Path) -> set[str]:
+    """Return the anchors of the page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -29,6 +36,14 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     links = LINK.findall(page.read_text(encoding="utf-8"))
 
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_section_leads_to_its_heading(page: Path) -> None:
+    links = SECTION_LINK.findall(page.read_text(encoding="utf-8"))
+
+    targets = [((page.parent / file) if file else page, section) for file, section in links]
+    assert [(file.name, section) for file, section in targets if section not in sections(file)] == []
 
 
 def test_the_table_of_decisions_is_the_folder() -> None:
