@@ -82,8 +82,7 @@ OnConflict = Literal["error", "new"]
 CONFLICT = "conflict"  # code of a submission refused because the document exists with other content
 CHANGED = "changed"  # code of a patch refused because `if_version` isn't the accepted version
 GONE = "gone"  # code of a patch to a deleted document
-UNPATCHABLE = "unpatchable"  # code of a patch to a version written by an earlier release
-REFUSED = frozenset({CONFLICT, CHANGED, GONE, UNPATCHABLE})  # the document stays as it is, without a dead letter
+REFUSED = frozenset({CONFLICT, CHANGED, GONE})  # the document stays as it is, without a dead letter
 
 
 class Given(Message, frozen=True):
@@ -99,7 +98,7 @@ class Given(Message, frozen=True):
 class TextReading(Message, frozen=True):
     """What a metadata change needs of a version besides its text: other extracted fields and submitted ones."""
 
-    extracted: dict[str, Any] = msgspec.field(name="said")  # extracted fields, as the ingest stage encodes them
+    extracted: dict[str, Any]  # extracted fields, as the ingest stage encodes them
     chunks: BlobRef | None = None  # prepared chunks, as JSON
     filename: str | None = None
     media_type: str | None = None
@@ -211,7 +210,7 @@ class DocumentVersion(Message, frozen=True):
     chunk_size: Natural | None = None  # characters, as submitted with the document; None: the generation's
     chunk_overlap: Natural | None = None
     document_type: str = "txt"  # md, html, pdf, txt …
-    text_format: TextFormat | None = None  # None: an older record, see `text_format_of`
+    text_format: TextFormat = "plain"
     source_type: str = "text"  # pdf, txt, md, url, text
     language: str | None = None
     text_sha256: str | None = None  # hash of the extracted text's blob (UTF-8, NFC); None for a deletion
@@ -220,8 +219,7 @@ class DocumentVersion(Message, frozen=True):
     updated_at: Natural = 0  # ms since 1970 of this version
     extracted_at: Natural = 0  # log time of the record of documents.extracted, ms since 1970; set by the chunk stage
     chunked_at: Natural = 0  # log time of the record with the chunks, ms since 1970; set by the embed stage
-    # What a metadata change or a request for the original needs later; only on documents.extracted. None: an older
-    # record, or a deletion.
+    # What a metadata change or a request for the original needs later; only on documents.extracted. None: a deletion.
     given: Given | None = None
     reading: TextReading | None = None
     body: SubmittedBody | None = None
@@ -266,22 +264,6 @@ class PreparedChunk(Message, frozen=True):
     def embedded(self) -> str:
         """Return the text that its vector is of."""
         return self.text if self.embedding is None else self.embedding
-
-
-# Document types of records and heads that were written before `text_format` existed. Never add a type here.
-_ONCE_MARKDOWN = frozenset(
-    {"doc", "docx", "eml", "epub", "html", "md", "msg", "odp", "odt", "ppt", "pptx", "xml", "zip"}
-)
-_ONCE_SECTIONS = frozenset({"ods", "pdf", "xls", "xlsx"})
-
-
-def text_format_of(stated: TextFormat | None, document_type: str) -> TextFormat:
-    """Return a text's format: `stated`, or for an older record the format that its document type had."""
-    if stated is not None:
-        return stated
-    if document_type in _ONCE_MARKDOWN:
-        return "markdown"
-    return "sections" if document_type in _ONCE_SECTIONS else "plain"
 
 
 class DocumentExtracted(Message, frozen=True):
@@ -367,7 +349,7 @@ class DeadLetter(Message, frozen=True):
     first_seen: int = 0
     last_seen: int = 0
     traceback_digest: str | None = None
-    generation: str | None = None  # whose stage it was; None in the first stage, and in letters of earlier releases
+    generation: str | None = None  # whose stage it was; None in the first stage
 
 
 # `begun`: an admin's change starts. `accepted`: the log has the documents' submissions; how they ended is their status.

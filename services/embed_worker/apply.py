@@ -73,7 +73,7 @@ class Apply:
 
     async def _put(self, document: DocumentVersion, standing: Head | None, load: Load, attempt: int) -> int:
         """Write the missing points and return how many the version has."""
-        # A complete version is kept: after an upgrade its chunks may differ, and both kinds must not mix.
+        # A complete version is kept: another chunker may have cut it, and both kinds must not mix.
         if standing is not None and standing.version == document.version:
             there = await self._index.version_points(document.document_id, document.version)
             if there == standing.chunk_count:
@@ -88,11 +88,10 @@ class Apply:
             found = found or bool(present)
             if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:
                 continue
-            described = self._bm25.describes
-            sparse = await self._bm25.documents([sparse_text(document, chunk, described=described) for chunk in part])
+            sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
                 precision = self._index.generation.vectors
-                points = chunk_points(document, chunks, slice_, dense, sparse, described=described, precision=precision)
+                points = chunk_points(document, chunks, slice_, dense, sparse, precision=precision)
                 await self._index.put(points, attempt)
         if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
             await self._index.delete_from(document.document_id, document.version, len(chunks))

@@ -17,14 +17,13 @@ from shared.topics import SUBMITTED
 LONGEST_SHOWN = 1_000  # characters of a description that each chunk shows
 
 
-def sparse_text(document: DocumentVersion, chunk: Chunk, *, described: bool = True) -> str:
-    """Return the text of the sparse vector. It includes title and section, so that changing them needs no embedding.
+def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
+    """Return the text of the sparse vector.
 
-    With `described` (ADR 0021), it includes the chunk's language variants and, for the first chunk, the description.
+    It includes title and section, so that changing them needs no embedding, the chunk's language variants and, for the
+    first chunk, the description (ADR 0021).
     """
-    more: list[str | None] = []
-    if described:
-        more = [document.description if chunk.order == 0 else None, *variant_texts(chunk.metadata)]
+    more = (document.description if chunk.order == 0 else None, *variant_texts(chunk.metadata))
     return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding, *more)))
 
 
@@ -35,14 +34,13 @@ def chunk_points(
     vectors: Sequence[Vector],
     sparse: Sequence[Sparse],
     *,
-    described: bool = True,
     precision: Precision = "full",
 ) -> list[Point]:
     """Return the points of `chunks[slice_]`; `vectors` and `sparse` belong to the slice.
 
-    With `described`, their metadata has the document's description. `precision` is that of the index's vectors.
+    `precision` is that of the index's vectors.
     """
-    description = {"description": document.description[:LONGEST_SHOWN]} if described and document.description else {}
+    description = {"description": document.description[:LONGEST_SHOWN]} if document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
     same = _of_document(document, len(chunks))
     points = []

@@ -17,7 +17,6 @@ from shared.contracts import (
     MAX_NATURAL,
     REFUSED,
     TERMINAL,
-    UNPATCHABLE,
     BlobRef,
     Forwarded,
     Given,
@@ -191,11 +190,6 @@ def unpatchable(entry: Entry, place: LogPosition, if_version: int | None) -> tup
         return f"{name} does not exist", GONE
     if if_version is not None and accepted.version != if_version and accepted.place != place:
         return f"{name} has changed: version {accepted.version} was accepted, not {if_version}", CHANGED
-    if accepted.reading is None or accepted.text is None or accepted.given is None:
-        return (
-            f"{name} was accepted by an earlier release, which stored too little for this; send it once more",
-            UNPATCHABLE,
-        )
     return None
 
 
@@ -227,15 +221,8 @@ def standing(entry: Entry | None, submission: Submission, answering: IndexedVers
     if entry is None or submission.deletes or entry.accepted.outcome == "deleted":
         return None
     accepted = entry.accepted
-    described = accepted.metadata_hash == submission.metadata_hash and reader_today(entry) is not None
+    described = accepted.metadata_hash == submission.metadata_hash and READERS.has(accepted.extractor)
     return accepted if described and _answers(answering, accepted) else None
-
-
-def reader_today(entry: Entry) -> str | None:
-    """Return the fingerprint of the accepted version's reader; None if the body may be read otherwise by now."""
-    reading = entry.accepted.reading
-    document_type = None if reading is None else reading.extracted.get("document_type")
-    return READERS.today(entry.accepted.extractor, document_type, entry.path)
 
 
 def _same(entry: Entry, submission: Submission) -> bool:
@@ -244,7 +231,7 @@ def _same(entry: Entry, submission: Submission) -> bool:
     sent = submission.raw_hash, submission.metadata_hash
     if not accepted.version or (accepted.raw_hash, accepted.metadata_hash) != sent:
         return False
-    if accepted.extractor == submission.extractor or reader_today(entry) is not None:
+    if accepted.extractor == submission.extractor or READERS.has(accepted.extractor):
         return True
     return submission.text is not None and submission.text == accepted.text and _read_alike(submission, accepted)
 
@@ -321,7 +308,7 @@ def _moved(entry: Entry, submission: Submission, last: Last) -> Entry:
         place=submission.place,
         validators=submission.validators,
         body=submission.body or entry.accepted.body,
-        extractor=submission.extractor or reader_today(entry) or entry.accepted.extractor,
+        extractor=submission.extractor or entry.accepted.extractor,
     )
     moved = noted(msgspec.structs.replace(entry, accepted=accepted), last)
     # A failure after the erasure may have set names again.

@@ -199,29 +199,13 @@ def with_kept_fields(submitted: DocumentSubmitted, entry: Entry | None) -> Docum
     """Return the submission, with the fields it asks to keep filled in from the accepted version.
 
     Fields that the submission sets itself win.
-
-    Raises:
-        Rejected: an earlier release accepted that version and didn't store these fields.
     """
-    if (
-        not (submitted.keep or submitted.patch)
-        or entry is None
-        or not entry.accepted.version
-        or entry.accepted.outcome == "deleted"
-    ):
+    if entry is None or (given := entry.accepted.given) is None:
         return submitted
-    given, own = entry.accepted.given, submitted.given
-    missing = [name for name in submitted.keep if not getattr(own, name)]
-    if given is None and missing:
-        raise Rejected(
-            f"{', '.join(missing)} can't be kept: version {entry.accepted.version} was accepted by an earlier release, "
-            "which didn't store them; send them once more",
-            "unknown_before",
-        )
-    fields: dict[str, Any] = {name: getattr(given, name) for name in missing}
-    if submitted.patch and given is not None:
-        fields["hash"] = given.hash
+    own = submitted.given
+    fields: dict[str, Any] = {name: getattr(given, name) for name in submitted.keep if not getattr(own, name)}
     if submitted.patch and (reading := entry.accepted.reading) is not None:  # so it is described as if sent whole
+        fields["hash"] = given.hash
         for name in ("filename", "media_type", "url", "chunk_size", "chunk_overlap"):
             fields[name] = getattr(reading, name)
     return msgspec.structs.replace(submitted, **fields)

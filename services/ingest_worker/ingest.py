@@ -83,7 +83,7 @@ class Ingest:
         self._decisions = Decisions(
             ledger=ledger, index=index, blobs=blobs, publish=publish, statuses=statuses, moves=moves
         )
-        self._versions = VersionPublisher(ledger=ledger, blobs=blobs, publish=publish)
+        self._versions = VersionPublisher(blobs=blobs, publish=publish)
 
     async def __call__(self, record: Record) -> None:
         """Process one record.
@@ -183,8 +183,9 @@ class Ingest:
                 submission, text=text, reading=reading, extractor=_reader(submission, extraction)
             )
         keeps = bool(submitted.keep) or submitted.patch
-        written = await self._decisions.write(entry, submission, answering, unread=content.unread, keeps=keeps)
-        if written is None or (content.unread and isinstance(written, Published)):
+        unread = content.unread or not isinstance(decision, Published)
+        written = await self._decisions.write(entry, submission, answering, unread=unread, keeps=keeps)
+        if written is None or (unread and isinstance(written, Published)):
             return False
         if isinstance(written, Conflict):
             await self._decisions.end_conflict(submitted, submission, content.body)

@@ -19,7 +19,7 @@ from shared.contracts import (
     truth_key,
 )
 from shared.log import Publish
-from shared.state.ledger import Entry, Ledger
+from shared.state.ledger import Entry
 from shared.topics import EXTRACTED
 
 log = structlog.get_logger(__name__)
@@ -28,8 +28,7 @@ log = structlog.get_logger(__name__)
 class VersionPublisher:
     """Publishes accepted versions. A repeated call publishes the same version with the same text."""
 
-    def __init__(self, *, ledger: Ledger, blobs: Blobs, publish: Publish) -> None:
-        self._ledger = ledger
+    def __init__(self, *, blobs: Blobs, publish: Publish) -> None:
         self._blobs = blobs
         self._publish = publish
 
@@ -80,24 +79,15 @@ class VersionPublisher:
         return await self._blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
 
     async def _first_text(self, entry: Entry, extraction: Extraction, ref: BlobRef) -> tuple[Extraction, BlobRef]:
-        """Return the extraction with the version's final text: that of the first worker to write it (ADR 0006).
+        """Return the extraction with the version's final text: that of the worker that accepted it (ADR 0006).
 
         Raises:
-            Rejected: another worker was first, and its text is missing or altered.
+            Rejected: another worker accepted it, and its text is missing or altered.
         """
-        version = entry.accepted.version
-
-        def set_text(seen: Entry | None) -> Entry | None:
-            if seen is None or seen.accepted.version != version or seen.accepted.text is not None:
-                return None
-            return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, text=ref))
-
-        if entry.accepted.text is None:  # accepted by an earlier release, or meanwhile by another worker
-            entry = await self._ledger.update(entry.document_id, set_text) or entry
         first = entry.accepted.text
-        if entry.accepted.version != version or first is None or first.sha256 == ref.sha256:
+        if first is None or first.sha256 == ref.sha256:
             return extraction, ref
-        log.warning("text_read_otherwise", document_id=entry.document_id, version=version)
+        log.warning("text_read_otherwise", document_id=entry.document_id, version=entry.accepted.version)
         text = (await self._blobs.get(entry.tenant, entry.document_id, first)).decode()
         # The page offsets belong to our text, not to this one.
         return msgspec.structs.replace(extraction, text=text, pages=()), first
@@ -135,7 +125,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         chunk_size=submitted.chunk_size,
         chunk_overlap=submitted.chunk_overlap,
         document_type=extraction.document_type if extraction else "txt",
-        text_format=extraction.text_format if extraction else None,
+        text_format=extraction.text_format if extraction else "plain",
         source_type=_source_type(submitted, extraction),
         language=extraction.language if extraction else None,
         created_at=entry.created_at,

@@ -25,7 +25,6 @@ _EXAMPLES: Final = {
     "restore": "sluice restore /backups/2026-11-22.tar --data ./data",
     "optimize": "sluice optimize --dry-run",
     "migrate": "sluice migrate --to qdrant+http://qdrant:6333 --dry-run",
-    "upgrade": "sluice upgrade --dry-run",
     "config_show": "sluice config show --changed",
     "groups_list": "sluice groups list",
     "groups_describe": "sluice groups describe --group ingest",

@@ -38,7 +38,6 @@ from services.operator_cli.commands.search import search
 from services.operator_cli.commands.serve import serve
 from services.operator_cli.commands.stats import stats
 from services.operator_cli.commands.tenants import tenants
-from services.operator_cli.commands.upgrade import upgrade
 from services.operator_cli.commands.verify import verify
 from services.operator_cli.commands.workers import embed_worker, ingest_worker, query_api, store
 from services.operator_cli.examples import example
@@ -74,7 +73,6 @@ for command in (
     restore,
     optimize,
     migrate,
-    upgrade,
     stats,
 ):
     app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)

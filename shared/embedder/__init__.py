@@ -20,8 +20,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str  # of the weights and everything else that determines a vector
     dimension: int
     max_tokens: int  # the chunker refuses longer texts; they are never truncated silently
-    # A default factory, so that the value is always encoded, as it was in the first release.
-    precision: str = msgspec.field(default_factory=lambda: "float32")
+    precision: str = "float32"
 
 
 class TokenCounter(Protocol):

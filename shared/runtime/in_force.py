@@ -1,24 +1,18 @@
 """Which settings are in force. An index keeps the model and the chunk sizes that it was built with.
 
-A setting that differs doesn't stop the start. The banner, readiness and `sluice doctor` name it, with the command that
-builds an index with it (ADR 0013).
+A setting that differs doesn't stop the start, nor does an index of another format or chunker, which answers as it is.
+The banner and readiness name them, with the command that builds an index with them (ADR 0013).
 """
 
 from typing import Final
-
-import structlog
 
 from shared.embedder import Embedder, Model
 from shared.embedder.pool import EmbedderPool
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError, Settings
-from shared.state.generations import Registered
-from shared.state.index import Generation
-
-log = structlog.get_logger(__name__)
+from shared.state.generations import FORMAT, Registered, Registry
 
 COMMAND: Final = "sluice reindex start"
-_BUILT_IN: Final = {"all-MiniLM-L6-v2": "minilm:"}  # addresses of models that earlier releases didn't write down
 
 
 async def model_in_force(registered: Registered, settings: Settings, embedders: EmbedderPool) -> tuple[Embedder, str]:
@@ -30,9 +24,8 @@ async def model_in_force(registered: Registered, settings: Settings, embedders: 
         Unavailable: no address gives the model now.
     """
     wanted = registered.generation.model
-    addresses = [settings.embedder, registered.embedder, _BUILT_IN.get(wanted.name, "")]
     found: list[str] = []
-    for address in dict.fromkeys(filter(None, addresses)):
+    for address in dict.fromkeys((settings.embedder, registered.embedder)):
         try:
             embedder = await embedders.get(address)
         except (ConfigurationError, Unavailable) as error:
@@ -48,12 +41,24 @@ async def model_in_force(registered: Registered, settings: Settings, embedders: 
     )
 
 
-def settings_not_in_force(settings: Settings, generation: Generation, address: str) -> tuple[str, ...]:
-    """Return a sentence for each setting that is set and differs from the serving index; `address` is its model's."""
+def not_in_force(settings: Settings, registry: Registry, chunker: str | None) -> tuple[str, ...]:
+    """Return a sentence for each setting that is set and differs from the serving index, or whose code differs.
+
+    `chunker` is this process's; None: it has none.
+    """
+    generation = registry.current.generation
     differing = [
+        f"the index has {name} {built}, and this release has {ours}: it goes on as it was built"
+        for name, built, ours in (
+            ("format", registry.format, FORMAT),
+            ("chunker", generation.chunker, chunker or generation.chunker),
+        )
+        if built != ours
+    ]
+    differing += [
         f"SLUICE_{name.upper()}={getattr(settings, name)} is not in force, the index was built with {built}"
         for name, built in (
-            ("embedder", address),
+            ("embedder", registry.current.embedder),
             ("chunk_unit", generation.chunk_unit),
             ("chunk_size", generation.chunk_size),
             ("chunk_overlap", generation.chunk_overlap),
@@ -61,21 +66,6 @@ def settings_not_in_force(settings: Settings, generation: Generation, address: s
         if name in settings.model_fields_set and getattr(settings, name) != built
     ]
     return (*differing, f"build an index with it: {COMMAND}") if differing else ()
-
-
-def refuse_newer_chunker(generation: Generation, chunker: str) -> None:
-    """Refuse an index whose chunks were cut by a newer release.
-
-    Raises:
-        ConfigurationError: this release would cut documents in another way.
-    """
-    if generation.chunker.isdigit() and chunker.isdigit() and int(generation.chunker) > int(chunker):
-        raise ConfigurationError(
-            f"a newer release of Sluice has built this index (its chunker is {generation.chunker}, this release has "
-            f"{chunker}): start that release, or choose another SLUICE_DATA"
-        )
-    if generation.chunker != chunker:
-        log.warning("older_chunker", index=generation.chunker, ours=chunker)
 
 
 def _named(model: Model) -> str:

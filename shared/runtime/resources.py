@@ -27,7 +27,7 @@ from shared.log.open import open_log
 from shared.log.publish import publish
 from shared.runtime.generation_stages import GenerationStages, Join, trouble_of
 from shared.runtime.growth import Growth
-from shared.runtime.in_force import model_in_force, refuse_newer_chunker, settings_not_in_force
+from shared.runtime.in_force import model_in_force, not_in_force
 from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
 from shared.settings import ConfigurationError, Settings
@@ -51,7 +51,7 @@ from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, st
 from shared.state.rebuild_gate import CODE, GRACE_S, Rebuild, RebuildGate, last_rebuild, write_rebuild
 from shared.state.registry_copy import RegistryCopy, registered
 from shared.store import Store
-from shared.store.bm25 import Bm25, bm25_of
+from shared.store.bm25 import Bm25, bm25_of, current_bm25
 from shared.store.open import open_store
 from shared.topics import Topic, check_tenant_topics, pipeline_topics, readers
 
@@ -73,7 +73,8 @@ class Resources:
     embedder: Embedder  # of the generation that served at the start; so is `bm25`
     embedders: EmbedderPool
     generations: GenerationWatch
-    not_in_force: tuple[str, ...]  # settings that differ from what the index was built with
+    chunker: str | None  # version of this process's; None: it has none
+    not_in_force: tuple[str, ...]  # what differs from what the index was built with, for operators
     blobs: Blobs
     bm25: Bm25
     index: ServingIndex
@@ -131,7 +132,7 @@ class Resources:
     def _settings_details(self) -> dict[str, str | None]:
         known, told = self.generations.registry, self.not_in_force
         if known is not None:  # another generation may have taken over since the start
-            told = settings_not_in_force(self.settings, known.current.generation, known.current.embedder)
+            told = not_in_force(self.settings, known, self.chunker)
         return {"settings": Detail("; ".join(told))} if told else {}
 
     def _stages(self, join: Join | None) -> GenerationStages:
@@ -162,7 +163,7 @@ class Resources:
         async def keep() -> None:
             with suppress(Unavailable):  # the next checkpoint covers this one
                 await pairing.keep_checkpoint(self.log, self.store, partial(publish, broker), address)
-                with suppress(ConfigurationError):  # a newer release writes the registry now, and its copy
+                with suppress(ConfigurationError):  # another release writes the registry now, and its copy
                     await copy.keep(self.store, partial(publish, broker))
 
         async def keep_for_ever() -> None:
@@ -214,7 +215,7 @@ def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generat
         chunk_overlap=settings.chunk_overlap,
         chunk_unit=settings.chunk_unit,
         model=model,
-        bm25=Bm25().fingerprint,
+        bm25=current_bm25().fingerprint,
         vectors=precision_of(model.dimension),
     )
 
@@ -242,7 +243,7 @@ async def open_resources(
     store is opened through the process that owns it. `name` is what the process is called.
 
     Raises:
-        ConfigurationError: a setting can't work, or a newer release has written the index.
+        ConfigurationError: a setting can't work, or another release's index can't be read.
         Unavailable: a part is away, or there is no generation yet; close `stack` and call again.
     """
     if settings.keeps_data:
@@ -268,8 +269,6 @@ async def open_resources(
     ledger, index = await make_missing(
         settings, log, store, known, gate=gate, grace_s=grace_s, rebuilds=chunker is not None
     )
-    if chunker is not None:
-        refuse_newer_chunker(index.generation, chunker)
     written = await change(store, lambda known: moved(known, index.generation.id, address))
     await embedders.keep_only(frozenset({address, *(each.embedder for each in written.generations)}))
     generations = GenerationWatch(store, name)
@@ -288,7 +287,8 @@ async def open_resources(
         embedder=embedder,
         embedders=embedders,
         generations=generations,
-        not_in_force=settings_not_in_force(settings, index.generation, address),
+        chunker=chunker,
+        not_in_force=not_in_force(settings, written, chunker),
         blobs=blobs,
         bm25=bm25_of(index.generation.bm25),
         index=index,

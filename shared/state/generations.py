@@ -6,6 +6,7 @@ transitions are pure functions; `change` writes their result if nobody wrote in 
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal
 from uuid import NAMESPACE_OID, uuid5
 
@@ -18,12 +19,10 @@ from shared.state.index import GENERATIONS, Generation
 from shared.store import Filter, IndexKind, Match, Point, Store
 from shared.times import iso
 
-FORMAT: Final = 2  # newest known format of the registry; a higher one was written by a newer release
-# The format of an index whose log was never moved and that has shown no past moment: earlier releases read it.
-BEFORE_MOVES: Final = 1
+FORMAT: Final = 1  # of an index: raise it when its points, heads or registry mean something else
 CODE: Final = "generation"  # of refused transitions
 REGISTRY_POINT: Final = str(uuid5(NAMESPACE_OID, "registry"))
-_INDEXES: Final[dict[str, IndexKind]] = {"state": "keyword", "rev": "integer"}
+_INDEXES: Final[dict[str, IndexKind]] = {"rev": "integer"}
 
 State = Literal["building", "serving", "retired", "past"]
 
@@ -49,11 +48,11 @@ class Registered(Message, frozen=True):
     """A generation in the registry."""
 
     generation: Generation
-    embedder: str = ""  # address of its model, as in SLUICE_EMBEDDER; empty: registered by an earlier release
+    embedder: str = ""  # address of its model, as in SLUICE_EMBEDDER
     served: bool = False  # whether it has ever served
     built: bool = False  # whether it has had every document that existed when it was begun
     began: int = 0  # ms since 1970, for display
-    built_at: int = 0  # ms since 1970; 0: it isn't built, or was by an earlier release
+    built_at: int = 0  # ms since 1970; 0: it isn't built
     ends: dict[str, int] = msgspec.field(
         default_factory=dict
     )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
@@ -83,10 +82,10 @@ class Registry(Message, frozen=True):
 
     serving: str
     generations: tuple[Registered, ...]
-    rev: int = 0  # 0: an index of an earlier release, whose registry hasn't been written
+    rev: int = 1  # number of writes; the next write is conditional on it
     builds: int = 0  # number of generations begun after the first
     switching: Switching | None = None
-    format: int = BEFORE_MOVES
+    format: int = FORMAT
 
     def find(self, id_: str) -> Registered | None:
         """Return the generation with this id."""
@@ -137,9 +136,9 @@ def begun(
         raise Rejected(f"generation {same[0].id} already shows that moment; `sluice reindex gc` drops it", CODE)
     numbered = msgspec.structs.replace(generation, build=registry.builds + 1)
     new = Registered(generation=numbered, embedder=embedder, began=now, ends=dict(ends), limit=limit, as_of=as_of)
-    if as_of is not None:  # an earlier release would write to it, and could let it serve
-        registry = msgspec.structs.replace(registry, format=FORMAT)
-    return msgspec.structs.replace(registry, generations=(*registry.generations, new), builds=registry.builds + 1)
+    return msgspec.structs.replace(
+        registry, generations=(*registry.generations, new), builds=registry.builds + 1, format=FORMAT
+    )
 
 
 def marked_built(registry: Registry, id_: str, now: int) -> Registry:
@@ -217,20 +216,20 @@ def only_serving(registry: Registry) -> Registry:
 
 
 def on_another_log(registry: Registry) -> Registry:
-    """Return the registry after a move of the log.
-
-    Offsets of the old log are removed. The format keeps out earlier releases, which can't read the new log's positions.
-    """
+    """Return the registry after a move of the log, without the old log's offsets."""
     generations = tuple(
         msgspec.structs.replace(each, ends={}, as_of=each.as_of and msgspec.structs.replace(each.as_of, until={}))
         for each in registry.generations
     )
-    return msgspec.structs.replace(registry, generations=generations, format=FORMAT)
+    return msgspec.structs.replace(registry, generations=generations)
 
 
 def moved(registry: Registry, id_: str, embedder: str) -> Registry:
-    """Return the registry with another address of the generation's model."""
-    return _replaced(registry, id_, embedder=embedder)
+    """Return the registry with another address of the generation's model.
+
+    One of another format stays as it is, because writing it would drop the fields that this release doesn't know.
+    """
+    return registry if registry.format != FORMAT else _replaced(registry, id_, embedder=embedder)
 
 
 def _replaced(registry: Registry, id_: str, **fields: Any) -> Registry:
@@ -245,43 +244,30 @@ async def registry_of(store: Store) -> Registry | None:
     """Return the registry, None if the store has no generation yet.
 
     Raises:
-        Unavailable: the store is away. ConfigurationError: a newer release has written it.
+        Unavailable: the store is away. ConfigurationError: another release has written it, and it can't be read.
     """
     try:
         found = await store.retrieve(GENERATIONS, [REGISTRY_POINT])
-        if found:
-            return registry_in(found[0].payload)
-        # Earlier releases had one generation, as a point of its own.
-        older = (await store.scroll(GENERATIONS, Filter(must=(Match("state", ("serving",)),)))).points
     except Unavailable as error:
         if error.code == "no_collection":
             return None
         raise
-    if not older:
-        return None
-    generation = msgspec.convert(older[0].payload["settings"], Generation)
-    if older[0].id != str(uuid5(NAMESPACE_OID, generation.id)):
-        raise _newer("its generation has settings that this release doesn't know")
-    return Registry(serving=generation.id, generations=(Registered(generation=generation, served=True),))
+    return registry_in(found[0].payload) if found else None
 
 
 def registry_in(payload: Mapping[str, Any]) -> Registry:
-    """Return the registry of the stored payload.
+    """Return the registry of the stored payload, also one of another format that can be read.
 
     Raises:
-        ConfigurationError: a newer release has written it.
+        ConfigurationError: another release has written it, and it can't be read.
     """
-    if payload.get("format", BEFORE_MOVES) > FORMAT:
-        raise _newer(f"its registry has format {payload['format']}, but this release reads only up to {FORMAT}")
-    registry = msgspec.convert(payload, Registry)
-    if registry.find(registry.serving) is None:  # a field that is unknown here is part of its id
-        raise _newer("its generation has settings that this release doesn't know")
-    return registry
-
-
-def _newer(why: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"a newer release of Sluice has written this index ({why}): start that release, or choose another SLUICE_DATA"
+    with suppress(msgspec.ValidationError):
+        registry = msgspec.convert(payload, Registry)
+        if registry.find(registry.serving) is not None:  # a field that is unknown here is part of its id
+            return registry
+    raise ConfigurationError(
+        f"another release of Sluice has written this index (its format is {payload.get('format')}, this release has "
+        f"{FORMAT}), and its registry can't be read: start that release, or choose another SLUICE_DATA"
     )
 
 
@@ -305,20 +291,6 @@ async def change(store: Store, transition: Callable[[Registry], Registry], *, se
         if standing == wanted:
             return wanted
         known = standing
-
-
-async def write_registry(store: Store) -> Registry:
-    """Return the registry; write it to the store if an earlier release left none.
-
-    Raises:
-        Unavailable: the store is away, or has no generation yet. ConfigurationError: a newer release has written it.
-    """
-    known = await registry_of(store)
-    if known is None:
-        raise no_generation()
-    if known.rev == 0:
-        await _written(store, msgspec.structs.replace(known, rev=1), 0)
-    return await registry_of(store) or known
 
 
 def first_registry(generation: Generation, embedder: str = "") -> Registry:

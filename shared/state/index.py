@@ -70,7 +70,8 @@ MOST_WITHDRAWN = 32  # withdrawn versions remembered of a document; the oldest a
 class Generation(Message, frozen=True):
     """Everything that determines the index's content. Only equal generations share points.
 
-    A field added later defaults to what older generations had. Defaults aren't encoded, so their ids stay the same.
+    A field that is added needs a default that says what generations had before. Defaults aren't encoded, so ids stay
+    the same.
     """
 
     chunker: str  # version of the chunker's code
@@ -102,7 +103,7 @@ class IngestCode(Message, frozen=True):
     """The code and libraries of the ingest workers."""
 
     extractor: str  # fingerprints of the readers of formats, separated by blanks
-    chunker: str = ""  # version of the chunker; empty: written by an earlier release
+    chunker: str  # version of the chunker
 
 
 class Withdrawal(Message, frozen=True):
@@ -127,7 +128,7 @@ class Head(Message, frozen=True):
     tags: tuple[str, ...] = ()
     text_sha256: str | None = None  # the blob of the extracted text
     text_size: int = 0  # bytes
-    text_format: TextFormat | None = None  # None: an older head, see `text_format_of`
+    text_format: TextFormat = "plain"
     updated_at: int = 0  # ms since 1970
     withdrawals: tuple[Withdrawal, ...] = ()  # of versions above this one, oldest version first
     withdrawal_rev: int = 0  # number of changes to `withdrawals`; the next one is conditional on it
@@ -216,8 +217,8 @@ class Index:
         self._chunks = generation.chunks
         self._heads = generation.heads
         self.code_noted: IngestCode | None = None  # by this process
-        self._head_lookup: Batcher[str, Head] = Batcher(self._load_heads)
-        self._fence_lookup: Batcher[str, Head] = Batcher(self._stored_heads)
+        self._head_lookup: Batcher[str, Head] = Batcher(self.heads)
+        self._fence_lookup: Batcher[str, Head] = Batcher(self.fences)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
         self._head_writing: Batcher[_HeadWrite, None] = Batcher(self._write_heads)
         self._point_lookup: Batcher[str, Payload] = Batcher(self._stored_points)
@@ -259,19 +260,12 @@ class Index:
 
     async def heads(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
         """Return the heads of the documents that have one."""
-        return await self._load_heads(document_ids)
-
-    async def _load_heads(self, ids: Sequence[str]) -> Mapping[str, Head]:
-        # Version 0 is only a mark: a version was withdrawn before any answered.
-        return {id_: head for id_, head in (await self._stored_heads(ids)).items() if head.version}
-
-    async def _stored_heads(self, ids: Sequence[str]) -> Mapping[str, Head]:
-        points = await self._store.retrieve(self._heads, ids)
-        return {point.id: msgspec.convert(point.payload, Head) for point in points}
+        return {id_: head for id_, head in (await self.fences(document_ids)).items() if head.version}
 
     async def fences(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
         """Return the stored heads; one of version 0 only says which versions were withdrawn before any answered."""
-        return await self._stored_heads(document_ids)
+        points = await self._store.retrieve(self._heads, document_ids)
+        return {point.id: msgspec.convert(point.payload, Head) for point in points}
 
     async def fence(self, document_id: str) -> Head | None:
         """Return the document's stored head, even one of version 0; concurrent calls share one read."""
@@ -320,7 +314,7 @@ class Index:
         bare = msgspec.structs.replace(deletion_head(name, 0, head.tenant), withdrawals=(mark,), withdrawal_rev=1)
         await self._store.insert(self._heads, [_head_point(bare)])
         while True:
-            standing = (await self._stored_heads([name])).get(name, bare)
+            standing = (await self.fences([name])).get(name, bare)
             withdrawn = standing.withdrawn(version)
             if standing.version >= version or (withdrawn is not None and withdrawn >= attempt):
                 return standing
@@ -431,7 +425,7 @@ class Index:
 
     async def answering(self, document_id: str, version: int) -> Head | None:
         """Return the head if this version answers and has all its points, else None."""
-        head = (await self._load_heads([document_id])).get(document_id)
+        head = (await self.heads([document_id])).get(document_id)
         if head is None or head.version != version:
             return None
         return head if await self.version_points(document_id, version) == head.chunk_count else None
@@ -529,7 +523,7 @@ class Index:
         found = [
             (point.payload["metadata"]["documentId"], point.payload["metadata"]["version"]) for point in page.points
         ]
-        heads = await self._load_heads([name for name, _ in found])
+        heads = await self.heads([name for name, _ in found])
         return [name for name, version in found if name in heads and heads[name].version == version], page.after
 
     async def head_values(self, tenant: str, field: str, where: Filter) -> dict[str, int]:
@@ -572,7 +566,7 @@ class Index:
         fields = tuple(f"metadata.{name}" for name in ("title", "sectionTitle", "documentId", "version"))
         page = await self._store.scroll(self._chunks, where, limit=limit, after=after, fields=fields)
         found: list[Payload] = [point.payload["metadata"] for point in page.points]
-        heads = await self._load_heads([each["documentId"] for each in found])
+        heads = await self.heads([each["documentId"] for each in found])
         return [
             each
             for each in found

@@ -63,13 +63,10 @@ class Accepted(Message, frozen=True):
     extractor: str = ""
     outcome: VersionOutcome = "created"
     validators: Validators | None = None
-    text: BlobRef | None = (
-        None  # the extracted text, decided once (ADR 0006); None: written by an earlier release, or a deletion
-    )
-
-    reading: TextReading | None = None  # None: written by an earlier release, or a deletion
-    given: Given | None = None  # submitted, or kept from the version before; None: written by an earlier release
-    body: SubmittedBody | None = None  # None: written by an earlier release, or a deletion
+    text: BlobRef | None = None  # the extracted text, decided once (ADR 0006); None: a deletion, as in the next three
+    reading: TextReading | None = None
+    given: Given | None = None  # submitted, or kept from the version before
+    body: SubmittedBody | None = None
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:
@@ -135,8 +132,7 @@ class Entry(Message, frozen=True):
     forwarded: tuple[Forwarded, ...] = ()  # by topic and partition, where the newest submissions came from
     published: tuple[int, ...] = ()  # versions that documents.extracted may hold (ADR 0007), oldest first
     failed: tuple[int, ...] = ()  # those of them that failed and are below the accepted version, oldest first
-    # The newest version that left the truth because too many had failed (ADR 0007); 0: none. Stored by an older name.
-    forgotten: int = msgspec.field(default=0, name="struck")
+    forgotten: int = 0  # newest version that left the truth because too many had failed (ADR 0007); 0: none
 
     @property
     def erased(self) -> bool:

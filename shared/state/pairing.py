@@ -103,7 +103,9 @@ def _unpaired(seen: BothSides) -> PairingDecision:
 
 def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
     if in_store.checkpoint == 0:  # the first start was interrupted before it wrote the log's copy
-        return PairingDecision(_at(in_store, seen.address), seen.missing if seen.documents else ())
+        return PairingDecision(
+            msgspec.structs.replace(in_store, address=seen.address), seen.missing if seen.documents else ()
+        )
     state = "holds documents, and no id" if seen.documents else "is empty"
     raise _misfit(
         f"the log {state}, and the store at {seen.address} belongs to the log {in_store.log_id}: "
@@ -144,7 +146,9 @@ def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecisio
         raise _misfit(
             f"the store at {seen.address} is {in_store.store_id}, and the log belongs to the store {on_log.store_id}"
         )
-    return PairingDecision(_at(in_store, seen.address), seen.missing if seen.documents else ())
+    return PairingDecision(
+        msgspec.structs.replace(in_store, address=seen.address), seen.missing if seen.documents else ()
+    )
 
 
 def by_hand(seen: BothSides) -> PairingDecision:
@@ -173,10 +177,6 @@ def _next(on_log: Pairing, seen: BothSides) -> Pairing:
     return msgspec.structs.replace(
         on_log, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
     )
-
-
-def _at(pairing: Pairing, address: str) -> Pairing:
-    return msgspec.structs.replace(pairing, address=address)
 
 
 def _id() -> str:

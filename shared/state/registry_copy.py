@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from shared.contracts import encode
 from shared.log import Log, Publish
 from shared.log.read import reading
-from shared.state.generations import Registry, only_serving, registry_in, registry_of
+from shared.state.generations import FORMAT, Registry, only_serving, registry_in, registry_of
 from shared.store import Store
 from shared.topics import PAIRING, Topic
 
@@ -31,7 +31,7 @@ class RegistryCopy:
         Raises Unavailable when either is away.
         """
         known = await registry_of(store)
-        if known is not None and known != self._written:
+        if known is not None and known.format == FORMAT and known != self._written:
             await publish(PAIRING, encode(known), key=KEY)
             self._written = known
 
@@ -42,7 +42,7 @@ async def registered(store: Store, log: Log) -> Registry | None:
     What the log remembers has the serving generation alone: all others went with the store.
 
     Raises:
-        Unavailable: the store or the log is away. ConfigurationError: a newer release has written it.
+        Unavailable: the store or the log is away. ConfigurationError: another release's can't be read.
     """
     known = await registry_of(store)
     if known is None and (remembered := await on_log(log)) is not None:
@@ -54,7 +54,7 @@ async def on_log(log: Log) -> Registry | None:
     """Return the log's copy, None if it has none.
 
     Raises:
-        Unavailable: the log is away. ConfigurationError: a newer release has written the copy.
+        Unavailable: the log is away. ConfigurationError: another release's can't be read.
     """
     [found] = await log.inspect_topics([Topic(name=PAIRING)])
     if found.partitions is None:  # nothing has ever started on this log

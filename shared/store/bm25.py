@@ -3,7 +3,6 @@
 import asyncio
 import functools
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 import qdrant_edge
@@ -17,19 +16,17 @@ K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 1
 _SLICE = 16  # texts per turn of the event loop, about 1 ms
 _UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words, so a tokenizer would need a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
-Version = Literal[1, 2, 3]
 
 
 class Bm25:
     """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
 
-    Version 1 takes a run of a script without blanks for one word; version 2 takes its pairs of characters. Version 3
-    makes vectors in the same way, but of longer texts: see `describes`.
+    Of a script without blanks, each pair of characters counts as a word.
     """
 
-    def __init__(self, language: str = "english", version: Version = 3) -> None:
+    def __init__(self, language: str = "english") -> None:
         """Raise ValueError if the engine has no stop words and stemmer for `language`."""
-        self._prepared = paired if version >= 2 and language not in _UNSPACED else str
+        self._prepared = str if language in _UNSPACED else paired
         tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
         config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
         try:
@@ -37,15 +34,13 @@ class Bm25:
         except ValueError as error:
             raise ValueError(f"no BM25 for the language {language!r}: {error}") from error
         self.language = language
-        self.describes = version >= 3  # texts include a document's description and a chunk's language variants
 
     @property
     def fingerprint(self) -> str:
         """Return an identifier of the settings: equal ones give equal vectors with any version of the engine."""
         specimen = self.document(_SPECIMEN)
         digest = xxhash.xxh3_64_hexdigest(msgspec.msgpack.encode(specimen))
-        more = ":described" if self.describes else ""
-        return f"bm25:{self.language}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}{more}"
+        return f"bm25:{self.language}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}"
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
@@ -69,21 +64,24 @@ class Bm25:
 
 
 @functools.cache
-def known_bm25() -> dict[str, Bm25]:
-    """Return every tokenizer that an index may have been built with, by fingerprint, newest first."""
-    return {each.fingerprint: each for each in (Bm25(version=3), Bm25(version=2), Bm25(version=1))}
+def current_bm25() -> Bm25:
+    """Return the tokenizer of new generations; all calls return the same one."""
+    return Bm25()
 
 
 def bm25_of(fingerprint: str) -> Bm25:
     """Return the tokenizer that a generation was built with.
 
     Raises:
-        ConfigurationError: this release has none like it.
+        ConfigurationError: this release has another one.
     """
-    try:
-        return known_bm25()[fingerprint]
-    except KeyError:
-        raise ConfigurationError(f"the index was built with the tokenizer {fingerprint!r}, unknown here") from None
+    ours = current_bm25()
+    if ours.fingerprint != fingerprint:
+        raise ConfigurationError(
+            f"the index was built with the tokenizer {fingerprint!r}, and this release has {ours.fingerprint!r}: start "
+            "the release that built it, or choose another SLUICE_DATA"
+        )
+    return ours
 
 
 def _sparse(vector: qdrant_edge.SparseVector) -> Sparse:

@@ -269,7 +269,7 @@ class EdgeStore:
                 connection = self._connection
                 if connection is None or connection.lost:
                     connection = await self._connected()
-                reply = await connection.ask(request)
+                reply = await connection.start(request)
         except TimeoutError:
             what = type(request).__name__.lower()
             raise Unavailable(f"the store gave no answer to {what} within {self._timeout_s:g} s") from None
@@ -339,9 +339,6 @@ class _Connection(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[wire.Reply]] = {}
         self._unsent: list[bytes] = []
         self.lost = False
-
-    async def ask(self, request: wire.AnyRequest) -> wire.Reply:
-        return await self.start(request)
 
     def start(self, request: wire.AnyRequest) -> "asyncio.Future[wire.Reply]":
         """Send the request with the next write, and return its reply to come."""

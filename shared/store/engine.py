@@ -73,7 +73,6 @@ _READ_AHEAD_EVERY_S = 10.0
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
 _EXACT_FLOATS = 2**53  # the engine compares the bounds of ranges as floats, which are exact up to here
 _FIRST_SHARD = "shard"
-_ENGINE_CONFIG = "edge_config.json"
 # With one thread, the engine searches in the calling thread. With more, it hands the segments to a pool and waits,
 # twice a search, though all points are in one, save for those that are new since its index was built (ADR 0015).
 _SEARCH_THREADS = 1
@@ -108,12 +107,6 @@ class _Description(msgspec.Struct, frozen=True):
     half: bool = False  # dense vectors are in half precision
 
 
-class _EngineConfig(msgspec.Struct, frozen=True):
-    """What we read of the engine's own description of a shard, in `edge_config.json`."""
-
-    max_search_threads: int | None = None
-
-
 class Copy(msgspec.Struct, eq=False):
     """A copy of a shard that is to replace it."""
 
@@ -132,7 +125,7 @@ class _Collection:
         self.folder = folder
         self.description = description
         read_ahead(opening_files(folder / description.shard), sys.maxsize)
-        self.shard = _opened(folder / description.shard, description)
+        self.shard = qdrant.EdgeShard.load(str(folder / description.shard))
         self.copy: Copy | None = None
         self.unflushed = False
         self.unsynced = False
@@ -880,19 +873,6 @@ def _dense_config(description: _Description) -> Any:
         return None
     datatype = qdrant.VectorStorageDatatype.Float16 if description.half else None
     return qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine, datatype=datatype)
-
-
-def _opened(shard: Path, description: _Description) -> qdrant.EdgeShard:
-    """Return the open shard. One of an earlier release searches in the calling thread from now on, too."""
-    described = shard / _ENGINE_CONFIG
-    known = msgspec.json.decode(described.read_bytes() if described.exists() else b"{}", type=_EngineConfig)
-    if known.max_search_threads == _SEARCH_THREADS:
-        return qdrant.EdgeShard.load(str(shard))
-    dense = _dense_config(description)
-    if dense is None:
-        return qdrant.EdgeShard.load(str(shard), _config(description))
-    # Whatever isn't named stays as it is: an index may have mapped its sparse vectors.
-    return qdrant.EdgeShard.load(str(shard), qdrant.EdgeConfig(vectors=dense, max_search_threads=_SEARCH_THREADS))
 
 
 def _index(field: str, kind: IndexKind, description: _Description) -> Any:

@@ -24,21 +24,6 @@ def lock(folder: Path, wait_s: float, parent: int) -> bool:
     return True
 
 
-def is_closed(folder: Path, wait_s: float) -> bool:
-    """Return whether no process has the folder's collections open, or has closed them within the time.
-
-    The process of a store that was killed a moment ago may still be writing.
-    """
-    try:
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return True
-    try:
-        return _within(wait_s, lambda: _locked(descriptor) and _all_closed(folder))
-    finally:
-        os.close(descriptor)
-
-
 def owner(folder: Path) -> str:
     """Return the id of the process that locked the folder last."""
     return (folder / "lock").read_text()

@@ -52,9 +52,8 @@ READS = {
     },
     "Producer": {"start", "stop", "flush", "partitions_for"},
     "Consumer": {
-        "subscribe", "assign", "start", "stop", "getone", "getmany", "assignment", "partitions_for_topic", "pause",
-        "resume", "paused", "position", "highwater", "seek", "seek_to_beginning", "seek_to_end", "seek_to_committed",
-        "committed", "beginning_offsets", "end_offsets", "offsets_for_times",
+        "subscribe", "assign", "start", "stop", "getone", "getmany", "assignment", "pause",
+        "resume", "paused", "position", "seek", "committed", "beginning_offsets", "end_offsets", "offsets_for_times",
     },
     "Store": {"start", "close", "collections", "retrieve", "scroll", "ordered", "count", "facet", "search"},
     "Blobs": {"get"},

@@ -1,6 +1,6 @@
-"""Makes the archive of a release's data folder, through HTTP alone: python make_folder.py RELEASE ARCHIVE.
+"""Makes the archive of a data folder, through HTTP alone: python make_folder.py CODE ARCHIVE.
 
-RELEASE is a folder with that release's code. Every later release opens a copy of the archive in `test_data_folders.py`.
+CODE is a folder with the code that runs. Every later commit opens a copy of the archive in `test_data_folders.py`.
 """
 
 import http.client
@@ -34,21 +34,19 @@ DELETED = ("s", "gone.md")
 START_GUARD_S = 120.0
 
 
-def make(release: Path, archive: Path) -> None:
-    """Start the release on a new folder, send everything, stop it, and pack the folder."""
+def make(code: Path, archive: Path) -> None:
+    """Start the code on a new folder, send everything, stop it, and pack the folder."""
     with tempfile.TemporaryDirectory() as temporary:
         data = Path(temporary) / "data"
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
-        environment |= {"PYTHONPATH": str(release), "SLUICE_DATA": str(data), "SLUICE_PORT": "0"}
+        environment |= {"PYTHONPATH": str(code), "SLUICE_DATA": str(data), "SLUICE_PORT": "0"}
         environment |= {
             "SLUICE_SAMPLES": "off",
             "SLUICE_PARTITIONS": "2",
             "SLUICE_CHAT": "extractive:",
             "SLUICE_LOG_LEVEL": "warning",
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "services.operator_cli", "serve"], env=environment, cwd=release
-        )
+        process = subprocess.Popen([sys.executable, "-m", "services.operator_cli", "serve"], env=environment, cwd=code)
         try:
             fill(address(data / "serve.json"))
         finally:

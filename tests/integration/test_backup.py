@@ -15,8 +15,8 @@ from services.operator_cli.verify.command import opened
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.settings import ConfigurationError, Settings
-from shared.store.folder_copy import copied_folder
 from tests.e2e.text import paragraphs
+from tests.folder_copy import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.selection import CI_ONLY
 

@@ -4,19 +4,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.app import make_api
 from services.standalone.serve import start
-from shared.runtime.resources import wanted_generation
 from shared.settings import Settings
-from shared.state.generations import first_registry, serving
-from shared.store.bm25 import Bm25
-from shared.store.edge import EdgeStore
-from tests.builders import default_embedder
 from tests.integration.api import HERONS, LANTERN, a_client, ingested
 from tests.integration.pipeline import Quiet
 from tests.selection import CI_ONLY
@@ -61,23 +55,4 @@ async def test_descriptions_and_variants_are_searched_and_shown(tmp_path: Path) 
     assert {hit["metadata"]["description"] for hit in hits["nothing much paragraph"]} == {"Rules for zeppelins"}
     assert [(hit["text"], hit["metadata"]["path"]) for hit in hits["akşamlar"]] == [("İyi akşamlar dilerim.", "lines")]
     assert hits["herons"][0]["metadata"]["description"] == "the caller's own"
-    assert await verdict(settings) == ("right", 0)
-
-
-@CI_ONLY
-async def test_an_index_of_an_earlier_release_goes_on_as_it_was_built(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, samples="off", chat="extractive:")
-    store, model = EdgeStore(tmp_path / "store"), default_embedder()
-    await store.start()
-    await model.start()
-    wanted = msgspec.structs.replace(wanted_generation(settings, "1", model.model), bm25=Bm25(version=2).fingerprint)
-    older = await serving(store, first_registry(wanted))
-    await store.close()
-    await model.close()
-
-    hits = await found(settings)
-
-    assert older.bm25 == wanted.bm25
-    assert hits["zeppelins"] == hits["akşamlar"] == []
-    assert all("description" not in hit["metadata"] for hit in hits["nothing much paragraph"])
     assert await verdict(settings) == ("right", 0)

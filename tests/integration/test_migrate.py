@@ -26,9 +26,9 @@ from shared.settings import ConfigurationError, Settings
 from shared.state.generations import registry_of
 from shared.store import Point, Sparse, Store
 from shared.store.edge import EdgeStore
-from shared.store.folder_copy import copied_folder
 from tests.e2e.text import paragraphs
 from tests.fakes.store import MemoryStore
+from tests.folder_copy import copied_folder
 from tests.integration.pipeline import Quiet, running
 from tests.selection import CI_ONLY
 from tests.servers.qdrant import QdrantServer

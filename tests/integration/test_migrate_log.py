@@ -29,10 +29,10 @@ from shared.contracts import DocumentSubmitted, encode, erasure
 from shared.ids import document_id
 from shared.log.headers import PARTITIONS_PER_LOG
 from shared.settings import ConfigurationError, Settings
-from shared.store.folder_copy import copied_folder
 from shared.topics import AUDIT, EXTRACTED, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds
 from tests.e2e.text import paragraphs
+from tests.folder_copy import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.selection import CI_ONLY, LONG
 from tests.servers import loopback

@@ -21,8 +21,8 @@ from shared.state import ledger
 from shared.state.index import Generation, vector_hash
 from shared.store import Store
 from shared.store.edge import EdgeStore
-from shared.store.folder_copy import copied_folder
 from tests.e2e.text import paragraph, paragraphs
+from tests.folder_copy import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.selection import CI_ONLY
 from tests.servers.kafka import KafkaServer

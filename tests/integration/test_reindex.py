@@ -4,20 +4,26 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 
+from services.ingest_worker.chunk import CHUNKER
+from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.ops import generation_service
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
-from shared.settings import ConfigurationError
-from shared.state.generations import FORMAT, REGISTRY_POINT
+from shared.runtime.resources import wanted_generation
+from shared.settings import ConfigurationError, Settings
+from shared.state.generations import FORMAT, REGISTRY_POINT, first_registry, registry_of, serving
 from shared.state.index import GENERATIONS, Index
 from shared.store import Point
+from shared.store.edge import EdgeStore
+from tests.builders import default_embedder
 from tests.e2e.text import paragraphs
 from tests.integration.api import a_client
-from tests.integration.pipeline import running
+from tests.integration.pipeline import Quiet, running
 from tests.integration.reindex_rig import Rig
 from tests.selection import CI_ONLY
 
@@ -193,15 +199,51 @@ async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_p
 
 
 @CI_ONLY
-async def test_an_index_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+async def test_an_index_of_another_format_and_chunker_answers_as_it_is_until_it_is_built_again(tmp_path: Path) -> None:
+    settings, store, model = Settings(data=tmp_path), EdgeStore(tmp_path / "store"), default_embedder()
+    await store.start()
+    await model.start()
+    first = first_registry(wanted_generation(settings, "elsewhere", model.model), settings.embedder)
+    other = msgspec.structs.replace(first, format=FORMAT + 1)
+    await serving(store, other)
+    await store.close()
+    await model.close()
+
+    async with running(tmp_path) as pipeline:
+        assert pipeline.parts.generations is not None
+        rig, store_ = Rig(pipeline), pipeline.parts.generations.store
+        await pipeline.send(DocumentSubmitted(source="s", path="heron.md", text="A heron stands on the pier."))
+        async with a_client(rig.api) as client:
+            said = (await client.get("/readyz")).json()["details"]["settings"]
+
+        assert await registry_of(store_) == other
+        assert (await rig.found("heron on the pier"))[0][0] == "heron.md"
+        for part in (f"format {FORMAT + 1}", "chunker elsewhere", "sluice reindex start"):
+            assert part in said
+        async with opened(pipeline.settings) as parts:
+            report = (await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=30)).report
+        assert (report.verdict, report.chunker) == ("right", "elsewhere")
+
+        await rig.post("/ops/generations/start", {})
+        await rig.until_ready()
+        await rig.post("/ops/generations/switch", {})
+        known = await registry_of(store_)
+
+        assert known is not None
+        assert (known.format, known.current.generation.chunker) == (FORMAT, CHUNKER)
+        assert await rig.verified() == "right"
+
+
+@CI_ONLY
+async def test_an_index_whose_registry_cant_be_read_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as pipeline:
         generations = pipeline.parts.generations
         assert generations is not None
         point = (await generations.store.retrieve(GENERATIONS, [REGISTRY_POINT]))[0]
-        newer = Point(id=point.id, payload={**point.payload, "format": FORMAT + 1})
-        await generations.store.upsert(GENERATIONS, [newer])
+        other = Point(id=point.id, payload={**point.payload, "format": FORMAT + 1, "serving": "unknown here"})
+        await generations.store.upsert(GENERATIONS, [other])
 
-    with pytest.raises(ConfigurationError, match="a newer release of Sluice has written this index"):
+    with pytest.raises(ConfigurationError, match=f"its format is {FORMAT + 1}, this release has {FORMAT}"):
         async with running(tmp_path):
             pass
 

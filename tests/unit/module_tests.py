@@ -34,7 +34,6 @@ TESTED_BY: Final = {
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
     "services/operator_cli/actions/optimize.py": "tests/integration/test_optimize.py",
     "services/operator_cli/actions/migrate.py": "tests/integration/test_migrate.py",
-    "services/operator_cli/moving/upgrade.py": "tests/golden/test_data_folders.py",
     "services/operator_cli/moving/move_log.py": "tests/integration/test_migrate_log.py",
     "services/operator_cli/moving/move_store.py": "tests/integration/test_migrate.py",
     "services/operator_cli/moving/backup.py": "tests/integration/test_backup.py",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from services.ingest_worker.chunk.pack import chunks, context_before
-from shared.contracts import Chunk, DocumentVersion, PreparedChunk, text_format_of
+from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
@@ -63,7 +63,7 @@ def version_chunks(
         Rejected: code `chunk_size`: a requested size is out of range.
     """
     size, overlap, limit = sizes(document, generation, tokens)
-    structured = text_format_of(document.text_format, document.document_type) != "plain"
+    structured = document.text_format != "plain"
     made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, structured=structured)
     if not overlap:
         return made

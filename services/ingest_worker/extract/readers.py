@@ -4,7 +4,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import PurePosixPath
 from typing import Final
 
 from services.ingest_worker.extract.format import Format
@@ -19,7 +18,6 @@ class Readers:
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self._formats: Mapping[str, Format] = {form.document_type: form for form in formats}
-        self._types = {suffix: form.document_type for form in self._formats.values() for suffix in form.suffixes}
         self._names = {kind: self._name(form) for kind, form in self._formats.items()}
 
     @property
@@ -32,22 +30,9 @@ class Readers:
         known = self._names.get(document_type)
         return known or f"{document_type}:{_digest(sorted(self._names.values()))}"
 
-    def today(self, name: str, document_type: str | None, path: str) -> str | None:
-        """Return today's fingerprint of the reader that `name` names; None if it may give another text by now.
-
-        Earlier releases named the libraries of all formats at once; then the document's type decides which of them
-        count, or the path's suffix if the type isn't known.
-        """
-        if not name:
-            return None
-        kind, colon, _ = name.partition(":")
-        if colon:
-            return name if self.name(kind) == name else None
-        form = self._formats.get(document_type or self._types.get(PurePosixPath(path).suffix.lower(), ""))
-        if form is None or form.nests or form.revision > 1:
-            return None
-        alike = set(name.split(";")) >= {COMMON, _UNICODE, *_versions(form)}
-        return self.name(form.document_type) if alike else None
+    def has(self, fingerprint: str) -> bool:
+        """Return whether there is the reader with this fingerprint; else it may give another text by now."""
+        return self.name(fingerprint.partition(":")[0]) == fingerprint
 
     def _name(self, form: Format) -> str:
         readers = sorted(self._formats.values(), key=lambda each: each.document_type) if form.nests else [form]

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.contracts import ERASED, MAX_NATURAL, BlobRef, DocumentVersion, Given, LogPosition, Message, decode
+from shared.contracts import ERASED, MAX_NATURAL, BlobRef, DocumentVersion, LogPosition, Message, decode
 from shared.errors import Rejected
 from shared.log import Record
 from shared.log.headers import position_of
 from shared.state.index import Head
 from shared.state.ledger import Accepted, Entry, Last, older
-from shared.submission import description_hash, submission_of
+from shared.submission import submission_of
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 
@@ -98,8 +98,6 @@ class EndedSubmission(NamedTuple):
 
     place: LogPosition
     deletes: tuple[str, str, str] | None  # tenant, source and path if it deletes; an erasure has no source and path
-    given: Given | None = None  # its description of the document
-    metadata_hash: str = ""  # of that
 
 
 class FoldedSubmissions:
@@ -120,11 +118,7 @@ class FoldedSubmissions:
         if seen is not None and not older(seen.place, place):
             return
         deletes = (submitted.tenant, submitted.source, submitted.path) if submitted.deleted else None
-        self.newest[name] = (
-            EndedSubmission(place, deletes)
-            if submitted.deleted
-            else EndedSubmission(place, None, submitted.given, description_hash(submitted))
-        )
+        self.newest[name] = EndedSubmission(place, deletes)
 
 
 class NewestVersion(NamedTuple):
@@ -221,7 +215,7 @@ def entry_of(
             outcome=newest.outcome,
             validators=newest.validators,
             reading=newest.reading,
-            given=newest.given or _given(newest, submitted),
+            given=newest.given,
             body=newest.body,
             text=None if newest.deleted else BlobRef(sha256=newest.text_sha256 or "", size=newest.text_size),
         ),
@@ -246,16 +240,6 @@ def entry_of(
         accepted=msgspec.structs.replace(entry.accepted, place=submitted.place),
         last=msgspec.structs.replace(entry.last, place=submitted.place),
     )
-
-
-def _given(newest: DocumentVersion, submitted: EndedSubmission | None) -> Given | None:
-    """Return the version's description, reconstructed for a record of an earlier release, which lacks it.
-
-    None if the log no longer has it.
-    """
-    if newest.deleted or submitted is None or submitted.metadata_hash != newest.metadata_hash:
-        return None
-    return submitted.given
 
 
 def _last(failed: FoldedLetter, submitted: EndedSubmission | None) -> bool:

@@ -10,10 +10,6 @@ from services.operator_cli.options import Json, fail
 def verify(
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Repair the differences that were found.")] = False,
-    renew: Annotated[
-        bool,
-        typer.Option("--renew", help="With --repair: also split documents again that an older release split."),
-    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only report what would be done.")] = False,
     embed: Annotated[str, typer.Option(help="Number of random chunks to embed again and compare, or all.")] = "32",
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for documents in progress.")] = 30.0,
@@ -26,16 +22,12 @@ def verify(
 
     if dry_run and not repair:
         fail("--dry-run reports what --repair would do: give both", 2)
-    if renew and not repair:
-        fail("--renew needs --repair", 2)
     if generation is not None and repair:
         fail("--repair repairs the serving generation: leave --generation out", 2)
     if embed != "all" and not (embed.isascii() and embed.isdigit()):
         fail(f"--embed {embed} must be a number, or all", 2)
     sample = None if embed == "all" else int(embed)
-    outcome = verify_here(
-        repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience, generation=generation
-    )
+    outcome = verify_here(repair=repair, dry_run=dry_run, sample=sample, patience_s=patience, generation=generation)
     if as_json:
         print_json(as_dict(outcome))
     else:

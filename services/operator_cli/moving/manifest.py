@@ -64,15 +64,15 @@ def read(folder: Path) -> Manifest:
     """Return the manifest of the backup in the folder.
 
     Raises:
-        ConfigurationError: the backup isn't complete, or a newer release made it.
+        ConfigurationError: the backup isn't complete, or has another format.
     """
     try:
         raw = (folder / NAME).read_bytes()
         known = msgspec.json.decode(raw, type=_Format).format
-        if known > FORMAT:
+        if known != FORMAT:
             raise ConfigurationError(
-                f"a newer release of Sluice made the backup {folder} (format {known}, this release reads {FORMAT}): "
-                "restore it with that release"
+                f"the backup {folder} has format {known}, and this release of Sluice reads format {FORMAT}: restore it "
+                "with the release that made it"
             )
         return msgspec.json.decode(raw, type=Manifest)
     except FileNotFoundError:

@@ -51,7 +51,7 @@ async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: b
 
     Raises:
         CommandError: the folder isn't empty, or the disk has too little room.
-        ConfigurationError: `source` isn't a whole backup, is damaged, or a newer release made it; or the folder is in
+        ConfigurationError: `source` isn't a whole backup, is damaged, or has another format; or the folder is in
             use.
         Unavailable: the store can't be started.
     """

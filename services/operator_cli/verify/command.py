@@ -23,6 +23,7 @@ from shared.errors import Unavailable
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.generation_stages import model_of
+from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
 from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import wanted_generation
@@ -54,7 +55,7 @@ class VerifyOutcome(Message, frozen=True):
 
 
 def verify_here(
-    *, repair: bool, renew: bool, dry_run: bool, sample: int | None, patience_s: float, generation: str | None = None
+    *, repair: bool, dry_run: bool, sample: int | None, patience_s: float, generation: str | None = None
 ) -> VerifyOutcome:
     """Verify by the environment's settings; return what was found and repaired.
 
@@ -71,7 +72,7 @@ def verify_here(
                 await record(parts.log, settings, "verify --repair", "begun")
             with progress() as watch:
                 outcome = await verify(
-                    parts, watch, repair=repair, renew=renew, dry_run=dry_run, sample=sample, patience_s=patience_s
+                    parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s
                 )
             if repair and not dry_run:
                 await record(parts.log, settings, "verify --repair", "done")
@@ -88,11 +89,8 @@ async def verify(
     dry_run: bool,
     sample: int | None,
     patience_s: float,
-    renew: bool = False,
 ) -> VerifyOutcome:
     """Return what was found and repaired; the verdict is stored for the readiness probe.
-
-    With `renew`, documents that an older chunker split count as different.
 
     Raises:
         ConfigurationError: the log has nothing to repair from.
@@ -101,14 +99,14 @@ async def verify(
     if parts.as_of is not None:
         await _comparable(parts, parts.as_of, repair=repair)
     await _rebuilt(parts.store, patience_s)
-    verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew)
+    verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
     report = await verifier.verify()
     outcome = VerifyOutcome(report=report, dry_run=dry_run)
     if repair and report.differences:
         await _keep(parts.store, report)
         repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
         if not dry_run:
-            report = await Verifier(parts, watch, sample=sample, patience_s=patience_s, renew=renew).verify()
+            report = await Verifier(parts, watch, sample=sample, patience_s=patience_s).verify()
         outcome = VerifyOutcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
     registry = await registry_of(parts.store)
     if registry is None or registry.serving == parts.generation.id:
@@ -260,8 +258,9 @@ def lines(outcome: VerifyOutcome) -> Iterator[str]:
 
 def _report(report: VerifyReport) -> Iterator[str]:
     yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded again"
-    if report.older_chunker:
-        yield f"{report.older_chunker} documents were split by an older chunker; --repair --renew splits them again"
+    if report.chunker is not None:
+        yield f"chunks of texts weren't compared: the index has chunker {report.chunker}, this release {CHUNKER}"
+        yield f"build an index with this one: {REINDEX}"
     for name in INVARIANTS:
         count = report.counts.get(name, 0)
         verdict_ = f"{count} differ" if count else "–" if name in ("I6", "I7") else "ok"

@@ -29,8 +29,11 @@ def index_judged(name: str, expected: Expected | None, head: Payload | None, poi
         drop = None if head is None else _only(name, "version", head)
         remedy = Remedy(delete_points=tuple(point.id for point in points), drop_head=drop)
         return JudgedDocument(tuple(findings.all), remedy)
-    drop_head, mend_head = _judge_head(findings, expected.head, head, erased=expected.document.raw_hash == ERASED)
-    delete, mend = _judge_points(findings, expected, points)
+    drop_head, mend_head = _judge_head(findings, expected, head)
+    if expected.cut_here:
+        delete, mend = _judge_points(findings, expected, points)
+    else:
+        delete, mend = _judge_versions(findings, expected.document.version, head, points), list[Point]()
     remedy = Remedy(
         delete_points=tuple(delete),
         drop_head=drop_head,
@@ -59,10 +62,9 @@ def _only(name: str, field: str, payload: Payload) -> Filter:
     return Filter(must=(Ids((name,)), *((Match(field, (seen,)),) if isinstance(seen, int) else ())))
 
 
-def _judge_head(
-    findings: _Findings, wanted: Head, payload: Payload | None, *, erased: bool
-) -> tuple[Filter | None, Head | None]:
+def _judge_head(findings: _Findings, expected: Expected, payload: Payload | None) -> tuple[Filter | None, Head | None]:
     """Return the head to delete, and the one that must replace it at once."""
+    wanted = expected.head
     if payload is None:
         findings.add("I1", f"version {wanted.version} has no head")
         return None, None
@@ -73,8 +75,8 @@ def _judge_head(
         findings.add("I1", f"the head can't be read: {error}")
         return drop, None
     head = msgspec.structs.replace(head, withdrawals=(), withdrawal_rev=0)  # withdrawals of later versions that failed
-    if head.deleted and wanted.deleted and not erased:  # an earlier release left a deleted document's names in its head
-        head = msgspec.structs.replace(head, source="", path="", title=None, url=None, tags=(), updated_at=0)
+    if not expected.cut_here:
+        wanted = msgspec.structs.replace(wanted, chunk_count=head.chunk_count)
     if head == wanted:
         return None, None
     if head.tenant != wanted.tenant:
@@ -87,7 +89,19 @@ def _judge_head(
     return drop if head.version > wanted.version else None, None
 
 
-def _judge_points(findings: _Findings, expected: Expected, points: Iterable[Point]) -> tuple[list[str], list[Point]]:
+def _judge_versions(findings: _Findings, version: int, head: Payload | None, points: Sequence[Point]) -> list[str]:
+    """Return the ids of the points to delete: those of other versions. Of this one, only the number is compared."""
+    others = [point for point in points if _metadata(point).get("version") != version]
+    for point in others:
+        findings.add("I2", f"point {point.id} {_surplus(point, version)}")
+    if head is not None and head.get("version") == version:
+        count, wanted = len(points) - len(others), head.get("chunkCount", 0)
+        if count != wanted:
+            findings.add("I1", f"version {version} has {count} points, and its head says {wanted}")
+    return [point.id for point in others]
+
+
+def _judge_points(findings: _Findings, expected: Expected, points: Sequence[Point]) -> tuple[list[str], list[Point]]:
     """Return the ids of the points to delete, and the points to overwrite."""
     version = expected.document.version
     delete, mend, seen = list[str](), list[Point](), set[str]()
@@ -242,20 +256,12 @@ def _judge_entry(
         findings.add("I3", f"the ledger accepted version {accepted.version}, the log's newest is {newest.version}")
     elif not without_event:
         wanted = _accepted(newest, accepted.place)
-        if not newest.deleted:  # a later fetch of the same bytes may have brought other validators
-            # An earlier release didn't record the text.
-            text = None if accepted.text is None else wanted.text
-            # A later reader that gave the same text changed only its fingerprint.
+        if not newest.deleted:
+            # A later fetch of the same bytes may have brought other validators, and a later reader that gave the same
+            # text another fingerprint. An unchanged submission may have sent the body again.
             wanted = msgspec.structs.replace(
-                wanted, validators=accepted.validators, text=text, extractor=accepted.extractor
+                wanted, validators=accepted.validators, extractor=accepted.extractor, body=accepted.body
             )
-        # Records of earlier releases lack them, and an unchanged submission may have sent the body again.
-        wanted = msgspec.structs.replace(
-            wanted,
-            given=wanted.given or accepted.given,
-            reading=wanted.reading or accepted.reading,
-            body=accepted.body,
-        )
         if accepted != wanted:
             findings.add(
                 "I3", f"the ledger's version {accepted.version}: {_unequal(_fields(accepted), _fields(wanted))}"
@@ -272,7 +278,7 @@ def _judge_description(findings: _Findings, entry: Entry, newest: DocumentVersio
     if entry.last.version != newest.version or entry.last.status not in {"created", "updated", "unchanged"}:
         return
     for field in ("title", "url", "tags"):
-        # A field that an older release left empty comes from the file itself; only the index had it.
+        # A field that the entry lacks comes from the file itself: the entry gets it when the version ends.
         found, wanted = getattr(entry, field), getattr(newest, field)
         if found and found != wanted:
             findings.add("I3", f"the ledger's {field} is {_short(found)}, not {_short(wanted)}")

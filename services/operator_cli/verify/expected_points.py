@@ -20,24 +20,27 @@ class Expected(msgspec.Struct, frozen=True):
     document: DocumentVersion
     head: Head
     points: dict[str, Point]  # by id; their metadata lack `vectorHash`
+    cut_here: bool = True  # False: another chunker cut the text, so neither the points nor their number are known
 
 
-def texts(document: DocumentVersion, chunks: Sequence[Chunk], *, described: bool) -> list[str]:
-    """Return the texts from which the chunks' sparse vectors are made; `described` as in the generation's `Bm25`."""
+def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
+    """Return the texts from which the chunks' sparse vectors are made."""
     made = []
     for chunk in chunks:
         lines = [document.title, chunk.section, chunk.text, chunk.embedding]
-        if described:
-            lines += [document.description] if chunk.order == 0 else []
-            lines += _variants(chunk.metadata.get("languageVariants"))
+        lines += [document.description] if chunk.order == 0 else []
+        lines += _variants(chunk.metadata.get("languageVariants"))
         made.append("\n".join(line for line in lines if line))
     return made
 
 
-def expected(
-    document: DocumentVersion, chunks: Sequence[Chunk], sparse: Sequence[Sparse], *, described: bool
-) -> Expected:
-    """Return what the index contains when `document` answers; `sparse` has one vector per chunk."""
+def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: Sequence[Sparse] = ()) -> Expected:
+    """Return what the index contains when `document` answers; `sparse` has one vector per chunk.
+
+    `chunks` is None if another chunker cut the text: then only the head is known, but for its number of chunks.
+    """
+    if chunks is None:
+        return Expected(document, _head(document, 0), {}, cut_here=False)
     name, version = document.document_id, document.version
     occurrences: Counter[str] = Counter()
     points = {}
@@ -45,7 +48,7 @@ def expected(
         hash_ = text_hash(chunk.embedded)
         metadata: dict[str, Any] = {
             **document.metadata,
-            **({"description": document.description[:1000]} if described and document.description else {}),
+            **({"description": document.description[:1000]} if document.description else {}),
             **chunk.metadata,
             "tenant": document.tenant,
             "source": document.source,
@@ -85,14 +88,20 @@ def expected(
         if chunk.embedding is not None:
             payload["embeddingText"] = chunk.embedding
         points[point] = Point(id=point, payload=payload, sparse=vector)
-    deletion = Head(document_id=name, version=version, tenant=document.tenant, deleted=True)
-    head = Head(
+    return Expected(document, _head(document, len(chunks)), points)
+
+
+def _head(document: DocumentVersion, chunk_count: int) -> Head:
+    name, version, tenant = document.document_id, document.version, document.tenant
+    if document.deleted:
+        return Head(document_id=name, version=version, tenant=tenant, deleted=True)
+    return Head(
         document_id=name,
         version=version,
-        tenant=document.tenant,
+        tenant=tenant,
         source=document.source,
         path=document.path,
-        chunk_count=len(chunks),
+        chunk_count=chunk_count,
         title=document.title,
         url=document.url,
         tags=document.tags,
@@ -101,7 +110,6 @@ def expected(
         text_format=document.text_format,
         updated_at=document.updated_at,
     )
-    return Expected(document, deletion if document.deleted else head, points)
 
 
 def _variants(variants: Any) -> list[str]:

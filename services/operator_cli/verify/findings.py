@@ -67,7 +67,7 @@ class VerifyReport(Message, frozen=True):
     lag: dict[str, int]  # unfinished records by topic
     wrong: tuple[str, ...] = ()  # documents that differ
     strays: tuple[str, ...] = ()  # points that name no document
-    older_chunker: int = 0  # correct documents that an older chunker split
+    chunker: str | None = None  # the index's, if it isn't this release's: then no chunks of texts were compared
 
     @property
     def differences(self) -> int:

@@ -8,13 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 import xxhash
 from aiokafka import TopicPartition
 
 from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
-from services.operator_cli.verify import compare, older_chunks
+from services.operator_cli.verify import compare
 from services.operator_cli.verify.expected_points import Expected, expected, misnamed, texts
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
 from services.operator_cli.verify.log_reader import Cut, cut, records
@@ -91,15 +90,14 @@ class SeenDocument:
     name: str
     judged: JudgedDocument
     record: Record | None  # of the version that answers
-    older_chunker: bool = False  # it is correct, but today's chunker would cut it differently
 
 
 class Verifier:
     """One generation's oracle.
 
     `sample` is the number of points that are embedded again, None for all. A document that differs while records of it
-    are unfinished is checked again for up to `patience_s`, so that a late document isn't reported as wrong. A document
-    that an older chunker split, in an index that the older chunker began, counts as different only with `renew`.
+    are unfinished is checked again for up to `patience_s`, so that a late document isn't reported as wrong. In an index
+    of another chunker, documents are compared without their chunks.
     """
 
     def __init__(
@@ -109,14 +107,12 @@ class Verifier:
         *,
         sample: int | None = 32,
         patience_s: float = 30.0,
-        renew: bool = False,
     ) -> None:
         self._parts = parts
         self._watch = watch
         self._sample = sample
         self._patience_s = patience_s
         generation = parts.generation
-        self._recut = generation.chunker != CHUNKER and not renew
         self._groups = readers(generation.id)
         self.truth = LogReplay(generation.id, parts.as_of)
         self.cut = Cut(committed={}, ends={})
@@ -124,7 +120,6 @@ class Verifier:
         self._rate = 2**64
         self._salt = time.time_ns()
         self._points = self._embedded = 0
-        self._older: set[str] = set()  # documents that an older chunker split
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -164,7 +159,7 @@ class Verifier:
             lag={topic: lag for topic, lag in self.cut.lag().items() if lag},
             wrong=tuple(tally.wrong),
             strays=tuple(tally.strays),
-            older_chunker=len(self._older),
+            chunker=None if self._parts.generation.chunker == CHUNKER else self._parts.generation.chunker,
         )
 
     async def _compare(self, names: set[str], what: str, tally: Tally) -> set[str]:
@@ -177,11 +172,8 @@ class Verifier:
         found: dict[str, tuple[IndexDifference, ...]] = {}
         async with aclosing(self.look(names, what)) as seen:
             async for each in seen:
-                self._older.discard(each.name)
                 if each.judged.differences:
                     found[each.name] = each.judged.differences
-                elif each.older_chunker:
-                    self._older.add(each.name)
         changing = busy | await self.read_on()
         for name in sorted(found.keys() - changing):
             for difference in found[name]:
@@ -396,9 +388,6 @@ class Verifier:
             return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
         in_index = compare.index_judged(name, wanted, head, points)
         record = None if decided.answers is None else subject.records[decided.answers]
-        # A gap in the ledger is repaired by publishing the version again; then it is chunked again, too.
-        if in_index.differences and not in_ledger.differences and await self._cut_before(answering, head, points):
-            return SeenDocument(name=name, judged=JudgedDocument(), record=record, older_chunker=True)
         judged = _both(_both(in_index, in_ledger), await self._text_kept(answering))
         if wanted is not None:
             judged = _both(judged, await self._embedded_alike(wanted, points))
@@ -464,15 +453,17 @@ class Verifier:
 
     async def _expected(self, event: DocumentExtracted) -> Expected:
         document = event.document
-        made: tuple[Chunk, ...] = ()
+        made: tuple[Chunk, ...] | None = ()
         if event.prepared:
             ready = await prepared_chunks_of(event, self._parts.blobs)
             made = await asyncio.to_thread(from_prepared, ready, self._parts.embedder.tokens)
         elif not document.deleted:
-            made = await asyncio.to_thread(self._chunks, await text_of(event, self._parts.blobs), event)
-        bm25 = self._parts.bm25
-        sparse = await bm25.documents(texts(document, made, described=bm25.describes))
-        return expected(document, made, sparse, described=bm25.describes)
+            text = await text_of(event, self._parts.blobs)
+            cuts_alike = self._parts.generation.chunker == CHUNKER
+            made = await asyncio.to_thread(self._chunks, text, event) if cuts_alike else None
+        if made is None:
+            return expected(document, None)
+        return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
 
     async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
         """Return the fault of a text's blob if the truth has the text itself; else the blob has been read already."""
@@ -490,26 +481,6 @@ class Verifier:
             )
             return JudgedDocument((fault,), Remedy(text=event.text is not None))
         return JudgedDocument()
-
-    async def _cut_before(self, event: DocumentExtracted | None, head: Payload | None, points: Sequence[Point]) -> bool:
-        """Return whether the index is right about the version if an older chunker cut it as the points show."""
-        if not self._recut or event is None or event.prepared or event.document.deleted:
-            return False
-        document, text, tokens = event.document, await text_of(event, self._parts.blobs), self._parts.embedder.tokens
-        made = await asyncio.to_thread(older_chunks.read_back, points, text, event.pages, tokens)
-        if made is None:
-            return False
-        bm25 = self._parts.bm25
-        without = [msgspec.structs.replace(chunk, section=None) for chunk in made]
-        sparse, older = [
-            await bm25.documents(texts(document, each, described=bm25.describes)) for each in (made, without)
-        ]
-        wanted = older_chunks.as_it_was_written(
-            expected(document, made, sparse, described=bm25.describes), points, older
-        )
-        if compare.index_judged(document.document_id, wanted, head, points).differences:
-            return False
-        return not (await self._embedded_alike(wanted, points)).differences
 
     def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
         return version_chunks(

@@ -82,7 +82,7 @@ class DocumentDetails:
             Problem: 404.
         """
         entry = await self._library.entry(tenant, document_id)
-        shown = view_of(entry, await self._library.head(document_id), submission)
+        shown = view_of(entry, await self._index.head(document_id), submission)
         last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
         fields = msgspec.structs.asdict(shown) | _of_body(entry) | await self._progress(entry, last)
         called = await self._callbacks.of_document(document_id)

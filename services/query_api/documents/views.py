@@ -25,7 +25,7 @@ from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
 from services.query_api.search.retrieval import public
 from shared.blobs import Blobs
-from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat, text_format_of
+from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat
 from shared.ids import document_id as id_of
 from shared.inputs.chunk_quality import quality
 from shared.state.index import Head, Index
@@ -132,10 +132,6 @@ class DocumentViews:
         if entry is None:
             raise not_found()
         return entry
-
-    async def head(self, document_id: str) -> Head | None:
-        """Return the head, also of a deleted document; None if there is none."""
-        return await self._index.head(document_id)
 
     async def view(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentView:
         """Return the document as replies show it, with the status of `submission` where one is given.
@@ -278,7 +274,7 @@ class DocumentViews:
             raise Problem(404, "no version of this document answers yet", code="NO_TEXT")
         blob = BlobRef(sha256=head.text_sha256, size=head.text_size)
         text = (await self._blobs.get(tenant, document_id, blob)).decode()
-        return text, text_format_of(head.text_format, first[0]["metadata"]["documentType"])
+        return text, head.text_format
 
     async def _answering(
         self, tenant: str, document_id: str, *, start: int, limit: int

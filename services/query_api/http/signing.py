@@ -35,7 +35,7 @@ class Signer:
             signature, content = data[:_SIGNATURE], data[_SIGNATURE:]
             if hmac.compare_digest(signature, self._signature(kind, tenant, content)):
                 return msgspec.json.decode(content, type=kind)
-        except ValueError:  # invalid base64, or JSON of another release
+        except ValueError:  # invalid base64, or JSON of another release while both run
             pass
         raise invalid(field, "is not one that this API issued")
 

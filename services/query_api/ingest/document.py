@@ -18,7 +18,7 @@ from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
-from shared.contracts import CHANGED, CONFLICT, GONE, UNPATCHABLE, DocumentSubmitted, Kept, OnConflict
+from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, OnConflict
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
 from shared.inputs.chunk_sizes import LARGEST, checked_sizes
@@ -27,7 +27,7 @@ from shared.inputs.urls import canonical
 from shared.log.headers import position_header
 from shared.times import iso
 
-_REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404, UNPATCHABLE: 409}  # by error code; other failures are a 422
+_REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404}  # by error code; other failures are a 422
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 LOOK_BACK_S = 1  # seconds after which a client should ask again about a document in progress
 

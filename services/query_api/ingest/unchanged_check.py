@@ -250,7 +250,7 @@ def _body_hash(document: DocumentSubmitted) -> str | None:
 def _has_body(accepted: Accepted, hash_: str) -> bool:
     """Return whether the version's body has the hash; a hash of 64 digits is a SHA-256."""
     if len(hash_) == _SHA256_DIGITS:
-        return accepted.body is not None and accepted.body.sha256 == hash_  # None if an earlier release accepted it
+        return accepted.body is not None and accepted.body.sha256 == hash_
     return accepted.raw_hash == hash_
 
 

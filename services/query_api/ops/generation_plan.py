@@ -16,7 +16,7 @@ from shared.settings import Settings
 from shared.state.generations import CODE, AsOf, Registered, Registry
 from shared.state.index import Generation
 from shared.store import Measured, Store
-from shared.store.bm25 import Bm25
+from shared.store.bm25 import current_bm25
 from shared.topics import chunks_topic
 
 COPIED_A_SECOND: Final = 500.0  # chunks copied per second, measured on two cores
@@ -87,7 +87,7 @@ def generation_of(
             "chunkOverlap": chosen("chunk_overlap"),
             "chunkUnit": chosen("chunk_unit"),
             "model": msgspec.to_builtins(embedder.model),
-            "bm25": Bm25().fingerprint,
+            "bm25": current_bm25().fingerprint,
             "vectors": precision_of(embedder.model.dimension),
         },
         Generation,

@@ -150,7 +150,7 @@ class GenerationService:
             wanted,
             self._settings,
             serving.generation,
-            chunker=(code.chunker if code is not None else "") or serving.generation.chunker,
+            chunker=serving.generation.chunker if code is None else code.chunker,
             embedder=embedder,
         )
         plan = await planned(

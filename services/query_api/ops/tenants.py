@@ -79,7 +79,9 @@ class Tenants:
             self._ledger.tenants(Filter(must=(_ERASED,))),
             self._letters.tenants(),
         )
-        letters = {tenant: (await self._letters.newest(_letters(tenant), limit=1)).total for tenant in lettered}
+        letters = {
+            tenant: (await self._letters.newest(LetterFilter(tenant=tenant), limit=1)).total for tenant in lettered
+        }
         keys = self._keyring.tenants()
         return [
             TenantView(
@@ -114,10 +116,6 @@ class Tenants:
             blobs=blobs,
             blob_bytes=size,
         )
-
-
-def _letters(tenant: str) -> LetterFilter:
-    return LetterFilter(tenant=tenant)
 
 
 @get(

@@ -66,7 +66,7 @@ class SqliteLog:
         """Open the file, or create it.
 
         Raises:
-            ConfigurationError: it is no log of ours, or a newer version's.
+            ConfigurationError: it is no log of ours, or has another format.
             LogUnavailable: it can't be opened now.
         """
         await self._storage.start()

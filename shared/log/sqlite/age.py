@@ -14,14 +14,6 @@ SETTLED_MS: Final = 26 * 3600 * 1000  # running time within which a wall clock w
 _OVERTAKEN_MS: Final = 60_000  # a reading older than this was taken before the machine restarted
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
-# One row of the clock; and for each partition, its end at several ages of the log.
-SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS clock(id INTEGER PRIMARY KEY CHECK (id = 0), state BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS milestone(
-    partition INTEGER NOT NULL, offset INTEGER NOT NULL, age INTEGER NOT NULL,
-    PRIMARY KEY (partition, offset)) WITHOUT ROWID
-"""
-
 
 class Reading(msgspec.Struct, frozen=True):
     """A reading of the machine's clocks, in ms."""

@@ -38,8 +38,7 @@ async def compact(storage: Storage, topic: str) -> int:
     age = await storage.tick()
     gone = 0
     for partition in known.ids:
-        if await storage.submit(partial(_begin, partition=partition, age=age)):
-            await _without_the_gone(storage, partition)
+        await storage.submit(partial(_begin, partition=partition, age=age))
         began = time.monotonic()
         young = age - known.spec.compaction_lag_ms if known.spec.compaction_lag_ms else None
         while await storage.submit(partial(_list, storage, partition=partition, young=young)):
@@ -64,38 +63,16 @@ def forget_list(connection: sqlite3.Connection, partition: int) -> None:
     connection.execute("DELETE FROM dirty WHERE partition = ?", (partition,))
 
 
-def _begin(transaction: Transaction, partition: int, age: int) -> bool:
-    """Return whether the list is now made again from the first record on."""
+def _begin(transaction: Transaction, partition: int, age: int) -> None:
+    """Begin the list again from the first record on, if it is a week old or there is none."""
     connection = transaction.connection
     row = connection.execute("SELECT begun FROM listing WHERE partition = ?", (partition,)).fetchone()
-    if row is not None and age < row[0] + FULL_PASS_MS:
-        return False
-    connection.execute(
-        "INSERT INTO listing(partition, listed, begun) VALUES (?, 0, ?) "
-        "ON CONFLICT (partition) DO UPDATE SET listed = 0, begun = excluded.begun",
-        (partition, age),
-    )
-    return True
-
-
-async def _without_the_gone(storage: Storage, partition: int) -> None:
-    """Take keys off the list whose record is gone: an earlier release deletes records and knows no list."""
-    after: bytes | None = b""
-    while after is not None:
-        after = await storage.submit(partial(_delete_keys, partition=partition, after=after))
-
-
-def _delete_keys(transaction: Transaction, partition: int, after: bytes) -> bytes | None:
-    connection = transaction.connection
-    keys = connection.execute(
-        "SELECT key FROM newest WHERE partition = ? AND key > ? ORDER BY key LIMIT ?", (partition, after, _SLICE)
-    ).fetchall()
-    connection.executemany(
-        "DELETE FROM newest WHERE partition = ?1 AND key = ?2 AND NOT EXISTS "
-        "(SELECT 1 FROM record WHERE record.partition = ?1 AND record.offset = newest.offset)",
-        [(partition, key) for (key,) in keys],
-    )
-    return keys[-1][0] if len(keys) == _SLICE else None
+    if row is None or age >= row[0] + FULL_PASS_MS:
+        connection.execute(
+            "INSERT INTO listing(partition, listed, begun) VALUES (?, 0, ?) "
+            "ON CONFLICT (partition) DO UPDATE SET listed = 0, begun = excluded.begun",
+            (partition, age),
+        )
 
 
 def _list(storage: Storage, transaction: Transaction, partition: int, young: int | None) -> bool:

@@ -366,11 +366,6 @@ class Consumer:
         """Return the partitions this consumer reads."""
         return frozenset(self._held)
 
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions; None if the topic doesn't exist."""
-        known = self._storage.topics.get(topic)
-        return None if known is None else set(range(len(known.ids)))
-
     def pause(self, *partitions: TopicPartition) -> None:
         """Don't read these partitions until `resume`; they stay assigned."""
         for tp in partitions:
@@ -396,10 +391,6 @@ class Consumer:
             raise IllegalStateError(f"{partition} has no position")
         return position
 
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the partition's next offset as last seen."""
-        return self._storage.ends.get(self._mine(partition).id)
-
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at `offset`."""
         if offset < 0:
@@ -407,26 +398,6 @@ class Consumer:
         held = self._mine(partition)
         held.position, held.failed = offset, False
         self._wake.set()
-
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue at the oldest record of these partitions, or of all."""
-        for tp in partitions or self.assignment():
-            self.seek(tp, (await self._bounds(tp))[tp][0])
-        return True
-
-    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue at the end of these partitions, or of all."""
-        for tp in partitions or self.assignment():
-            self.seek(tp, (await self._bounds(tp))[tp][1])
-        return True
-
-    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Seek to the group's committed offset, if there is one, in these partitions; without any given, in all."""
-        offsets = {tp: await self.committed(tp) for tp in partitions or self.assignment()}
-        for tp, offset in offsets.items():
-            if offset is not None:
-                self.seek(tp, offset)
-        return offsets
 
     def _mine(self, tp: TopicPartition) -> _Held:
         try:

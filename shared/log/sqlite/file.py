@@ -15,20 +15,27 @@ from pathlib import Path
 from uuid import uuid4
 
 from shared.log.sqlite.errors import LogUnavailable
-from shared.log.sqlite.migrations import VERSION, LogMigration, migrate, version_of
 from shared.settings import ConfigurationError
 
 Connect = Callable[[Path], sqlite3.Connection]
 
 _APPLICATION_ID = 0x536C7563  # "Sluc": tells our file from any other SQLite database
+FORMAT = 1  # the file's `user_version`: raise it when the tables change
 _BUSY_S = 5.0  # how long a writer waits for another process before it raises Unavailable
 
 # `partition.next` is the truth about offsets: rows are deleted (retention, compaction), but it never decreases.
 # `partition.start` is the first readable offset; rows below it are waiting to be deleted.
+#
+# `clock` is the log's own clock, and `milestone` the ends of each partition at several ages of the log.
+#
+# The last five are the list from which compaction works. `listing.listed`: all records below this offset are listed.
+# `listing.begun`: the log's age when the list was begun. `listing.replaced`: the highest value that `listed` has had.
+# `newest`: the last listed record of each key. `dirty`: listed records to delete, at once (kind 0) or, for tombstones
+# (kind 1), after a day.
 _SCHEMA = """
 CREATE TABLE topic(
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL,
-    cleanup TEXT NOT NULL, retention_ms INTEGER, max_record_bytes INTEGER NOT NULL);
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL, cleanup TEXT NOT NULL,
+    retention_ms INTEGER, max_record_bytes INTEGER NOT NULL, compaction_lag_ms INTEGER NOT NULL);
 CREATE TABLE partition(
     id INTEGER PRIMARY KEY, topic INTEGER NOT NULL REFERENCES topic(id), number INTEGER NOT NULL,
     start INTEGER NOT NULL DEFAULT 0, next INTEGER NOT NULL DEFAULT 0, time INTEGER NOT NULL DEFAULT 0,
@@ -46,6 +53,18 @@ CREATE TABLE lease(
 CREATE TABLE committed(
     consumer_group TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, metadata TEXT NOT NULL,
     PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
+CREATE TABLE clock(id INTEGER PRIMARY KEY CHECK (id = 0), state BLOB NOT NULL);
+CREATE TABLE milestone(
+    partition INTEGER NOT NULL, offset INTEGER NOT NULL, age INTEGER NOT NULL,
+    PRIMARY KEY (partition, offset)) WITHOUT ROWID;
+CREATE TABLE listing(
+    partition INTEGER PRIMARY KEY, listed INTEGER NOT NULL, begun INTEGER NOT NULL,
+    replaced INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE newest(
+    partition INTEGER NOT NULL, key BLOB NOT NULL, offset INTEGER NOT NULL, PRIMARY KEY (partition, key)) WITHOUT ROWID;
+CREATE TABLE dirty(
+    partition INTEGER NOT NULL, kind INTEGER NOT NULL, offset INTEGER NOT NULL,
+    PRIMARY KEY (partition, kind, offset)) WITHOUT ROWID;
 """
 
 
@@ -54,18 +73,16 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S, cached_statements=256)
 
 
-def open_writer(
-    path: Path, connect: Connect, step: Callable[[LogMigration], None] = lambda _: None
-) -> sqlite3.Connection:
-    """Return the connection that writes, with the tables in place; `step` is called before each migration.
+def open_writer(path: Path, connect: Connect) -> sqlite3.Connection:
+    """Return the connection that writes, with the tables in place.
 
     Raises:
-        ConfigurationError: the file is no log of ours, or a newer version's.
+        ConfigurationError: the file is no log of ours, or has another format.
         sqlite3.Error: it can't be opened now.
     """
     connection = connect(path)
     try:
-        check_ours(path, connection)
+        _check_ours(path, connection)
         # This must come before the first table; then the file can free space without a rewrite.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -73,14 +90,13 @@ def open_writer(
         connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten with zeros, in free pages, too
         connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone stops at the drive's cache
         connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
-        if not version_of(connection):
+        if not _format_of(connection):
             connection.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            connection.execute("PRAGMA user_version = 1")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
             connection.execute("COMMIT")
-        migrate(connection, step)
     except BaseException:
         connection.close()
         raise
@@ -96,27 +112,33 @@ def open_reader(path: Path, connect: Connect) -> sqlite3.Connection:
     return connection
 
 
-def check_ours(path: Path, connection: sqlite3.Connection) -> None:
+def _format_of(connection: sqlite3.Connection) -> int:
+    """Return the number of the file's format; 0: it has no tables yet."""
+    number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
+def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
     """Check that the file is new, or a log that this release can open.
 
     Raises:
-        ConfigurationError: the file is no log of ours, or a newer version's.
+        ConfigurationError: the file is no log of ours, or has another format.
         sqlite3.Error: it can't be read now.
     """
     try:
-        version = version_of(connection)
+        number = _format_of(connection)
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
             raise ConfigurationError(f"{path} is not a log of Sluice: it is no SQLite file") from None
         raise
-    if (tables or version) and application != _APPLICATION_ID:
+    if (tables or number) and application != _APPLICATION_ID:
         raise ConfigurationError(f"{path} is not a log of Sluice: it is another program's SQLite file")
-    if version > VERSION:
+    if number not in (0, FORMAT):
         raise ConfigurationError(
-            f"{path} was written by a newer Sluice (version {version} of the file, this one knows up to {VERSION}): "
-            "upgrade Sluice, or choose another SLUICE_LOG or SLUICE_DATA"
+            f"{path} has format {number}, and this release of Sluice reads format {FORMAT}: start the release that "
+            "wrote it, or choose another SLUICE_LOG or SLUICE_DATA"
         )
 
 
@@ -128,8 +150,8 @@ def boot_clock() -> float:
 class FileLock:
     """A lock on a file, which forked children close: a lock inherited by a parser would outlive its owner."""
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
-        self.number = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o600)
         _descriptors.add(self)
 
     def close(self) -> None:
@@ -229,14 +251,3 @@ class Presence:
     def close(self) -> None:
         (self._folder / self.id).unlink(missing_ok=True)
         self._lock.close()
-
-
-def users(path: Path) -> int:
-    """Return how many processes have the log open."""
-    count = 0
-    for sign in path.with_name(path.name + ".members").glob("*"):
-        with suppress(FileNotFoundError):
-            descriptor = FileLock(sign, create=False)
-            count += not descriptor.try_lock(fcntl.LOCK_SH)
-            descriptor.close()
-    return count

@@ -124,7 +124,7 @@ class Storage:
         """Open the file, or create it.
 
         Raises:
-            ConfigurationError: it is no log of ours, or a newer version's.
+            ConfigurationError: it is no log of ours, or has another format.
             LogUnavailable: it can't be opened now.
         """
         self._loop = asyncio.get_running_loop()

@@ -86,21 +86,16 @@ def test_a_section_and_an_embedded_text_are_searched_by_words_beside_what_is_sho
     assert sparse_text(a_version(title="Title"), more) == "Title\nTea > Green\na\nb"
 
 
-def test_a_description_is_searched_once_and_shown_by_every_chunk_of_an_index_that_has_them() -> None:
+def test_a_description_is_searched_once_and_shown_by_every_chunk() -> None:
     document, made = a_version(description="D" * 2_000), chunks_of("a", "b")
     variants = msgspec.structs.replace(made[1], metadata={"languageVariants": {"de": {"text": "ä"}, "fr": "é", "x": 1}})
 
-    points = [
-        chunk_points(document, made, slice(0, 2), [np.ones(2, np.float32)] * 2, [Sparse([1], [1.0])] * 2, described=new)
-        for new in (True, False)
-    ]
+    points = chunk_points(document, made, slice(0, 2), [np.ones(2, np.float32)] * 2, [Sparse([1], [1.0])] * 2)
 
     assert sparse_text(document, made[0]) == "a\n" + "D" * 2_000
     assert sparse_text(document, made[1]) == "b"
     assert sparse_text(document, variants) == "b\nä\né"
-    assert sparse_text(document, variants, described=False) == "b"
-    assert {len(point.payload["metadata"]["description"]) for point in points[0]} == {1_000}
-    assert all("description" not in point.payload["metadata"] for point in points[1])
+    assert [len(point.payload["metadata"]["description"]) for point in points] == [1_000, 1_000]
 
 
 def test_a_ready_made_chunks_own_metadata_go_before_the_documents_and_cover_nothing_of_ours() -> None:

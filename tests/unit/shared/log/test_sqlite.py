@@ -14,8 +14,7 @@ from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import LogUnavailable, SqliteLog, file
 from shared.log.sqlite.compaction import TOMBSTONE_MS
-from shared.log.sqlite.file import WriteTurn
-from shared.log.sqlite.migrations import VERSION
+from shared.log.sqlite.file import FORMAT, WriteTurn
 from shared.settings import ConfigurationError
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, member
@@ -75,16 +74,20 @@ async def values(log: SqliteLog) -> list[bytes | None]:
     return found
 
 
-async def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [FORMAT + 1, FORMAT - 2])
+async def test_a_file_of_another_format_is_refused_and_left_alone(tmp_path: Path, number: int) -> None:
     path = tmp_path / "log.db"
     log = SqliteLog(path)
     await log.start()
     await log.stop()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {VERSION + 6}")
+        connection.execute(f"PRAGMA user_version = {number}")
+    before = path.read_bytes()
 
-    with pytest.raises(ConfigurationError, match=f"newer Sluice \\(version {VERSION + 6} .* up to {VERSION}"):
+    with pytest.raises(ConfigurationError, match=rf"log\.db has format {number}, .* reads format {FORMAT}: .* choose"):
         await SqliteLog(path).start()
+
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", ["text", "sqlite"])

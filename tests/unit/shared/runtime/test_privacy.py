@@ -27,7 +27,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _made(data: Path) -> list[Path]:
-    """Return what an older release left: files and folders that everybody may read."""
+    """Return files and folders that everybody may read, as an unpacked copy has them."""
     files = [data / "log.sqlite", data / "store" / "collections" / "a" / "b", data / "blobs" / "default" / "x" / "y"]
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)

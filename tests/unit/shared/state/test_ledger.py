@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from shared.contracts import LogPosition, Status
-from shared.state.ledger import COLLECTION, REMEMBERED_MS, Entry, Last, Ledger, Transition, finished, shortened
+from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger, Transition, finished, shortened
 from shared.store import EVERYTHING, Filter, Point, PointPage
 from tests.builders import an_entry
 from tests.fakes.store import MemoryStore
@@ -186,14 +186,3 @@ async def test_look_ups_of_one_turn_are_one_read_per_tenant() -> None:
 
     assert [(entry.tenant, entry.document_id) for entry in found if entry] == asked
     assert store.reads == [("scroll", 20), ("scroll", 20)]
-
-
-async def test_the_newest_forgotten_version_keeps_the_name_that_older_ledgers_have() -> None:
-    store = MemoryStore()
-    ledger = await a_ledger(store)
-
-    await ledger.update(NAMES[0], lambda _: an_entry(NAMES[0], forgotten=3))
-
-    [point] = await store.retrieve(COLLECTION, [NAMES[0]])
-    assert point.payload["struck"] == 3
-    assert (await ledger.get(NAMES[0])) is not None

@@ -52,9 +52,9 @@ FITS = {
     "a checkpoint was cut off before the log": (seen(in_store=like(checkpoint=6)), ()),
     "a full store has moved": (seen(address=ELSEWHERE), ()),
     "one collection is lost": (seen(missing=("ledger",)), ("ledger",)),
-    "an earlier release's": (seen(None, None), ()),
-    "an earlier release's, which lost a collection": (seen(None, None, missing=("ledger",)), ("ledger",)),
-    "an earlier release's folder without its store": (seen(None, None, missing=ALL, emptied=True, beside=True), ALL),
+    "a start that was cut off before the pairing": (seen(None, None), ()),
+    "an unpaired pair that lost a collection": (seen(None, None, missing=("ledger",)), ("ledger",)),
+    "an unpaired folder without its store": (seen(None, None, missing=ALL, emptied=True, beside=True), ALL),
     "both are new": (seen(None, None, ends=0, missing=ALL, emptied=True), ()),
     "the first start was cut off before the log": (seen(None, like(checkpoint=0), ends=0), ()),
     "the store was lost": (seen(in_store=None, missing=ALL, emptied=True), ALL),
@@ -97,8 +97,8 @@ MISFITS = {
         seen(None),
         "the log holds documents, and no id, and the store at .* belongs to the log l1",
     ),
-    "an empty log beside an earlier release's store": (seen(None, None, ends=0), "the log is empty, and the store"),
-    "an earlier release's log beside an empty server": (
+    "an empty log beside a store without an id": (seen(None, None, ends=0), "the log is empty, and the store"),
+    "a log without an id beside an empty server": (
         seen(None, None, missing=ALL, emptied=True),
         "the log holds documents, and the store at .* is empty",
     ),

@@ -6,25 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from shared.store.folder_lock import is_closed, lock, owner
-
-
-def test_a_folder_that_no_store_opened_is_closed(tmp_path: Path) -> None:
-    assert is_closed(tmp_path, 0.0)
-    assert list(tmp_path.iterdir()) == []
+from shared.store.folder_lock import lock, owner
 
 
 @pytest.mark.parametrize("held", ["lock", "collections/generations/0/wal"])
-def test_a_folder_is_open_until_its_lock_and_all_logs_are_released(tmp_path: Path, held: str) -> None:
+def test_a_folder_is_locked_only_when_its_lock_and_all_logs_are_released(tmp_path: Path, held: str) -> None:
     for name in ("lock", "collections/generations/0/wal", "collections/documents/0/wal"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     with (tmp_path / held).open("a") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
 
-        assert not is_closed(tmp_path, 0.05)
-
-    assert is_closed(tmp_path, 0.05)
+        assert not lock(tmp_path, 0.05, os.getppid())
 
 
 def test_the_lock_bears_its_owners_number_and_lasts(tmp_path: Path) -> None:
@@ -32,7 +25,6 @@ def test_the_lock_bears_its_owners_number_and_lasts(tmp_path: Path) -> None:
 
     assert owner(tmp_path) == str(os.getpid())
     assert not lock(tmp_path, 0.05, os.getppid())
-    assert not is_closed(tmp_path, 0.0)
 
 
 def test_who_lost_the_parent_doesnt_wait_for_the_lock(tmp_path: Path) -> None:

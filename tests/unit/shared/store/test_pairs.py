@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.settings import ConfigurationError
-from shared.store.bm25 import Bm25, bm25_of, known_bm25
+from shared.store.bm25 import Bm25, bm25_of
 from shared.store.pairs import paired
 
 
@@ -26,7 +26,6 @@ def test_runs_without_blanks_become_pairs_and_nothing_else_changes(text: str, pa
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_is_untouched(text: str) -> None:
     assert paired(text) == text
-    assert Bm25().document(text) == Bm25(version=1).document(text)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +52,6 @@ def test_a_word_within_a_sentence_is_found_in_ten_scripts(text: str, query: str)
 
 
 def test_an_index_is_read_with_the_tokenizer_it_was_built_with() -> None:
-    for fingerprint, tokenizer in known_bm25().items():
-        assert bm25_of(fingerprint) is tokenizer
-    assert next(iter(known_bm25())) == Bm25().fingerprint
-    assert "bm25:english:1.2:0.75:256:a057f9edd44da119" in known_bm25()  # folders of the first release
-    assert [each.describes for each in known_bm25().values()] == [True, False, False]
+    assert bm25_of(Bm25().fingerprint).fingerprint == Bm25().fingerprint
     with pytest.raises(ConfigurationError, match="'another'"):
         bm25_of("another")

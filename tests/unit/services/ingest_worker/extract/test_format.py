@@ -7,7 +7,7 @@ import pytest
 
 from services.ingest_worker.chunk import chunks
 from services.ingest_worker.extract import FORMATS, Hints, extract
-from shared.contracts import TextFormat, text_format_of
+from shared.contracts import TextFormat
 from tests.fakes.tokens import Words
 from tests.unit.services.ingest_worker.files import (
     a_docx,
@@ -94,19 +94,3 @@ def test_the_code_of_a_notebook_stays_in_one_piece() -> None:
     found = chunks(extraction.text, tokens=Words(), structured=extraction.text_format != "plain")
 
     assert any("rise = 1\n\nfall = 2" in chunk.text and chunk.text.count("```") == 2 for chunk in found)
-
-
-@pytest.mark.parametrize(
-    ("document_type", "meant"),
-    [
-        ("md", "markdown"),
-        ("zip", "markdown"),
-        ("pdf", "sections"),
-        ("xls", "sections"),
-        ("rtf", "plain"),
-        ("ipynb", "plain"),
-    ],
-)
-def test_an_older_record_means_what_it_meant(document_type: str, meant: TextFormat) -> None:
-    assert text_format_of(None, document_type) == meant
-    assert text_format_of("markdown", document_type) == "markdown"

@@ -43,12 +43,14 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, file: BackedUpFile) -> Non
     assert of(file).size == len(CONTENT)
 
 
-def test_one_of_a_newer_release_or_none_is_refused(tmp_path: Path) -> None:
+def test_one_of_another_format_or_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"not a complete backup: it has no manifest\.json"):
         manifest.read(tmp_path)
-    newer = msgspec.to_builtins(of(format_=manifest.FORMAT + 1)) | {"files": "in another way"}
-    (tmp_path / manifest.NAME).write_bytes(msgspec.json.encode(newer))
-    with pytest.raises(ConfigurationError, match="a newer release of Sluice made the backup"):
+    other = msgspec.to_builtins(of(format_=manifest.FORMAT + 1)) | {"files": "in another way"}
+    (tmp_path / manifest.NAME).write_bytes(msgspec.json.encode(other))
+    with pytest.raises(
+        ConfigurationError, match=f"has format {manifest.FORMAT + 1}, .* reads format {manifest.FORMAT}"
+    ):
         manifest.read(tmp_path)
     (tmp_path / manifest.NAME).write_bytes(b'{"format": 1')
     with pytest.raises(ConfigurationError, match="damaged"):

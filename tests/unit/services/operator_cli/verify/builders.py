@@ -46,7 +46,7 @@ def chunks_of(*texts: str) -> tuple[Chunk, ...]:
 
 def an_expectation(*texts: str, **fields: Any) -> Expected:
     chunks = chunks_of(*texts)
-    return expected(a_version(**fields), chunks, [Sparse([n], [0.5 + n]) for n in range(len(chunks))], described=True)
+    return expected(a_version(**fields), chunks, [Sparse([n], [0.5 + n]) for n in range(len(chunks))])
 
 
 def right_points(wanted: Expected) -> list[Point]:

@@ -57,15 +57,13 @@ chunks = st.lists(
 ).map(lambda made: tuple(msgspec.structs.replace(chunk, order=order) for order, chunk in enumerate(made)))
 
 
-@given(document=versions, made=chunks, described=st.booleans())
-def test_what_the_worker_writes_is_what_the_oracle_expects(
-    document: DocumentVersion, made: tuple[Chunk, ...], described: bool
-) -> None:
+@given(document=versions, made=chunks)
+def test_what_the_worker_writes_is_what_the_oracle_expects(document: DocumentVersion, made: tuple[Chunk, ...]) -> None:
     dense = [np.array([n, 1], np.float32) for n in range(len(made))]
     sparse = [Sparse([n], [1.0]) for n in range(len(made))]
 
-    written = chunk_points(document, made, slice(0, len(made)), dense, sparse, described=described)
-    wanted = expected(document, made, sparse, described=described)
+    written = chunk_points(document, made, slice(0, len(made)), dense, sparse)
+    wanted = expected(document, made, sparse)
 
     for point in written:
         del point.payload["metadata"]["vectorHash"]
@@ -73,9 +71,7 @@ def test_what_the_worker_writes_is_what_the_oracle_expects(
         point.id: (point.payload, point.sparse) for point in wanted.points.values()
     }
     assert wanted.head == head_of(document, len(made))
-    assert texts(document, made, described=described) == [
-        sparse_text(document, chunk, described=described) for chunk in made
-    ]
+    assert texts(document, made) == [sparse_text(document, chunk) for chunk in made]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +96,6 @@ def test_an_erased_version_names_nothing_but_its_id() -> None:
 
 
 def test_equal_chunks_are_told_apart_by_how_often_they_came() -> None:
-    wanted = expected(a_version(), chunks_of("a", "b", "a"), [Sparse([1], [1.0])] * 3, described=True)
+    wanted = expected(a_version(), chunks_of("a", "b", "a"), [Sparse([1], [1.0])] * 3)
 
     assert len({point.payload["metadata"]["chunkId"] for point in wanted.points.values()}) == 3

@@ -3,25 +3,20 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
-Ignore = Callable[[str, list[str]], Iterable[str]]
 
-
-def copied_folder(source: Path, target: Path, *, ignore: Ignore | None = None) -> Path:
+def copied_folder(source: Path, target: Path) -> Path:
     """Return the target, a copy of the folder with the same holes in its files.
-
-    `ignore` gets a folder and its names, and returns those that aren't copied.
 
     Raises:
         FileExistsError: the target exists. OSError: a file can't be read or written.
     """
-    shutil.copytree(source, target, copy_function=copy_without_holes, ignore=ignore)
+    shutil.copytree(source, target, copy_function=_copy_file)
     return target
 
 
-def copy_without_holes(source: str | Path, target: str | Path) -> None:
+def _copy_file(source: str | Path, target: str | Path) -> None:
     """Copy a file with its holes, mode and times. Raises OSError."""
     with Path(source).open("rb") as read, Path(target).open("wb") as written:
         size, at = os.fstat(read.fileno()).st_size, 0
@@ -41,8 +36,3 @@ def copy_without_holes(source: str | Path, target: str | Path) -> None:
                 at += len(data)
         written.truncate(size)
     shutil.copystat(source, target)
-
-
-def disk_bytes(folder: Path) -> int:
-    """Return how many bytes of the disk the folder's files take; holes take none."""
-    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
