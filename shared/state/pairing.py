@@ -103,9 +103,7 @@ def _unpaired(seen: BothSides) -> PairingDecision:
 
 def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
     if in_store.checkpoint == 0:  # the first start was interrupted before it wrote the log's copy
-        return PairingDecision(
-            msgspec.structs.replace(in_store, address=seen.address), seen.missing if seen.documents else ()
-        )
+        return _as_paired(seen, in_store)
     state = "holds documents, and no id" if seen.documents else "is empty"
     raise _misfit(
         f"the log {state}, and the store at {seen.address} belongs to the log {in_store.log_id}: "
@@ -146,9 +144,7 @@ def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecisio
         raise _misfit(
             f"the store at {seen.address} is {in_store.store_id}, and the log belongs to the store {on_log.store_id}"
         )
-    return PairingDecision(
-        msgspec.structs.replace(in_store, address=seen.address), seen.missing if seen.documents else ()
-    )
+    return _as_paired(seen, in_store)
 
 
 def by_hand(seen: BothSides) -> PairingDecision:
@@ -177,6 +173,12 @@ def _next(on_log: Pairing, seen: BothSides) -> Pairing:
     return msgspec.structs.replace(
         on_log, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
     )
+
+
+def _as_paired(seen: BothSides, in_store: Pairing) -> PairingDecision:
+    """Return the store's own pairing, at the address where the store is now."""
+    pairing = msgspec.structs.replace(in_store, address=seen.address)
+    return PairingDecision(pairing, seen.missing if seen.documents else ())
 
 
 def _id() -> str:

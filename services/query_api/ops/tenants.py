@@ -79,9 +79,8 @@ class Tenants:
             self._ledger.tenants(Filter(must=(_ERASED,))),
             self._letters.tenants(),
         )
-        letters = {
-            tenant: (await self._letters.newest(LetterFilter(tenant=tenant), limit=1)).total for tenant in lettered
-        }
+        newest = {tenant: await self._letters.newest(LetterFilter(tenant=tenant), limit=1) for tenant in lettered}
+        letters = {tenant: page.total for tenant, page in newest.items()}
         keys = self._keyring.tenants()
         return [
             TenantView(

@@ -35,7 +35,7 @@ _BUSY_S = 5.0  # how long a writer waits for another process before it raises Un
 _SCHEMA = """
 CREATE TABLE topic(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL, cleanup TEXT NOT NULL,
-    retention_ms INTEGER, max_record_bytes INTEGER NOT NULL, compaction_lag_ms INTEGER NOT NULL);
+    retention_ms INTEGER, max_record_bytes INTEGER NOT NULL, compaction_lag_ms INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE partition(
     id INTEGER PRIMARY KEY, topic INTEGER NOT NULL REFERENCES topic(id), number INTEGER NOT NULL,
     start INTEGER NOT NULL DEFAULT 0, next INTEGER NOT NULL DEFAULT 0, time INTEGER NOT NULL DEFAULT 0,

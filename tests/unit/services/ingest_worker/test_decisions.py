@@ -1,16 +1,12 @@
 """What is decided on submissions that keep or change something of the accepted version."""
 
-import msgspec
-import pytest
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 
-from shared.contracts import (
-    DocumentExtracted,
-    DocumentSubmitted,
-    decode,
-)
-from shared.errors import Rejected
-from shared.state.ledger import Entry
+from services.ingest_worker.fetch import FetchedPage
+from shared.contracts import DocumentExtracted, DocumentSubmitted, Validators, decode
 from shared.topics import EXTRACTED
+from tests.fakes.fetch import MemoryFetch
 from tests.unit.services.ingest_worker.first_stage import (
     NAME,
     PARTITION,
@@ -35,20 +31,6 @@ async def test_what_is_kept_is_of_the_version_that_stands_when_the_next_one_is_a
     assert [event.tags for event in events] == [("a",), ("b",), ("b",)]
 
 
-async def test_what_an_earlier_release_did_not_write_down_is_not_lost_silently() -> None:
-    stage = await FirstStage(parsers=ChangingParser()).begun()
-    await stage.ingest(record(1, PARTITION, DocumentSubmitted(source="s", path="p", text="x"), NAME.encode()))
-
-    def as_before(seen: Entry | None) -> Entry:
-        assert seen is not None
-        return msgspec.structs.replace(seen, accepted=msgspec.structs.replace(seen.accepted, given=None))
-
-    await stage.ledger.update(NAME, as_before)
-    bare = DocumentSubmitted(source="s", path="p", text="y", keep=("tags", "metadata"))
-    with pytest.raises(Rejected, match="tags, metadata can't be kept"):
-        await stage.ingest(record(2, PARTITION, bare, NAME.encode()))
-
-
 async def test_a_change_of_metadata_for_another_version_ends_and_its_own_may_be_read_again() -> None:
     stage = await FirstStage(parsers=ChangingParser()).begun()
     await stage.ingest(
@@ -69,3 +51,36 @@ async def test_a_change_of_metadata_for_another_version_ends_and_its_own_may_be_
         (2000, "T", ("a",), "Reading 1."),
         (2000, "T", ("a",), "Reading 1."),
     ]
+
+
+class SlowFetch(MemoryFetch):
+    """Gives its page after something else happened, once."""
+
+    meanwhile: Awaitable[None] | None = None
+
+    @asynccontextmanager
+    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+        if (other := self.meanwhile) is not None:
+            self.meanwhile = None
+            await other
+        async with super().page(url, known) as page:
+            yield page
+
+
+async def test_a_version_that_seemed_to_be_there_already_is_read_before_it_is_accepted() -> None:
+    fetch = SlowFetch(FetchedPage(url="http://h/p", body=b"x", media_type="text/plain", validators=None))
+    stage = await FirstStage(fetch=fetch, parsers=ChangingParser()).begun()
+    page = DocumentSubmitted(source="s", path="p", url="http://h/p")
+    other = DocumentSubmitted(source="s", path="p", text="y")
+    await stage.ingest(record(1, PARTITION, page, NAME.encode()))
+
+    fetch.meanwhile = stage.ingest(record(2, PARTITION, other, NAME.encode()))
+    await stage.ingest(record(3, PARTITION, page, NAME.encode()))
+
+    entry = await stage.ledger.get(NAME)
+    assert entry is not None
+    assert entry.accepted.place.offset == 3
+    assert entry.accepted.text is not None
+    assert entry.accepted.reading is not None
+    events = [decode(each.value, DocumentExtracted) for each in stage.sent if each.topic == EXTRACTED]
+    assert [each.text for each in events] == ["Reading 1.", "Reading 2.", "Reading 3."]

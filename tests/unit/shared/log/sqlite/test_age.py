@@ -154,28 +154,6 @@ async def test_given_a_clock_a_year_off_when_it_is_right_again_then_records_go_a
     assert await first(log) == 3, "today such a moment keeps them for a year"
 
 
-async def test_a_file_of_an_earlier_release_keeps_its_records_for_one_more_retention(
-    log: SqliteLog, machine: Machine, tmp_path: Path
-) -> None:
-    await write(log)
-    await log.keep_up()
-    await log._storage.maintain(
-        lambda connection: connection.executescript("DROP TABLE clock; DROP TABLE milestone; PRAGMA user_version = 1")
-    )
-    await log.stop()
-    again = SqliteLog(tmp_path / "log.db", now=machine.now, boot=machine.boot)
-    await again.start()
-    machine.runs(10 * DAY)
-    await again.keep_up()
-    assert await first(again) == 0
-
-    machine.runs(7 * DAY)
-    await again.keep_up()
-
-    assert await first(again) == 1
-    await again.stop()
-
-
 async def test_the_log_says_by_how_much_its_newest_record_is_ahead(log: SqliteLog, machine: Machine) -> None:
     machine.wrong_by = YEAR
     await write(log)
