@@ -59,11 +59,13 @@ class SlowFetch(MemoryFetch):
     meanwhile: Awaitable[None] | None = None
 
     @asynccontextmanager
-    async def page(self, url: str, known: Validators | None = None) -> AsyncIterator[FetchedPage | None]:
+    async def page(
+        self, url: str, known: Validators | None = None, *, tenant: str
+    ) -> AsyncIterator[FetchedPage | None]:
         if (other := self.meanwhile) is not None:
             self.meanwhile = None
             await other
-        async with super().page(url, known) as page:
+        async with super().page(url, known, tenant=tenant) as page:
             yield page
 
 
