@@ -170,7 +170,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "searching": Searching(retriever, parts.past, QueryExpander(parts.models)),
         "metrics": metrics,
         "submissions": submissions,
-        "batch_limits": batch.BatchLimits(item_bytes=settings.max_body, bytes=settings.max_batch),
+        "batch_limits": batch.BatchLimits(item_bytes=settings.max_body),
         "library": library,
         "census": stats.Census(
             parts.log,
@@ -248,7 +248,7 @@ def make_api(parts: ApiParts) -> Litestar:
         before_send=[AllowedMethods(), _Observer(metrics)],
         request_class=ApiRequest,
         state=State({rate_limit.STATE: rate}),
-        request_max_body_size=settings.max_body,
+        request_max_body_size=None,  # `Admission` knows each route's limit
         cors_config=_cors(settings.origins),
         openapi_config=_openapi(parts.version),
         logging_config=None,

@@ -1,12 +1,13 @@
 """Checks a caller's metadata, which is stored with every chunk, against the store's limits. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 MOST_DEPTH: Final = 16  # the store's own limit for payloads
 MOST_BYTES: Final = 40_000
+_LONGEST_NAME: Final = 200  # characters of each name in a path
 _MOST_INTEGER: Final = 2**63 - 1
 
 
@@ -26,9 +27,13 @@ def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
     Raises:
         InvalidMetadata: an integer is too large, or the whole is too large or nested too deeply.
     """
-    check_storable(metadata, field)
-    if len(msgspec.json.encode(metadata)) > MOST_BYTES:
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except RecursionError:
+        size = 0  # the check says how deep it may be
+    if size > MOST_BYTES:  # first, because the check costs more
         raise InvalidMetadata(field, f"is larger than {MOST_BYTES} bytes")
+    check_storable(metadata, field)
     return dict(metadata)
 
 
@@ -38,17 +43,37 @@ def check_storable(metadata: Mapping[str, Any], field: str) -> None:
     Raises:
         InvalidMetadata: an integer is too large, or the whole is nested too deeply.
     """
-    _check(metadata, field, MOST_DEPTH)
+    try:
+        _check(metadata, field, MOST_DEPTH)
+    except _TooLarge as wrong:
+        path = "".join(reversed(wrong.path))
+        raise InvalidMetadata(field + path, "is an integer beyond 64 bits; send it as a string") from None
+
+
+class _TooLarge(ValueError):  # noqa: N818 - says what the integer is
+    """The path of an integer, from its end.
+
+    It is made on the way up: on the way down, a long name above a list would be copied for each item.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path: list[str] = []
 
 
 def _check(value: Any, field: str, depth: int) -> None:
     if depth < 0:
-        raise InvalidMetadata(field.partition(".")[0], f"is nested deeper than {MOST_DEPTH} levels")
+        raise InvalidMetadata(field, f"is nested deeper than {MOST_DEPTH} levels")
     if isinstance(value, int) and abs(value) > _MOST_INTEGER:
-        raise InvalidMetadata(field, "is an integer beyond 64 bits; send it as a string")
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            _check(each, f"{field}.{key}", depth - 1)
-    elif isinstance(value, list):
-        for number, each in enumerate(value):
-            _check(each, f"{field}[{number}]", depth - 1)
+        raise _TooLarge
+    items: Iterable[tuple[int | str, Any]] = ()
+    if isinstance(value, list):
+        items = enumerate(value)
+    elif isinstance(value, Mapping):
+        items = value.items()
+    for name, each in items:
+        try:
+            _check(each, field, depth - 1)
+        except _TooLarge as wrong:
+            wrong.path.append(f".{name[:_LONGEST_NAME]}" if isinstance(name, str) else f"[{name}]")
+            raise

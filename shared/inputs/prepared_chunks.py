@@ -17,6 +17,7 @@ LONGEST: Final = 20_000  # characters of a chunk's text
 SEPARATOR: Final = "\n\n"  # between the chunks in the text of their document
 BODY: Final = b'{"sluiceChunks":'  # the first bytes of a document of prepared chunks on the log
 
+_LONGEST_ERROR: Final = 200  # characters
 _MARKS: Final = (b'"embeddingStrings"', b'"languageVariants"')
 _TEXT = ("text", "content", "text_content")
 _EMBEDDED = ("embeddingText", "embedding_text")
@@ -46,19 +47,20 @@ class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
     chunks: tuple[PreparedChunk, ...]
     skipped: tuple[SkippedChunk, ...] = ()
     inactive: int = 0  # number of chunks that the caller marked inactive
+    sent: int  # number of all
 
     @property
     def note(self) -> str | None:
         """Return a sentence about the skipped and inactive chunks, or None where there are none."""
-        total = len(self.chunks) + len(self.skipped) + self.inactive
+        left_out = self.sent - len(self.chunks) - self.inactive
         sentences = [
             f"chunk {each.index}{f' ({each.id})' if each.id else ''}: {each.error}" for each in self.skipped[:3]
         ]
         if len(self.skipped) > len(sentences):
             sentences.append(f"and {len(self.skipped) - len(sentences)} more")
-        parts = [f"{len(self.skipped)} of {total} chunks were left out: {'; '.join(sentences)}"] if sentences else []
+        parts = [f"{left_out} of {self.sent} chunks were left out: {'; '.join(sentences)}"] if sentences else []
         if self.inactive:
-            parts.append(f"{self.inactive} of {total} chunks are not active")
+            parts.append(f"{self.inactive} of {self.sent} chunks are not active")
         return "; ".join(parts) or None
 
 
@@ -93,26 +95,27 @@ def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.str
     ready: list[PreparedChunk] = []
     skipped: list[SkippedChunk] = []
     inactive, ids = 0, dict[str, int]()
-    for index, value in enumerate(chunks):
+    for index, value in enumerate(chunks[:MOST_CHUNKS]):
         own = _identity(value)
         first = index if own is None else ids.setdefault(own, index)
         error = None
-        if index >= MOST_CHUNKS:
-            error = f"a document may have at most {MOST_CHUNKS} chunks"
-        elif first != index:
+        if first != index:
             error = f"chunk {first} has the same id"
         else:
             try:
                 chunk, active = _read(value, clean)
             except (_Wrong, InvalidMetadata) as wrong:
-                error = str(wrong)
+                error = str(wrong)[:_LONGEST_ERROR]
         if error is not None:
             skipped.append(SkippedChunk(index=index, error=error, id=own))
         elif active:
             ready.append(chunk)
         else:
             inactive += 1
-    return PreparedChunks(chunks=tuple(ready), skipped=tuple(skipped), inactive=inactive)
+    if (more := len(chunks) - MOST_CHUNKS) > 0:
+        error = f"a document may have at most {MOST_CHUNKS} chunks, so the last {more} are left out"
+        skipped.append(SkippedChunk(index=MOST_CHUNKS, error=error))
+    return PreparedChunks(chunks=tuple(ready), skipped=tuple(skipped), inactive=inactive, sent=len(chunks))
 
 
 def prepared_text(chunks: Sequence[PreparedChunk]) -> str:
@@ -142,6 +145,7 @@ def _read(value: Any, clean: Callable[[str], str]) -> tuple[PreparedChunk, bool]
     active, section, page, kind = (_first(value, names) for names in (_ACTIVE, _SECTION, _PAGE, _TYPE))
     _expect(isinstance(active, bool | None), "is_active", "true or false", active)
     _expect(isinstance(section, str | None), "sectionTitle", "a string", section)
+    _expect(isinstance(kind, str | None), "chunkType", "a string", kind)
     _expect(page is None or (type(page) is int and page >= 1), "pageNumber", "an integer from 1", page)
     chunk = PreparedChunk(
         text=text,

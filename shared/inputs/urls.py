@@ -5,6 +5,7 @@ import httpx
 from shared.errors import Rejected
 
 MOST_CHARACTERS = 2000
+_LONGEST = 5 * MOST_CHARACTERS  # before it is shortened, for example by its fragment
 SCHEMES = frozenset({"http", "https"})
 
 
@@ -18,6 +19,8 @@ def canonical(url: str, base: str | None = None) -> str:
     """
     text = url.strip()
     try:
+        if len(text) > _LONGEST:  # parsing takes longer
+            raise ValueError(f"it has {len(text)} characters")  # noqa: TRY301 - as the parser does
         read = httpx.URL(text) if base is None else httpx.URL(base).join(text)
         # Parsed twice: the first pass recognises the default port only where the scheme is in lower case.
         parsed = httpx.URL(str(read.copy_with(scheme=read.scheme.lower(), fragment=None)))

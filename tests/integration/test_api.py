@@ -262,7 +262,7 @@ async def test_a_bad_document_is_a_400_that_names_the_field(client: httpx.AsyncC
         (b"NaN", "application/json", 400),
         (b'{"query": "\\ud800", "text": "\\ud800"}', "application/json", 400),
         (b"[" * 200_000, "application/json", 400),
-        (b'{"metadata":' * 50_000, "application/json", 400),
+        (b'{"metadata":' * 30_000, "application/json", 400),
         (b'{"text": 1e999}', "application/json", 400),
         (b"\xff\xfe{}", "application/json", 400),
         (b"{}", "application/json", 400),

@@ -18,7 +18,7 @@ from services.query_api.answer.rate_limit import within_rate
 from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import TEXTS, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
@@ -83,7 +83,8 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     "/chat",
     operation_id="chat",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask", "chat: message, useRag") | replies(422, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
+    opt=in_lane("ask", "chat: message, useRag", takes=TEXTS)
+    | replies(422, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def chat(

@@ -9,7 +9,7 @@ from litestar.params import JSONBody
 
 from services.query_api.answer.answering import Answering, Retrieval
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.gate import GateMode
@@ -50,7 +50,7 @@ class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
     "/rag/context",
     operation_id="rag_context",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(422),
+    opt=in_lane("ask", takes=FILTERS) | replies(422),
     status_code=200,
 )
 async def rag_context(

@@ -19,7 +19,7 @@ from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import TEXTS, in_lane
 from services.query_api.http.problems import Problem, invalid, unavailable
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
@@ -78,7 +78,7 @@ class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     "/rag/query",
     operation_id="rag_query",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask", "ask chosen documents: question, documentIds")
+    opt=in_lane("ask", "ask chosen documents: question, documentIds", takes=TEXTS)
     | replies(404, 409, 422, ok={JSON: QueryReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )

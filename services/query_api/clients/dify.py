@@ -10,7 +10,7 @@ from litestar.params import JSONBody
 from services.query_api.clients.conditions import FilterConditions
 from services.query_api.clients.reply_types import DifyRecords
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
@@ -71,7 +71,7 @@ class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
     "/retrieval",
     operation_id="dify_retrieval",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(422, ok={JSON: DifyRecords}),
+    opt=in_lane("ask", takes=FILTERS) | replies(422, ok={JSON: DifyRecords}),
     status_code=200,
 )
 async def retrieval(

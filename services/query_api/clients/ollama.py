@@ -35,7 +35,7 @@ from services.query_api.clients.reply_types import (
     OllamaVersion,
 )
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import CHUNKS, TEXTS, WHOLE, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest, body_of
@@ -203,7 +203,7 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
     "/chat",
     operation_id="api_chat",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask")
+    opt=in_lane("ask", takes=WHOLE)
     | replies(404, 422, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent}),
     status_code=200,
     include_in_schema=True,
@@ -242,7 +242,7 @@ async def api_chat(
     "/generate",
     operation_id="ollama_generate",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask") | replies(404, 422, ok={JSON: OllamaAnswer, NDJSON: str}),
+    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: OllamaAnswer, NDJSON: str}),
     status_code=200,
     include_in_schema=True,
 )
@@ -385,7 +385,7 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
     "/embed",
     operation_id="ollama_embed",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(404, ok={JSON: OllamaEmbeddings}),
+    opt=in_lane("ask", takes=CHUNKS) | replies(404, ok={JSON: OllamaEmbeddings}),
     status_code=200,
     include_in_schema=True,
 )
@@ -411,7 +411,7 @@ async def embed(
     "/embeddings",
     operation_id="ollama_embeddings",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(404, ok={JSON: OllamaEmbedding}),
+    opt=in_lane("ask", takes=TEXTS) | replies(404, ok={JSON: OllamaEmbedding}),
     status_code=200,
     include_in_schema=True,
 )

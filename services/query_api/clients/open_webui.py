@@ -14,7 +14,7 @@ from litestar.params import JSONBody
 from services.query_api.clients.links import Links
 from services.query_api.clients.reply_types import ProcessedFile, WebResult
 from services.query_api.http.auth import needs, needs_key
-from services.query_api.http.lanes import READS, in_lane
+from services.query_api.http.lanes import READS, WHOLE, in_lane
 from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
 from services.query_api.http.replies import JSON, replies
@@ -91,7 +91,7 @@ class FileOperation(Operation):
     operation_id="process_file",
     operation_class=FileOperation,
     guards=[needs("ingest")],
-    opt=in_lane("bring") | {READS: True} | replies(422, 501, ok={JSON: ProcessedFile}),
+    opt=in_lane("bring", takes=WHOLE) | {READS: True} | replies(422, 501, ok={JSON: ProcessedFile}),
     status_code=200,
 )
 async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
 from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList, OpenAIModel, OpenAIModels
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
 from services.query_api.http.problems import invalid, openai_error
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
@@ -111,7 +111,7 @@ def _card(name: str) -> dict[str, Any]:
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask") | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
+    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def chat_completions(
@@ -265,7 +265,7 @@ def _event(data: Mapping[str, Any]) -> bytes:
     "/v1/embeddings",
     operation_id="openai_embeddings",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(404, ok={JSON: EmbeddingList}),
+    opt=in_lane("ask", takes=CHUNKS) | replies(404, ok={JSON: EmbeddingList}),
     status_code=200,
 )
 async def embeddings(

@@ -23,7 +23,7 @@ from services.query_api.clients.models import Models
 from services.query_api.clients.openai import STREAM_HEADERS
 from services.query_api.clients.reply_types import ResponseObject
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import WHOLE, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest, body_of
@@ -66,7 +66,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     "/v1/responses",
     operation_id="openai_responses",
     guards=[needs("query"), within_rate],
-    opt=in_lane("ask") | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
+    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def responses(

@@ -11,7 +11,7 @@ from litestar.params import FromPath, JSONBody
 from services.query_api.clients.conditions import OPERATORS, FilterConditions
 from services.query_api.clients.reply_types import VectorStoreCard, VectorStoreList, VectorStoreResults
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
@@ -155,7 +155,7 @@ async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDepe
     "/v1/vector_stores/{id_:str}/search",
     operation_id="openai_vector_store_search",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(422, ok={JSON: VectorStoreResults}),
+    opt=in_lane("ask", takes=FILTERS) | replies(422, ok={JSON: VectorStoreResults}),
     status_code=200,
 )
 async def search(

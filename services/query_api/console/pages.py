@@ -6,15 +6,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 from litestar import MediaType, Response, delete, get, post, route
+from litestar.connection import ASGIConnection
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.console.assets import fingerprint, load_assets, templates
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE
-from services.query_api.http.lanes import AUDITED
+from services.query_api.http.lanes import AUDITED, TAKES, BodyLimit
 from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
@@ -127,10 +129,8 @@ class Console:
         """Return the session of the key, with its cookie.
 
         Raises:
-            Problem: 401, the key is unknown; 403, another site sent the request; 409, there are no keys.
+            Problem: 401, the key is unknown; 409, there are no keys.
         """
-        if sending_site(request.headers) != "own":
-            raise Problem(403, "sign in on this server's own page")
         if not self._keyring.needed:
             raise Problem(409, "this server has no API keys, so nobody needs to sign in")
         value = self._keyring.session(key.strip())
@@ -161,6 +161,12 @@ def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
         samesite="strict",
         secure=host not in LOOPBACK,
     )
+
+
+async def _from_own_page(connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
+    """Raise a 403 if anything but a page of this server sent the request, before its body is read."""
+    if sending_site(connection.headers) != "own":
+        raise Problem(403, "sign in on this server's own page")
 
 
 @route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True, PAGE: True}, status_code=200)
@@ -198,7 +204,13 @@ async def console_session(request: AnyRequest, console: NamedDependency[Console]
     return Response(console.session(request), headers={"Cache-Control": "no-store"})
 
 
-@post("/console/session", include_in_schema=False, opt={OPEN: True, AUDITED: True}, status_code=200)
+@post(
+    "/console/session",
+    include_in_schema=False,
+    guards=[_from_own_page],
+    opt={OPEN: True, AUDITED: True, TAKES: BodyLimit(4096, 100)},
+    status_code=200,
+)
 async def console_sign_in(
     data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
 ) -> Response[Session]:

@@ -13,7 +13,7 @@ from litestar.openapi.spec import OpenAPIType as _Type
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
@@ -85,7 +85,7 @@ class BulkDeleteOperation(Operation):
     operation_id="rag_documents_delete",
     operation_class=BulkDeleteOperation,
     guards=[needs("ingest")],
-    opt=in_lane("ask", "delete all documents that fit filters, once their number is confirmed")
+    opt=in_lane("ask", "delete all documents that fit filters, once their number is confirmed", takes=FILTERS)
     | replies(404, 409, 422),
     status_code=200,
 )

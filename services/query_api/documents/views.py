@@ -16,7 +16,7 @@ from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import METADATA, in_lane
 from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
@@ -368,7 +368,7 @@ class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     "/rag/documents/{document_id:str}",
     operation_id="rag_document_patch",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "change a document's metadata") | replies(409, 412, 422, accepted=True),
+    opt=in_lane("bring", "change a document's metadata", takes=METADATA) | replies(409, 412, 422, accepted=True),
     status_code=200,
 )
 async def rag_document_patch(

@@ -1,4 +1,4 @@
-"""Limits requests in flight, bodies in memory, and the time that a body may take to arrive.
+"""Limits requests in flight, bodies in memory, their sizes, and the time that a body may take to arrive.
 
 A slow sender doesn't slow down others. A request counts as in flight once its body is complete. Of the bodies that are
 still arriving, only a limited number may take longer than `MOMENT_S`.
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
+from litestar.datastructures import Headers
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
-from services.query_api.http.lanes import LANE, Lane
+from services.query_api.http.lanes import LANE, BodyLimit, Lane, taken_by
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem
 from services.query_api.http.token_buckets import TokenBuckets
@@ -87,6 +88,7 @@ class AdmissionLimits:
         self._several = several
         self._share = settings.tenant_share
         self.largest = settings.max_body
+        self._batch = settings.max_batch
 
     def take(self, lane: RequestLane, tenant: str, size: int = 1, *, least: int = 1) -> None:
         """Add `size` to the tenant's count in the lane. Its share is at least `least`, the size of one large request.
@@ -113,6 +115,12 @@ class AdmissionLimits:
                     headers={"Retry-After": str(wait_s)},
                 )
 
+    def most(self, declared: BodyLimit) -> int:
+        """Return the most bytes of a body, by the route's limit and the settings."""
+        if declared.bytes == "SLUICE_MAX_BATCH":
+            return self._batch
+        return self.largest if declared.bytes == "SLUICE_MAX_BODY" else min(declared.bytes, self.largest)
+
     def lane(self, declared: Lane) -> RequestLane:
         """Return the lane in which a route's requests count, so that no kind of request starves another."""
         lanes: dict[Lane, RequestLane] = {"bring": self.bring, "ask": self.ask, "watch": self.watch}
@@ -120,7 +128,7 @@ class AdmissionLimits:
 
 
 class Admission:
-    """Middleware that enforces the limits, except for the probes."""
+    """Middleware that enforces the limits. Requests of open routes count in no lane, so that probes are answered."""
 
     def __init__(self, app: ASGIApp, limits: AdmissionLimits) -> None:
         self._app = app
@@ -130,11 +138,8 @@ class Admission:
         """Serve the request.
 
         Raises:
-            Problem: 429, a limit is exceeded.
+            Problem: 413, the body is too large; 429, another limit is exceeded.
         """
-        if scope["route_handler"].opt.get(OPEN):
-            await self._app(scope, receive, send)
-            return
         visit = _Visit(cast("HTTPScope", scope), receive, self._limits)  # there are no sockets here
         try:
             visit.enter()
@@ -148,11 +153,13 @@ class _Visit:
 
     def __init__(self, scope: HTTPScope, receive: Receive, limits: AdmissionLimits) -> None:
         self._receive, self._limits = receive, limits
-        user = scope.get("user")
+        user, opt = scope.get("user"), scope["route_handler"].opt
         self._tenant: str = user.tenant if user is not None else ""
-        self._brings = scope["route_handler"].opt.get(LANE) == "bring"
-        self._lane = limits.lane(scope["route_handler"].opt.get(LANE, "ask"))
-        self._holds: int | None = scope["route_handler"].opt.get(HOLDS)
+        self._brings = opt.get(LANE) == "bring"
+        self._lane = None if opt.get(OPEN) else limits.lane(opt.get(LANE, "ask"))
+        self._holds: int | None = opt.get(HOLDS)
+        self._most = limits.most(taken_by(opt))
+        self._announced = Headers.from_scope(scope).get("content-length", "")
         self._whole = not has_body(scope)
         self._in_lane = self._slow = False
         self._held = self._received = 0
@@ -162,21 +169,21 @@ class _Visit:
         """Admit the request. A request with a body counts in its lane only when the body is complete.
 
         Raises:
-            Problem: 429, its lane is full; the body isn't read.
+            Problem: 413, the body is announced as too large; 429, its lane is full. The body isn't read.
         """
         if self._brings:
             self._limits.check_rates(self._tenant)
-        self._limits.take(self._lane, self._tenant)
-        if self._whole:
-            self._in_lane = True
-        else:
-            self._lane.give(self._tenant)
+        if self._announced.isdecimal():
+            self._check(int(self._announced))
+        self._take_lane()
+        if not self._whole:
+            self._give_lane()
 
     async def receive(self) -> HTTPReceiveMessage:
         """Return the next piece of the body.
 
         Raises:
-            Problem: 408, the body arrives too slowly; 429, a limit is exceeded.
+            Problem: 408, the body arrives too slowly; 413, it is too large; 429, another limit is exceeded.
         """
         if self._whole:
             return await self._message()
@@ -185,6 +192,7 @@ class _Visit:
             self._whole = True  # nothing more comes
             return message
         self._received += len(message["body"])
+        self._check(self._received)
         self._whole = not message.get("more_body", False)
         held = self._received if self._holds is None else min(self._received, self._holds)
         self._limits.bytes.spend(self._tenant, len(message["body"]))
@@ -193,8 +201,7 @@ class _Visit:
         self._held = held
         if self._whole:
             self._hurried()
-            self._limits.take(self._lane, self._tenant)
-            self._in_lane = True
+            self._take_lane()
         return message
 
     def leave(self) -> None:
@@ -202,7 +209,20 @@ class _Visit:
         self._hurried()
         self._limits.bodies.give(self._tenant, self._held)
         self._held = 0
-        if self._in_lane:
+        self._give_lane()
+
+    def _check(self, size: int) -> None:
+        if size > self._most:
+            sentence = f"the body is larger than {self._most} bytes, the most that this route reads"
+            raise Problem(413, sentence, details={"limit": self._most})
+
+    def _take_lane(self) -> None:
+        if self._lane is not None:
+            self._limits.take(self._lane, self._tenant)
+            self._in_lane = True
+
+    def _give_lane(self) -> None:
+        if self._lane is not None and self._in_lane:
             self._in_lane = False
             self._lane.give(self._tenant)
 

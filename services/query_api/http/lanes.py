@@ -1,7 +1,7 @@
 """The `opt` of a route: its lane, its line on the index page, and the bodies that it accepts."""
 
-from collections.abc import Iterable
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 from litestar.handlers import HTTPRouteHandler
 
@@ -11,14 +11,40 @@ LINE: Final = "line"
 READS: Final = "reads"  # changes nothing, whatever its method and role
 AUDITED: Final = "audited"  # is entered in the audit trail, though it asks for no role
 JSON_ONLY: Final = "json_only"  # refuses bodies that browsers send without a preflight request, such as forms
+TAKES: Final = "takes"  # its BodyLimit
 
 
-def in_lane(lane: Lane, line: str | None = None, *, json_only: bool = False) -> dict[str, Any]:
-    """Return a route's `opt`: the lane whose limit its requests share, and its line on the index page, if any.
+class BodyLimit(NamedTuple):
+    """The largest body that a route reads."""
+
+    bytes: int | Literal["SLUICE_MAX_BODY", "SLUICE_MAX_BATCH"]  # or the setting that has the number
+    values: int = 20_000  # in JSON, lists and objects included; in a batch, of each item
+
+
+SMALL: Final = BodyLimit(64 << 10)
+METADATA: Final = BodyLimit(128 << 10)  # 40,000 bytes, which take 120,000 if each character is escaped
+FILTERS: Final = BodyLimit(512_000)  # 10,000 document ids are 400,000 bytes
+TEXTS: Final = BodyLimit(1_000_000)  # histories of chats
+WHOLE: Final = BodyLimit("SLUICE_MAX_BODY")  # documents, and chats with images
+CHUNKS: Final = BodyLimit("SLUICE_MAX_BODY", 200_000)  # 10,000 chunks of 20 values
+BATCH: Final = BodyLimit("SLUICE_MAX_BATCH", CHUNKS.values)
+
+
+def in_lane(
+    lane: Lane, line: str | None = None, *, json_only: bool = False, takes: BodyLimit = SMALL
+) -> dict[str, Any]:
+    """Return a route's `opt`: the lane whose limit its requests share, its line on the index page, and its limit.
 
     `json_only` is for routes that change something for a whole tenant or for all tenants.
     """
-    return {LANE: lane, **({} if line is None else {LINE: line}), **({JSON_ONLY: True} if json_only else {})}
+    shown = {} if line is None else {LINE: line}
+    return {LANE: lane, TAKES: takes, **shown, **({JSON_ONLY: True} if json_only else {})}
+
+
+def taken_by(opt: Mapping[str, Any]) -> BodyLimit:
+    """Return the limit that a route declares by its `opt`."""
+    limit: BodyLimit = opt.get(TAKES, SMALL)
+    return limit
 
 
 def index_of(handlers: Iterable[object]) -> dict[str, str]:

@@ -93,6 +93,9 @@ ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies,
     },
 }
 
+MOST_NAMED = 20  # mistakes of one request that its reply names
+_LONGEST = 1000  # bytes of a sentence in a reply
+
 log = structlog.get_logger(__name__)
 AnyRequest = Request[Any, Any, Any]
 
@@ -111,10 +114,20 @@ class Problem(Exception):  # noqa: N818 - the RFC's word for it
     ) -> None:
         super().__init__(sentence)
         self.status = status
-        self.sentence = sentence
+        self.sentence = brief(sentence, _LONGEST)
         self.code = code or _CODES.get(status, "ERROR")
-        self.details = dict(details or {})
+        self.details = {
+            name: brief(each, _LONGEST) if isinstance(each, str) else each for name, each in (details or {}).items()
+        }
         self.headers = dict(headers or {})
+
+
+def brief(text: str, most: int) -> str:
+    """Return the text, cut if its JSON has more than `most` bytes: what a caller sent may be of any length."""
+    if len(text) * 6 <= most or (len(msgspec.json.encode(text[:most])) <= most + 2 and len(text) <= most):
+        return text
+    kept = text[: most - 3]
+    return (kept if len(msgspec.json.encode(kept)) <= most - 1 else text[: most // 6 - 1]) + "…"
 
 
 def invalid(field: str, what: str) -> Problem:
@@ -250,10 +263,7 @@ def _on_http_exception(request: AnyRequest, error: HTTPException) -> Response[by
         return answer(request, Problem(400, "the body ended early"))  # the client disconnected; not a bug
     if error.status_code >= 500:
         return _on_bug(request, error)
-    if error.status_code == 413:
-        limit = request.route_handler.resolve_request_max_body_size()
-        problem = Problem(413, f"the body is larger than {limit} bytes", details={"limit": limit})
-    elif error.status_code == 404:
+    if error.status_code == 404:
         problem = Problem(404, f"there is no route {quote(request.scope['path'], errors='replace')}")
     elif error.status_code == 405:
         problem = Problem(405, f"this route does not support {request.method}", headers=error.headers)

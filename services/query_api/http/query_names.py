@@ -1,6 +1,5 @@
 """Refuses unknown query parameters, because a misspelt filter would widen a list."""
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, cast
 
 from litestar import Litestar
@@ -10,6 +9,7 @@ from litestar.openapi.spec import Operation
 from litestar.routes import HTTPRoute
 
 from services.query_api.http.problems import Problem
+from services.query_api.http.reply_warnings import nearest
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
@@ -51,11 +51,11 @@ def _declared(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
 
 
 def _unknown(name: str, known: list[str]) -> Problem:
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    near, shown = nearest(name, known, 0.5), name[:100]
     if near:
-        sentence = f"{name}: this route has no such query parameter; did you mean {near[0]}?"
+        sentence = f"{shown}: this route has no such query parameter; did you mean {near}?"
     elif known:
-        sentence = f"{name}: this route has no such query parameter; it takes {', '.join(known)}"
+        sentence = f"{shown}: this route has no such query parameter; it takes {', '.join(known)}"
     else:
-        sentence = f"{name}: this route takes no query parameters"
-    return Problem(400, sentence, details={"field": name, "nearest": near[0] if near else None})
+        sentence = f"{shown}: this route takes no query parameters"
+    return Problem(400, sentence, details={"field": name, "nearest": near})

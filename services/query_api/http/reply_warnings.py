@@ -13,10 +13,11 @@ from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-from services.query_api.http.problems import Problem, prefers
+from services.query_api.http.problems import MOST_NAMED, Problem, prefers
 
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base")  # other products' clients send many fields that are ignored
 _KEY: Final = "warnings"
+_LONGEST: Final = 60  # characters of a name that is compared with the known ones
 
 
 def is_ours(path: str) -> bool:
@@ -41,14 +42,25 @@ def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
 
 
 def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """Return a sentence for each unknown name; it suggests the nearest known one."""
-    known = sorted(known)
+    """Return a sentence for each of the first unknown names, and one about the others.
+
+    A sentence suggests the nearest known name.
+    """
+    known = frozenset(known)
+    unknown = list(dict.fromkeys(name for name in names if name not in known))
     found: dict[str, str] = {}
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.6)
-            found[name] = f"{name[:100]}: there is no such field" + (f"; did you mean {near[0]}?" if near else "")
+    for name in unknown[:MOST_NAMED]:
+        near = nearest(name, known, 0.6)
+        found[name] = f"{name[:100]}: there is no such field" + (f"; did you mean {near}?" if near else "")
+    if (more := len(unknown) - MOST_NAMED) > 0:
+        found[unknown[MOST_NAMED]] = f"there are {more} more unknown fields"
     return found
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """Return the known name that the name resembles most, if any does by `cutoff`, 0 to 1."""
+    near = get_close_matches(name, sorted(known), n=1, cutoff=cutoff) if len(name) <= _LONGEST else []
+    return near[0] if near else None
 
 
 def warn_of_unknown(request: Request[Any, Any, Any], names: Iterable[str], known: Iterable[str]) -> None:

@@ -9,12 +9,19 @@ from litestar import Request
 from litestar.datastructures import State
 
 from services.query_api.http.auth import Caller
+from services.query_api.http.fair_loop import beside
+from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
+from services.query_api.http.lanes import taken_by
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import fields_of, is_ours, warn_of_unknown
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_FIELDS = 1000
+MOST_FORM_BYTES = 1_000_000  # decoding their escapes costs more than JSON
+MOST_VALUES = 20_000  # of JSON that a field holds as text
+MOST_DEPTH = 64  # levels of lists and objects
+LARGE = 64 << 10  # bytes; a larger body is decoded beside the event loop
 MOST_TAGS = 64
 DEFAULT_WAIT_S = 30.0
 MOST_WAIT_S = 300.0
@@ -31,17 +38,20 @@ class ApiRequest(Request[Caller, None, State]):
             Problem: 400, the body can't be read; 415, it has another type.
         """
         kind = content_type(self)
-        data = (await self.body()).removeprefix(b"\xef\xbb\xbf")
+        if kind not in ("", FORM, "application/json") and not kind.endswith("+json"):
+            raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
+        data = await self.body()
+        value = await beside(len(data) > LARGE, self._decoded, kind, data)
+        self._warn_of_unknown(value)
+        return value
+
+    def _decoded(self, kind: str, data: bytes) -> Any:
+        data = data.removeprefix(b"\xef\xbb\xbf")
         # `curl -d '{…}'` declares JSON as a form.
         if kind == FORM and not data.lstrip().startswith(b"{"):
-            value: Any = form_object(data)
-            self._warn_of_unknown(value)
-            return value
-        if kind in ("", FORM, "application/json") or kind.endswith("+json"):
-            value = parse_json(data)
-            self._warn_of_unknown(value)
-            return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
-        raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
+            return form_object(data)
+        value = parse_json(data, values=taken_by(self.route_handler.opt).values)
+        return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
 
     def _warn_of_unknown(self, value: Any) -> None:
         declared = getattr(self.route_handler, "parsed_data_field", None)
@@ -81,9 +91,14 @@ def content_type(request: Request[Any, Any, Any]) -> str:
     return request.content_type[0]
 
 
-def parse_json(data: bytes | str, what: str = "the body") -> Any:
-    """Return the JSON value. Raises a 400 that says what is wrong with `what`."""
+def parse_json(data: bytes | str, what: str = "the body", *, values: int = MOST_VALUES) -> Any:
+    """Return the JSON value.
+
+    Raises:
+        Problem: 400, it says what is wrong with `what`; 413, there are more than so many values.
+    """
     try:
+        _check_shape(data.encode() if isinstance(data, str) else data, what, values)
         return msgspec.json.decode(data)
     except RecursionError:
         raise Problem(400, f"{what} is nested too deeply") from None
@@ -91,8 +106,30 @@ def parse_json(data: bytes | str, what: str = "the body") -> Any:
         raise Problem(400, f"{what} is not valid JSON: {error}") from None
 
 
+def _check_shape(data: bytes, what: str, values: int) -> None:
+    """Check what decoding costs before anything is decoded: a megabyte may be 300,000 objects.
+
+    Raises:
+        Problem: 400, it is nested too deeply; 413, there are too many values.
+    """
+    opening = data.count(b"[") + data.count(b"{")
+    if opening <= MOST_DEPTH and opening + data.count(b",") < values:
+        return  # even if none of them is within a string
+    scanner, found = JsonScanner(), 1
+    for piece in pieces(data):
+        _, kinds, depths = scanner.feed(piece)
+        if depths.size and depths.max() > MOST_DEPTH:
+            raise Problem(400, f"{what} is nested too deeply: more than {MOST_DEPTH} levels")
+        found += int((kinds != CLOSING).sum())
+        if found > values:
+            sentence = f"{what} has more than {values} values, the most that this route reads"
+            raise Problem(413, sentence, details={"limit": values})
+
+
 def form_object(data: bytes) -> dict[str, Any]:
     """Return a form's fields: repeated ones and `name[]` as lists, JSON objects and arrays parsed."""
+    if len(data) > MOST_FORM_BYTES:
+        raise Problem(413, f"a form has at most {MOST_FORM_BYTES} bytes; send JSON", details={"limit": MOST_FORM_BYTES})
     try:
         pairs = parse_qsl(
             data.decode(), keep_blank_values=True, max_num_fields=MOST_FORM_FIELDS, encoding="utf-8", errors="strict"

@@ -4,10 +4,11 @@ Items that the index holds unchanged are answered without a submission (ADR 0008
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from litestar import Response, post
@@ -16,13 +17,23 @@ from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Refe
 
 from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.fair_loop import LoopTurns, beside
+from services.query_api.http.json_marks import pieces
+from services.query_api.http.lanes import BATCH, in_lane
+from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
 from services.query_api.http.replies import replies
-from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields
+from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
 from services.query_api.http.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
-from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
+from services.query_api.ingest.document import (
+    HEAVY,
+    IngestBody,
+    IngestReply,
+    document_of,
+    hash_doubt,
+    reply_of,
+    under_way,
+)
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from services.query_api.ingest.unchanged_check import UnchangedChecker
 from shared.contracts import DocumentSubmitted
@@ -36,16 +47,17 @@ MOST_ITEMS: Final = 100_000  # because each has its entry in the reply
 WINDOW: Final = 64  # items that are appended to the log at once
 WINDOW_BYTES: Final = 4 << 20  # bytes of bodies that are appended at once
 PATIENCE_S: Final = 0.25  # wait until the first stage has read a window's changed items, before the next is compared
+T = TypeVar("T")
 _FIELDS: Final = fields_of(IngestBody) or frozenset()
+_PIECE: Final = 64 << 10  # bytes that are split into items at once
 _BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """Limits for one batch."""
+    """Limits for one batch, besides those of its route."""
 
     item_bytes: int
-    bytes: int
 
 
 class BatchItem(IngestReply, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -84,8 +96,7 @@ class BatchOperation(Operation):
     operation_class=BatchOperation,
     guards=[needs("ingest")],
     status_code=200,
-    request_max_body_size=None,  # this route counts the body against a limit of its own
-    opt={**in_lane("bring", "add many documents: a JSON array or NDJSON"), HOLDS: WINDOW_BYTES}
+    opt={**in_lane("bring", "add many documents: a JSON array or NDJSON", takes=BATCH), HOLDS: WINDOW_BYTES}
     | replies(422, accepted=True),
 )
 async def rag_ingest_batch(
@@ -103,20 +114,34 @@ async def rag_ingest_batch(
     batch = _Batch(submissions, checker, request.user.tenant, strict=is_strict(request))
     try:
         async with aclosing(_items(request, batch_limits)) as items:
+            turns = LoopTurns()
             async for item in items:
                 await batch.add(item)
+                await turns.give()
         await batch.flush()
     except Problem as problem:
         raise await batch.cut(problem) from None
-    replies = await batch.replies(wait_s)
-    failed = sum(item.status == "failed" for item in replies)
-    if replies and failed == len(replies):
+    ends = await batch.ends(wait_s)
+    if batch.unnamed:
+        warn(request, f"there are {batch.unnamed} more warnings and chunks left out of items", "items")
+    failed, taken = ends.statuses["failed"], ends.taken
+    if failed and not taken:
         # A caller that checks only the status code must see that this failed.
-        raise Problem(422, f"none of the {failed} items was accepted", details={"items": replies}, headers=headers)
-    taken = len(replies) - failed
-    reply = BatchReply(message=f"{taken} of {len(replies)} items accepted", taken=taken, failed=failed, items=replies)
-    status = 202 if any(item.status == "accepted" for item in replies) else 200
-    return Response(reply, status_code=status, headers=headers)
+        raise Problem(422, f"none of the {failed} items was accepted", details={"items": ends.items}, headers=headers)
+    message = f"{taken} of {taken + failed} items accepted"
+    reply = BatchReply(message=message, taken=taken, failed=failed, items=cast("list[BatchItem]", ends.items))
+    return Response(reply, status_code=202 if ends.statuses["accepted"] else 200, headers=headers)
+
+
+class _Ends(NamedTuple):
+    """How the items ended."""
+
+    items: msgspec.Raw  # JSON, encoded a few at a time: all at once would hold the event loop
+    statuses: Counter[str]
+
+    @property
+    def taken(self) -> int:
+        return self.statuses.total() - self.statuses["failed"]
 
 
 class _Batch:
@@ -128,10 +153,12 @@ class _Batch:
         self._patience_s = PATIENCE_S
         self._tenant = tenant
         self._strict = strict
+        self._named = 0
+        self.unnamed = 0  # warnings and skipped chunks, of all items, beyond the first 20
         self._results: list[SubmissionReceipt | IngestReply | None] = []  # None: not known yet
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
-        self._skipped: dict[int, tuple[SkippedChunk, ...]] = {}  # prepared chunks left out
+        self._skipped: dict[int, tuple[int, tuple[SkippedChunk, ...]]] = {}  # prepared chunks left out: all, and named
         self._names: dict[int, tuple[str | None, str | None]] = {}  # source and path as they were sent
         self._warnings: dict[int, tuple[str, ...]] = {}
         self._newest: dict[str, int] = {}  # number of the last item that was accepted, by document id
@@ -149,15 +176,10 @@ class _Batch:
         try:
             if isinstance(item, Problem):
                 raise item
-            value = parse_json(item, "the item")
-            self._names[number] = _name(value, "source"), _name(value, "path")
-            document, skipped = document_of(self._tenant, body_of(value, IngestBody))
-            self._warn(number, value, document)
+            document = await beside(len(item) > HEAVY, self._read, number, item)
         except Problem as problem:
             self._results.append(_failed(problem))
             return
-        if skipped:
-            self._skipped[number] = skipped
         id_ = document.document_id
         # Items of the same document are appended in order, so that the later one is the newer one.
         if id_ in self._window or len(self._window) == WINDOW or self._size + len(item) > WINDOW_BYTES:
@@ -166,15 +188,34 @@ class _Batch:
         self._window[id_] = number, document
         self._size += len(item)
 
+    def _read(self, number: int, item: bytes) -> DocumentSubmitted:
+        """Return the item's submission, and note its name, its warnings, and the chunks that were left out."""
+        value = parse_json(item, "the item", values=BATCH.values)
+        self._names[number] = _name(value, "source", 30), _name(value, "path", 45)
+        document, skipped = document_of(self._tenant, body_of(value, IngestBody))
+        self._names[number] = document.source, document.path
+        self._warn(number, value, document)
+        if skipped:
+            self._skipped[number] = len(skipped), self._few(skipped)
+        return document
+
     def _warn(self, number: int, value: Mapping[str, Any], document: DocumentSubmitted) -> None:
         """Note the warnings about the item. Raises a 400 if the caller asked for strict handling."""
         doubts = unknown_fields(value, _FIELDS)
         if (doubt := hash_doubt(document)) is not None:
             doubts["hash"] = doubt
-        for field, sentence in doubts.items():
-            if self._strict:
+        if self._strict:
+            for field, sentence in doubts.items():
                 raise Problem(400, sentence, details={"field": field})
-            self._warnings[number] = (*self._warnings.get(number, ()), sentence)
+        if doubts:
+            self._warnings[number] = self._few(tuple(doubts.values()))
+
+    def _few(self, mistakes: tuple[T, ...]) -> tuple[T, ...]:
+        """Return those of the mistakes that the reply names, and count the others."""
+        few = mistakes[: MOST_NAMED - self._named]
+        self._named += len(few)
+        self.unnamed += len(mistakes) - len(few)
+        return few
 
     async def flush(self) -> None:
         """Append the window's items to the log, except those that would change nothing.
@@ -216,31 +257,36 @@ class _Batch:
             await self.flush()
         except Problem as later:
             problem = later
-        replies = await self.replies(0.0)
-        taken = sum(item.status != "failed" for item in replies)
+        ends = await self.ends(0.0)
         return Problem(
             problem.status,
-            f"{problem.sentence}; {taken} of the {len(replies)} items before it were accepted; "
+            f"{problem.sentence}; {ends.taken} of the {ends.statuses.total()} items before it were accepted; "
             "sending the whole batch again is safe",
             code=problem.code,
-            details={**problem.details, "taken": taken, "items": replies},
+            details={**problem.details, "taken": ends.taken, "items": ends.items},
             headers=problem.headers,
         )
 
-    async def replies(self, wait_s: float) -> list[BatchItem]:
+    async def ends(self, wait_s: float) -> _Ends:
         """Return the status of each item when all are done, or after `wait_s` seconds."""
         deadline = asyncio.get_running_loop().time() + wait_s
         found: list[IngestReply] = []
         for start in range(0, len(self._results), WINDOW):
             part = self._results[start : start + WINDOW]
             found += await asyncio.gather(*(self._reply(result, deadline) for result in part))
-        return [self._item(index, found) for index in range(len(found))]
+        items, statuses, turns = [], Counter[str](), LoopTurns()
+        for index in range(len(found)):
+            item = self._item(index, found)
+            items.append(msgspec.json.encode(item))
+            statuses[item.status] += 1
+            await turns.give()
+        return _Ends(msgspec.Raw(b"[" + b",".join(items) + b"]"), statuses)
 
     def _item(self, index: int, found: Sequence[IngestReply]) -> BatchItem:
-        reply, skipped = found[index], self._skipped.get(index, ())
+        reply, (skipped_count, skipped) = found[index], self._skipped.get(index, (0, ()))
         source, path = self._names.get(index, (None, None))
-        fields: dict[str, Any] = {"index": index, "skipped": skipped, "warnings": self._warnings.get(index, ())}
-        fields |= {"source": source, "path": reply.path or path}
+        fields: dict[str, Any] = {"index": index, "source": source, "path": reply.path or path}
+        fields |= {"skipped": skipped, "skipped_count": skipped_count, "warnings": self._warnings.get(index, ())}
         later = self._newest.get(reply.document_id or "", index)
         # If the later one failed, this one answers.
         if later > index and reply.status != "failed" and found[later].status != "failed":
@@ -257,14 +303,14 @@ class _Batch:
         return reply_of(result, ended, wordy=False)
 
 
-def _name(item: Any, field: str) -> str | None:
-    """Return the field of an item of any type if the field is text, else None."""
+def _name(item: Any, field: str, most: int) -> str | None:
+    """Return the first bytes of the field of an item of any type if the field is text, else None."""
     value = item.get(field) if isinstance(item, dict) else None
-    return value if isinstance(value, str) else None
+    return brief(value, most) if isinstance(value, str) else None
 
 
 def _failed(why: Problem | PipelineError) -> IngestReply:
-    return IngestReply(status="failed", error=why.sentence, code=why.code.upper())
+    return IngestReply(status="failed", error=brief(why.sentence, 140), code=why.code.upper())
 
 
 async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[bytes | Problem, None]:
@@ -279,8 +325,8 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[byt
     framing: Framing = Lines(limits.item_bytes)
     begun = False
     try:
-        async with aclosing(_pieces(request, limits.bytes)) as pieces:
-            async for piece in pieces:
+        async with aclosing(_pieces(request)) as arriving:
+            async for piece in arriving:
                 if not begun and kind not in NDJSON and piece.startswith(b"["):
                     framing = Elements(limits.item_bytes)
                 begun = True
@@ -294,24 +340,17 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[byt
         raise Problem(400, str(error)) from None
 
 
-async def _pieces(request: ApiRequest, limit: int) -> AsyncGenerator[bytes, None]:
-    """Yield the body, without leading white space.
-
-    Raises:
-        Problem: 413, the body is, or its Content-Length says, larger than `limit` bytes.
-    """
-    if (request.content_length or 0) > limit:
-        raise _too_large("the batch", limit)
-    read, blank = 0, True
+async def _pieces(request: ApiRequest) -> AsyncGenerator[bytes, None]:
+    """Yield the body in pieces of at most 64 kB, without leading white space."""
+    blank, turns = True, LoopTurns()
     async with aclosing(request.stream()) as stream:
-        async for piece in stream:
-            read += len(piece)
-            if read > limit:
-                raise _too_large("the batch", limit)
-            begins = piece.removeprefix(_BOM).lstrip() if blank else piece
-            if begins:
-                blank = False
-                yield begins
+        async for arrived in stream:
+            for piece in pieces(arrived, _PIECE):
+                begins = piece.removeprefix(_BOM).lstrip() if blank else piece
+                if begins:
+                    blank = False
+                    yield begins
+                await turns.give()
 
 
 def _too_large(what: str, limit: int) -> Problem:

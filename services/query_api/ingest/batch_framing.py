@@ -1,11 +1,9 @@
 """Splits a body that is still arriving into items: elements of a JSON array, or a JSON value per line. Pure."""
 
-import re
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
-_MARK: Final = re.compile(rb'["\[\]{},]')
-_QUOTED: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+from services.query_api.http.json_marks import CLOSING, JsonScanner
 
 
 class Framing(Protocol):
@@ -59,8 +57,13 @@ class Lines:
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """Yield the lines that end in `data`."""
-        *lines, rest = data.split(b"\n")
-        for line in lines:
+        first, *lines = data.split(b"\n")
+        self._item.add(first)
+        if not lines:
+            return
+        yield from self.end()
+        rest = lines.pop()
+        for line in filter(None, lines):
             self._item.add(line)
             yield from self.end()
         self._item.add(rest)
@@ -77,8 +80,8 @@ class Elements:
     def __init__(self, longest: int) -> None:
         """Take the most bytes that an item may have."""
         self._item = _Item(longest)
-        self._depth = 0
-        self._begun = self._more = self._quoted = self._escaped = False
+        self._scanner = JsonScanner()
+        self._begun = self._ended = self._more = False
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """Yield the elements that end in `data`.
@@ -86,29 +89,27 @@ class Elements:
         Raises:
             ValueError: there is data before or after the array.
         """
-        start = at = 0
-        while at < len(data):
-            if self._quoted:
-                at = self._unquoted(data, at)
-                continue
-            mark = _MARK.search(data, at)
-            if mark is None:
-                break
-            at = mark.end()
-            depth = self._depth + {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(mark[0], 0)
-            self._quoted = mark[0] == b'"'
-            if self._depth == 0:
-                if self._begun or mark[0] != b"[" or data[start : at - 1].strip():
+        at, kinds, depths = self._scanner.feed(data)
+        # A mark that leaves one bracket open begins the array or ends an item; one that leaves none ends the array.
+        chosen = (depths <= 0) | ((depths == 1) & (kinds != CLOSING))
+        start = 0
+        for mark, depth in zip(at[chosen].tolist(), depths[chosen].tolist(), strict=True):
+            before = data[start:mark]
+            start = mark + 1
+            if not self._begun:
+                if data[mark : mark + 1] != b"[" or before.strip():
                     raise ValueError(self._outside)
-                self._begun, start = True, at
-            elif depth == 0 or (depth == 1 and mark[0] == b","):
-                self._item.add(data[start : at - 1])
-                start, item = at, self._item.take()
-                if depth == 1 or self._more or item != b"":
-                    yield item
-                self._more = depth == 1
-            self._depth = depth
-        if self._depth:
+                self._begun = True
+                continue
+            if self._ended:
+                raise ValueError(self._outside)
+            self._item.add(before)
+            item = self._item.take()
+            self._ended = depth == 0
+            if depth or self._more or item != b"":
+                yield item
+            self._more = not self._ended
+        if self._begun and not self._ended:
             self._item.add(data[start:])
         elif data[start:].strip():
             raise ValueError(self._outside)
@@ -119,20 +120,10 @@ class Elements:
         Raises:
             ValueError: the array isn't closed, or is missing.
         """
-        if self._depth or not self._begun:
+        if not self._ended:
             raise ValueError("the array is not closed" if self._begun else "the body is missing")
         return iter(())
 
     @property
     def _outside(self) -> str:
         return "the body has more data after its array" if self._begun else "the body is not a JSON array"
-
-    def _unquoted(self, data: bytes, at: int) -> int:
-        """Return the offset at which the scan continues, within the string or after it."""
-        if self._escaped:
-            self._escaped, at = False, at + 1
-        at = _QUOTED.match(data, at).end()  # type: ignore[union-attr]  # it matches everywhere
-        if at < len(data):  # a quote, or the first half of an escape whose other half is still to come
-            self._quoted = self._escaped = data[at : at + 1] == b"\\"
-            at += 1
-        return at

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -12,8 +12,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.fair_loop import beside
+from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
+from services.query_api.http.problems import MOST_NAMED, Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
@@ -29,6 +30,7 @@ from shared.times import iso
 
 _REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404}  # by error code; other failures are a 422
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
+HEAVY = 8 << 10  # bytes of a body that is checked beside the event loop: its chunks take a while
 LOOK_BACK_S = 1  # seconds after which a client should ask again about a document in progress
 
 
@@ -92,7 +94,8 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     file: str | None = None
     error: str | None = None
     code: str | None = None
-    skipped: tuple[SkippedChunk, ...] = ()  # prepared chunks that are invalid
+    skipped: tuple[SkippedChunk, ...] = ()  # prepared chunks that are invalid, the first 20
+    skipped_count: int = 0  # all of them
     source: str | None = None  # in the items of a batch or an upload
     warnings: tuple[str, ...] = ()  # parts of the request that were ignored or are doubtful
 
@@ -101,27 +104,26 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     "/rag/ingest",
     operation_id="rag_ingest",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "add or replace a document: source, path, text") | replies(409, 422, accepted=True),
+    opt=in_lane("bring", "add or replace a document: source, path, text", takes=CHUNKS)
+    | replies(409, 422, accepted=True),
     status_code=200,
 )
 async def rag_ingest(
     data: JSONBody[IngestBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:
     """Add a document, or replace the document with the same source and path."""
-    document, skipped = document_of(request.user.tenant, data)
-    if (doubt := hash_doubt(document)) is not None:
+    document, skipped, doubt = await beside(len(await request.body()) > HEAVY, _checked, request.user.tenant, data)
+    if doubt is not None:
         warn(request, doubt, "hash")
     reply = await taken(request, submissions, document)
-    return Response(
-        msgspec.structs.replace(reply.content, skipped=skipped), status_code=reply.status_code, headers=reply.headers
-    )
+    return Response(with_skipped(reply.content, skipped), status_code=reply.status_code, headers=reply.headers)
 
 
 @post(
     "/rag/ingest/text",
     operation_id="rag_ingest_text",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "add a text") | replies(409, 422, accepted=True),
+    opt=in_lane("bring", "add a text", takes=WHOLE) | replies(409, 422, accepted=True),
     status_code=200,
 )
 async def rag_ingest_text(
@@ -144,6 +146,16 @@ async def rag_ingest_text(
         submitted_at=now_ms(),
     )
     return await taken(request, submissions, document, wordy=True)
+
+
+def _checked(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
+    document, skipped = document_of(tenant, data)
+    return document, skipped, hash_doubt(document)
+
+
+def with_skipped(reply: IngestReply, skipped: Sequence[SkippedChunk]) -> IngestReply:
+    """Return the reply with the first of the skipped chunks, and their number."""
+    return msgspec.structs.replace(reply, skipped=tuple(skipped[:MOST_NAMED]), skipped_count=len(skipped))
 
 
 def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...]]:
@@ -314,7 +326,7 @@ def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]
 
 def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]]:
     if isinstance(chunks, str):
-        chunks = parse_json(chunks, "chunks")
+        chunks = parse_json(chunks, "chunks", values=CHUNKS.values)
     if not isinstance(chunks, list) or not chunks:
         raise invalid("chunks", "must be a list with at least one chunk")
     found = ready_chunks.prepared_chunks(chunks)
@@ -322,7 +334,11 @@ def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]
         raise Problem(
             400,
             f"chunks: none can be used: {found.note}",
-            details={"field": "chunks", "skipped": msgspec.to_builtins(found.skipped)},
+            details={
+                "field": "chunks",
+                "skipped": msgspec.to_builtins(found.skipped[:MOST_NAMED]),
+                "skippedCount": len(found.skipped),
+            },
         )
     return ready_chunks.body_of(chunks), found.skipped
 

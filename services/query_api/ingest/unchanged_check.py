@@ -17,7 +17,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import READS, in_lane
+from services.query_api.http.lanes import CHUNKS, READS, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from shared.contracts import DocumentSubmitted
@@ -204,7 +204,7 @@ class UnchangedChecker:
     "/rag/ingest/check",
     operation_id="rag_ingest_check",
     guards=[needs("ingest")],
-    opt={**in_lane("bring"), READS: True},
+    opt={**in_lane("bring", takes=CHUNKS), READS: True},
     status_code=200,
 )
 async def rag_ingest_check(

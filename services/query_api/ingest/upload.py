@@ -19,7 +19,7 @@ from litestar.openapi.spec.enums import OpenAPIFormat
 
 from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import WHOLE, in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import JSON, replies
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
@@ -40,6 +40,7 @@ from services.query_api.ingest.document import (
     title_of,
     under_way,
     whereabouts,
+    with_skipped,
 )
 from services.query_api.ingest.readable_types import READABLE
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
@@ -48,7 +49,6 @@ from shared.errors import PipelineError
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
 MOST_FILES: Final = 100  # per request
-MOST_SKIPPED: Final = 1000  # skipped chunks of a file that a reply lists
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
@@ -174,7 +174,7 @@ class UploadOperation(Operation):
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={**in_lane("bring", "add files"), HOLDS: IN_MEMORY}
+    opt={**in_lane("bring", "add files", takes=WHOLE), HOLDS: IN_MEMORY}
     | replies(409, 422, ok={JSON: (IngestReply, UploadReply)}, accepted=True),
 )
 async def rag_ingest_upload(
@@ -186,7 +186,7 @@ async def rag_ingest_upload(
         if len(upload.files) == 1:
             sent = await _submitted(request, submissions, upload.files[0], upload.fields)
             reply = await replied(request, submissions, sent.receipt, wordy=True)
-            told = msgspec.structs.replace(reply.content, skipped=sent.skipped)
+            told = with_skipped(reply.content, sent.skipped)
             return Response(told, status_code=reply.status_code, headers=reply.headers)
         return await _taken_all(request, submissions, upload.named())
 
@@ -197,7 +197,7 @@ async def rag_ingest_upload(
     operation_class=UploadOperation,
     guards=[needs("ingest")],
     status_code=200,
-    opt={**in_lane("bring"), HOLDS: IN_MEMORY} | replies(409, 422, accepted=True),
+    opt={**in_lane("bring", takes=WHOLE), HOLDS: IN_MEMORY} | replies(409, 422, accepted=True),
 )
 async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submissions]) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
@@ -244,7 +244,7 @@ async def _submitted(
             warn(request, doubt, "hash")
         skipped = await asyncio.to_thread(_skipped, content)
         receipt = await submissions.submit(document)
-    named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped[:MOST_SKIPPED])
+    named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped)
     return _Sent(receipt, msgspec.structs.replace(document, content=None), named)
 
 
@@ -266,9 +266,8 @@ async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Uplo
         ended = await submissions.end(sent.receipt, wait_s)
         reply = under_way(sent.receipt) if ended is None else reply_of(sent.receipt, ended, wordy=True)
         path = reply.path or sent.document.path
-        return msgspec.structs.replace(
-            reply, file=file.name, source=sent.document.source, path=path, skipped=sent.skipped
-        )
+        reply = msgspec.structs.replace(reply, file=file.name, source=sent.document.source, path=path)
+        return with_skipped(reply, sent.skipped)
 
     items = await asyncio.gather(*(one(file) for file in upload.files))
     failed = sum(item.status == "failed" for item in items)

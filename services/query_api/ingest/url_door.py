@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import METADATA, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, name_of, tags_of
@@ -52,7 +52,7 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     "/rag/ingest/url",
     operation_id="rag_ingest_url",
     guards=[needs("ingest")],
-    opt=in_lane("bring", "add a web page, or a site by its sitemap") | replies(409, 422, accepted=True),
+    opt=in_lane("bring", "add a web page, or a site by its sitemap", takes=METADATA) | replies(409, 422, accepted=True),
     status_code=200,
 )
 async def rag_ingest_url(

@@ -13,7 +13,7 @@ from litestar.params import FromQuery, JSONBody
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import WHOLE, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
@@ -237,7 +237,7 @@ async def ops_erase_forgotten(
     "/ops/forget",
     operation_id="ops_forget",
     guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True),
+    opt=in_lane("ask", json_only=True, takes=WHOLE),
     status_code=200,
 )
 async def ops_forget(

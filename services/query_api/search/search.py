@@ -12,7 +12,7 @@ from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, body_of, parse_json
@@ -151,7 +151,7 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
     "/rag/search",
     operation_id="rag_search",
     guards=[needs("query")],
-    opt=in_lane("ask", "find passages: query, topK, filters") | replies(409, 422),
+    opt=in_lane("ask", "find passages: query, topK, filters", takes=FILTERS) | replies(409, 422),
     status_code=200,
 )
 async def rag_search(
@@ -171,7 +171,7 @@ async def rag_search(
     "/rag/search/batch",
     operation_id="rag_search_batch",
     guards=[needs("query")],
-    opt=in_lane("ask") | replies(409, 422),
+    opt=in_lane("ask", takes=FILTERS) | replies(409, 422),
     status_code=200,
 )
 async def rag_search_batch(

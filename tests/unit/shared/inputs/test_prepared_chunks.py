@@ -115,7 +115,9 @@ def test_a_document_has_so_many_chunks_and_no_more() -> None:
 
     assert len(found.chunks) == MOST_CHUNKS
     assert found.skipped == (
-        SkippedChunk(index=MOST_CHUNKS, error=f"a document may have at most {MOST_CHUNKS} chunks"),
+        SkippedChunk(
+            index=MOST_CHUNKS, error=f"a document may have at most {MOST_CHUNKS} chunks, so the last 1 are left out"
+        ),
     )
 
 

@@ -1,0 +1,116 @@
+"""Bodies for each route of `/openapi.json` that cost as much as their size allows."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from services.query_api.http.openapi import examples
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+
+Shape = Callable[[int], bytes]  # a JSON value of about so many bytes
+
+
+def _repeated(part: bytes, size: int) -> bytes:
+    return part * max(1, size // len(part))
+
+
+def _text(part: bytes) -> Shape:
+    return lambda size: b'"' + _repeated(part, size) + b'"'
+
+
+def _list(part: bytes) -> Shape:
+    return lambda size: b"[" + _repeated(part + b",", size)[:-1] + b"]"
+
+
+def _names(size: int) -> bytes:
+    return b"{" + b",".join(b'"n%08d":1' % n for n in range(max(1, size // 14))) + b"}"
+
+
+def _long_name(size: int) -> bytes:
+    return b'{"' + b"n" * (size // 2) + b'":[' + _repeated(b"1,", size // 2)[:-1] + b"]}"
+
+
+def _deep(size: int) -> bytes:
+    part = b"[" * 50 + b"1" + b"]" * 50
+    return b"[" + _repeated(part + b",", size)[:-1] + b"]"
+
+
+SHAPES: dict[str, Shape] = {
+    "text": _text(b"a"),
+    "words": _text(b"e.g. **a A. "),
+    "blanks": _text(b" "),
+    "lines": _text(b"\\n"),
+    "brackets": _text(b"[[(<"),
+    "quotes": _text(b'\\"'),
+    "backslashes": _text(b"\\\\"),
+    "marks": _text("a\u0327\u0301\u0316".encode()),
+    "escapes": _text(b"\\u0301"),
+    "JSON of lists": lambda size: json.dumps("[" + "[]," * (size // 3) + "1]").encode(),
+    "ones": _list(b"1"),
+    "texts": _list(b'""'),
+    "lists": _list(b"[]"),
+    "objects": _list(b"{}"),
+    "deep": _deep,
+    "names": _names,
+    "long name": _long_name,
+}
+RAW: dict[str, Shape] = {
+    "unclosed lists": lambda size: b"[" * size,
+    "unclosed objects": lambda size: _repeated(b'{"a":', size),
+    "closed": lambda size: b"]" * size,
+    "commas": lambda size: b"[" + b"," * size,
+    "unclosed texts": lambda size: b"[" + b'"' * (size - 1),
+    "blank": lambda size: b" " * size,
+    "line feeds": lambda size: b"\n" * size,
+    "lines of objects": lambda size: _repeated(b"{}\n", size),
+    "nothing": lambda _: b"",
+    "a byte": lambda _: b"1",
+}
+FORMS: dict[str, Shape] = {
+    "escapes": lambda size: b"text=" + _repeated(b"%41", size),
+    "fields": lambda size: _repeated(b"a=1&", size),
+    "values": lambda size: b"text=" + b"a" * size,
+    "equals": lambda size: b"=" * size,
+    "pluses": lambda size: b"a=" + b"+" * size,
+}
+
+
+class ShapedBody(NamedTuple):
+    """A body, and how it was made."""
+
+    name: str
+    content: bytes
+    media_type: str = JSON
+
+
+def fields_of(spec: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schemas of the body's fields, by name."""
+    schema = operation["requestBody"]["content"].get(JSON, {}).get("schema", {})
+    for _ in range(3):
+        if "$ref" in schema:
+            schema = spec["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        schema = next((each for each in schema.get("oneOf", ()) if "$ref" in each), schema)
+    found: dict[str, Any] = schema.get("properties", {})
+    return found
+
+
+def example_of(operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of the operation's example, if it is an object."""
+    example = examples().get(operation["operationId"])
+    return dict(example.body) if example is not None and isinstance(example.body, dict) else {}
+
+
+def shaped(spec: Mapping[str, Any], operation: Mapping[str, Any], size: int) -> Iterator[ShapedBody]:
+    """Yield bodies of at most so many bytes: each field in each shape, and bodies that aren't JSON objects."""
+    example = example_of(operation)
+    for field in (*fields_of(spec, operation), "unknown"):
+        rest = json.dumps({name: value for name, value in example.items() if name != field}).encode()[:-1]
+        start = rest + (b"," if len(rest) > 1 else b"") + json.dumps(field).encode() + b":"
+        for name, shape in SHAPES.items():
+            yield ShapedBody(f"{field}: {name}", start + shape(max(1, size - len(start) - 120)) + b"}")
+    for name, shape in (SHAPES | RAW).items():
+        yield ShapedBody(name, shape(size - 120 if size > 200 else size)[:size])
+    for name, shape in FORMS.items():
+        yield ShapedBody(f"form: {name}", shape(size - 10)[:size], FORM)
