@@ -1,7 +1,8 @@
 """A parser process: reads one document at a time from stdin and writes its text to stdout.
 
 Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES on|off`; `on`
-confines it (see `shared.sandbox`). A frame is its length in four big-endian bytes, then MessagePack. The process ends
+confines it (see `shared.sandbox`). A frame is its length in four big-endian bytes, then MessagePack. What a document
+makes large comes in parts, so that the parent never decodes more than `MOST_FRAME` bytes at a time. The process ends
 with its parent, even in the middle of a parse.
 """
 
@@ -13,7 +14,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, TextIO
 
@@ -21,9 +22,14 @@ import msgspec
 
 from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
 from shared import sandbox
+from shared.contracts import PreparedChunk
 from shared.errors import Rejected
 
 LENGTH_BYTES = 4
+MOST_FRAME = 256 * 1024 + 64  # bytes of a reply; the worst shapes of so many, empty lists in lists, decode in 30 ms
+_PART_TEXT = 64 * 1024  # characters, at most four bytes each
+_PART_LINKS = 25  # 2,000 characters each
+_MOST_SENTENCE = 10_000  # characters
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -49,8 +55,16 @@ class ParserBegun(msgspec.Struct, frozen=True, tag=True):
     scans: int = 0
 
 
+class ParserPart(msgspec.Struct, frozen=True, tag=True):
+    """The next part of what the document holds."""
+
+    text: str = ""
+    links: tuple[str, ...] = ()
+    chunks: tuple[PreparedChunk, ...] = ()
+
+
 class ParserRead(msgspec.Struct, frozen=True, tag=True):
-    """The document has been read."""
+    """The document has been read. Its text, links and chunks came in parts before."""
 
     extraction: Extraction
 
@@ -72,7 +86,7 @@ class ParserFailed(msgspec.Struct, frozen=True, tag=True):
     traceback: str
 
 
-Reply = ParserReady | ParserBegun | ParserRead | ParserRefused | ParserOutOfMemory | ParserFailed
+Reply = ParserReady | ParserBegun | ParserPart | ParserRead | ParserRefused | ParserOutOfMemory | ParserFailed
 
 
 def main(warm: Sequence[Format] = FORMATS) -> None:
@@ -93,13 +107,22 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
             form.warm()
         _limit_memory(statm, int(sys.argv[2]), int(sys.argv[3]))
     except Exception:  # noqa: BLE001 - the parent logs it
-        _send(out, ParserFailed(traceback.format_exc()))
+        _send(out, ParserFailed(_trace()))
         return
     _send(out, ParserReady(means))
     while True:
         job = jobs.get()
         limits.begin(job.cpu_s, partial(_announce, out))
-        _send(out, _reply(job))
+        for reply in _replies(job):
+            frame = msgspec.msgpack.encode(reply)
+            if len(frame) > MOST_FRAME:
+                sentence = (
+                    f"{job.hints.name} has a chunk, or properties, of {len(frame):,} bytes; {MOST_FRAME:,} may be"
+                )
+                _send(out, ParserRefused(sentence, "too_large"))
+                break
+            _write(out, frame)
+        out.flush()
 
 
 def _announce(out: BinaryIO, pages: int, scans: int) -> None:
@@ -108,22 +131,37 @@ def _announce(out: BinaryIO, pages: int, scans: int) -> None:
     _send(out, ParserBegun(pages, scans))
 
 
-def _reply(job: ParserJob) -> Reply:
+def _replies(job: ParserJob) -> Iterator[Reply]:
     try:
-        return ParserRead(extract(job.data, job.hints, job.most_text))
+        read = extract(job.data, job.hints, job.most_text)
     except Rejected as error:
-        return ParserRefused(error.sentence, error.code)
+        yield ParserRefused(error.sentence[:_MOST_SENTENCE], error.code)
     except MemoryError:
-        return ParserOutOfMemory()
+        yield ParserOutOfMemory()
     except Exception:  # noqa: BLE001 - the parent raises it
-        return ParserFailed(traceback.format_exc())
+        yield ParserFailed(_trace())
+    else:
+        for at in range(0, len(read.text), _PART_TEXT):
+            yield ParserPart(text=read.text[at : at + _PART_TEXT])
+        for at in range(0, len(read.links), _PART_LINKS):
+            yield ParserPart(links=read.links[at : at + _PART_LINKS])
+        for chunk in read.chunks:
+            yield ParserPart(chunks=(chunk,))
+        yield ParserRead(msgspec.structs.replace(read, text="", links=(), chunks=()))
+
+
+def _trace() -> str:
+    return traceback.format_exc()[-_MOST_SENTENCE:]
 
 
 def _send(out: BinaryIO, reply: Reply) -> None:
-    frame = msgspec.msgpack.encode(reply)
+    _write(out, msgspec.msgpack.encode(reply))
+    out.flush()
+
+
+def _write(out: BinaryIO, frame: bytes) -> None:
     out.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
     out.write(frame)
-    out.flush()
 
 
 def _receive(source: BinaryIO, jobs: "queue.SimpleQueue[ParserJob]") -> None:

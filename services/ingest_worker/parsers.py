@@ -20,10 +20,12 @@ from services.ingest_worker.extract import Extraction, Hints, detect, extract, l
 from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
+    MOST_FRAME,
     ParserBegun,
     ParserFailed,
     ParserJob,
     ParserOutOfMemory,
+    ParserPart,
     ParserRead,
     ParserReady,
     ParserRefused,
@@ -33,6 +35,8 @@ from shared import sandbox
 from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
+from shared.inputs.prepared_chunks import MOST_CHUNKS
+from shared.inputs.urls import MOST_CHARACTERS
 from shared.settings import Settings
 from shared.state.index import Generation
 
@@ -42,7 +46,10 @@ _LIGHT_BYTES = 64 * 1024  # up to this size, parsing a text costs less than send
 _TINY_BYTES = 4 * 1024  # up to this size, parsing takes a fraction of a millisecond, as much as a thread hand-over
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
-_MOST_REPLY_BYTES = 512 * 1024 * 1024  # text, properties and links of one document
+_MOST_FRAMES = 20_000  # of one reply: its 10,000 chunks, 400 parts of text and 400 of links, and pages that earn time
+# Else kreuzberg and numpy start as many threads as there are processors, for one file at a time.
+_ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
 _TRIES = 3  # for a document that takes too long
 _AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -71,6 +78,14 @@ class _Memory(NamedTuple):
 
     usual: int
     images: int
+
+
+class _Usage(NamedTuple):
+    """What all threads of a process have used, and hold; the defaults on a system without /proc."""
+
+    cpu_s: float | None = None
+    resident: int = 0  # bytes
+    threads: int = 0
 
 
 class ParserPool:
@@ -276,8 +291,10 @@ class _Child:
 
     @property
     def swollen(self) -> bool:
-        """Return whether the last document left so much memory in use that the next one might exceed its limit."""
-        return self._allowed > self._memory.usual or self._resident() > self._memory.usual // 2
+        """Return whether the last document left so much in use that the next one might exceed a limit."""
+        usage = self._usage()
+        full = usage.resident > self._memory.usual // 2 or usage.threads > _MOST_THREADS
+        return full or self._allowed > self._memory.usual
 
     @property
     def memory_mb(self) -> int:
@@ -296,12 +313,15 @@ class _Child:
         if self._stopped:  # while it started
             raise _Died("stopped")
         self._limit_s, self._allowed = job.cpu_s, self._memory.usual
-        began, worked, asked = time.monotonic(), self._cpu(), False
+        began, worked, asked = time.monotonic(), self._usage().cpu_s, False
         exchange = asyncio.create_task(self._exchange(process, job))
         try:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
-                if self._resident() > self._allowed:
+                usage = self._usage()
+                if usage.resident > self._allowed:
                     raise _TooLarge(self.memory_mb)
+                if usage.threads > _MOST_THREADS:
+                    raise _Died(f"{usage.threads} threads")
                 used = self._used(time.monotonic() - began, worked)
                 if used > self._limit_s:
                     raise _TimeOut(self._limit(worked))
@@ -337,10 +357,10 @@ class _Child:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=sandbox.environment(),
+                env=sandbox.environment(**_ONE_THREAD),
                 start_new_session=True,  # Ctrl-C is for the parent
             )
-            reply = await asyncio.wait_for(_received(self._process), _START_S)
+            reply, _ = await asyncio.wait_for(_received(self._process), _START_S)
         except OSError as error:
             raise Unavailable(f"no parser process can be started: {error.strerror}") from error
         except TimeoutError:
@@ -360,48 +380,85 @@ class _Child:
         process.stdin.write(frame)
         with contextlib.suppress(ConnectionError):  # reading the reply reports the death of the process
             await process.stdin.drain()
-        reply = await _received(process)
-        while isinstance(reply, ParserBegun):
-            self._limit_s = limits.allowed(job.cpu_s, reply.pages, reply.scans)
-            if reply.scans:
-                self._allowed = self._memory.images
-            reply = await _received(process)
-        return reply
+        whole = _Whole(job)
+        for _ in range(_MOST_FRAMES):
+            reply, size = await _received(process)
+            match reply:
+                case ParserBegun(pages, scans):
+                    self._limit_s = limits.allowed(job.cpu_s, pages, scans)
+                    if scans:
+                        self._allowed = self._memory.images
+                case ParserPart():
+                    whole.add(reply, size)
+                case ParserRead(extraction):
+                    return ParserRead(whole.of(extraction))
+                case _:
+                    return reply
+            await asyncio.sleep(0)  # many may have come at once
+        raise _Died(f"a reply in more than {_MOST_FRAMES} frames")
 
     def _used(self, passed: float, before: float | None) -> float:
         """Return the seconds that count against the limit: of `passed`, and of CPU time since `before`."""
-        now = self._cpu()
+        now = self._usage().cpu_s
         if now is None or before is None:
             return passed
         return limits.used(now - before, passed, self._wall_factor)
 
     def _limit(self, before: float | None) -> str:
         """Return the exceeded limit as text for an error message."""
-        now = self._cpu()
+        now = self._usage().cpu_s
         if now is None or before is None:
             return f"{self._limit_s:g} s"
         if now - before > self._limit_s:
             return f"{self._limit_s:g} s of CPU time"
         return f"{self._limit_s * self._wall_factor:g} s"
 
-    def _cpu(self) -> float | None:
-        """Return the CPU seconds of all threads of the process, or None where the system has no /proc."""
+    def _usage(self) -> _Usage:
         assert self._process is not None
         try:
             stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
         except OSError:
-            return None
-        # The fields after the name, which may hold any byte: utime, stime, and both of the children that ended.
-        return sum(map(int, stat.rpartition(b")")[2].split()[11:15])) * _TICK_S
+            return _Usage()
+        # The fields after the name, which may hold any byte. CPU time: utime, stime, and both of children that ended.
+        fields = [int(field) for field in stat.rpartition(b")")[2].split()[1:22]]
+        return _Usage(sum(fields[10:14]) * _TICK_S, fields[20] * _PAGE_BYTES, fields[16])
 
-    def _resident(self) -> int:
-        """Return the process's resident bytes, or 0 where the system has no /proc."""
-        assert self._process is not None
-        try:
-            statm = Path(f"/proc/{self._process.pid}/statm").read_bytes()
-        except OSError:
-            return 0
-        return int(statm.split()[1]) * _PAGE_BYTES
+
+class _Whole:
+    """A document from its parts. A process that was taken over may send anything, so that all is counted."""
+
+    def __init__(self, job: ParserJob) -> None:
+        self._text: list[str] = []
+        self._links: list[str] = []
+        self._chunks: list[PreparedChunk] = []
+        self._left = {
+            "characters": job.most_text,
+            "links": limits.MOST_LINKS,
+            "bytes of links": 4 * limits.MOST_LINKS * MOST_CHARACTERS,
+            "chunks": MOST_CHUNKS,
+            "bytes of chunks": 4 * len(job.data) + (1 << 20),  # NFC makes a text three times as long at most
+            "pages": limits.MOST_PAGES,
+        }
+
+    def add(self, part: ParserPart, size: int) -> None:
+        """Add a part of `size` bytes. Raises _Died."""
+        self._take(characters=len(part.text), links=len(part.links), chunks=len(part.chunks))
+        self._take(**{"bytes of links": size * bool(part.links), "bytes of chunks": size * bool(part.chunks)})
+        self._text.append(part.text)
+        self._links += part.links
+        self._chunks += part.chunks
+
+    def of(self, rest: Extraction) -> Extraction:
+        """Return the whole. Raises _Died."""
+        self._take(pages=len(rest.pages))
+        text = "".join(self._text)
+        return msgspec.structs.replace(rest, text=text, links=tuple(self._links), chunks=tuple(self._chunks))
+
+    def _take(self, **counts: int) -> None:
+        for what, count in counts.items():
+            self._left[what] -= count
+            if self._left[what] < 0:
+                raise _Died(f"a reply of too many {what}")
 
 
 def parser_pool(settings: Settings) -> ParserPool:
@@ -431,13 +488,16 @@ async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> A
         turns.release(tenant)
 
 
-async def _received(process: asyncio.subprocess.Process) -> Reply:
+async def _received(process: asyncio.subprocess.Process) -> tuple[Reply, int]:
+    """Return a frame and its size in bytes. Raises _Died."""
     assert process.stdout is not None
     try:
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
-        if length > _MOST_REPLY_BYTES:  # no reader of ours sends as much
-            raise _Died(f"a reply of {length} bytes")
-        return _REPLIES.decode(await process.stdout.readexactly(length))
+        if length > MOST_FRAME:
+            raise _Died(f"a frame of {length} bytes")
+        return _REPLIES.decode(await process.stdout.readexactly(length)), length
     except asyncio.IncompleteReadError:
         code = await process.wait()
         raise _Died(f"signal {-code}" if code < 0 else f"exit status {code}") from None
+    except msgspec.DecodeError:
+        raise _Died("a reply that can't be read") from None

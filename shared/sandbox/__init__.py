@@ -58,6 +58,7 @@ def confine(calls: CallSet, *, read: Sequence[Path], write: Sequence[Path] = ())
         *(
             [] if write else [("no capabilities", _drop_capabilities)]
         ),  # the store keeps them: root may have access to its folder by a capability only
+        ("landlock scopes", landlock.check_scopes),
         ("landlock", lambda: landlock.restrict(read, write)),
         ("seccomp", lambda: seccomp.install(calls)),
     ]

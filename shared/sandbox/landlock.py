@@ -18,7 +18,8 @@ _FIRST_RIGHTS = (1 << 13) - 1
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _OF_FILES = 1 | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL  # the only rights that a rule for a file may have
 _TCP = 1 << 0 | 1 << 1
-_SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals
+SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals
+_SCOPED_SINCE = 6  # Linux 6.12
 _WRITING_SINCE = 2  # earlier versions forbid moving files between folders, which the store does
 
 
@@ -37,11 +38,11 @@ def restrict(read: Sequence[Path], write: Sequence[Path]) -> None:
     Raises:
         OSError: this kernel doesn't have Landlock, or not enough of it.
     """
-    version = syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
+    version = _version()
     if write and version < _WRITING_SINCE:
         raise OSError(f"Landlock {version} can't move files between folders")
     rights = _rights(version)
-    attributes = _Ruleset(rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0)
+    attributes = _Ruleset(rights, _TCP if version >= 4 else 0, SCOPES if version >= _SCOPED_SINCE else 0)
     rules = syscall(_CREATE, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
     try:
         for path in read:
@@ -51,6 +52,16 @@ def restrict(read: Sequence[Path], write: Sequence[Path]) -> None:
         syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
     finally:
         os.close(rules)
+
+
+def check_scopes() -> None:
+    """Raise OSError unless this kernel's Landlock stops signals to other processes, and their abstract sockets."""
+    if _version() < _SCOPED_SINCE:
+        raise OSError("this Landlock has no scopes")
+
+
+def _version() -> int:
+    return syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
 
 
 def _rights(version: int) -> int:

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shared.sandbox.linux import AARCH64, X86_64, machine, syscall
@@ -64,8 +65,8 @@ def program(calls: CallSet, on: str, process: int | None = None) -> list[Instruc
         filtered += [Instruction(_AT_LEAST, _X32, 0, 1), Instruction(_RETURN, KILL)]
     for name, numbers in calls.calls.items():
         if (number := numbers.on(on)) is not None:
-            condition = calls.conditions.get(name)
-            outcome = [_END] if condition is None else _judged(condition, process)
+            alternatives = calls.conditions.get(name)
+            outcome = [_END] if alternatives is None else _judged(alternatives, process)
             filtered += [Instruction(_EQUAL, number, 0, len(outcome)), *outcome]
     for numbers in NOT_THERE.values():
         filtered += [Instruction(_EQUAL, numbers.on(on) or 0, 0, 1), Instruction(_RETURN, ABSENT)]
@@ -76,12 +77,21 @@ def program(calls: CallSet, on: str, process: int | None = None) -> list[Instruc
 _END: Final = Instruction(_RETURN, ALLOW)
 
 
-def _judged(only: Only, process: int) -> list[Instruction]:
-    """Return the instructions that allow a call if the condition holds.
+def _judged(alternatives: Sequence[Sequence[Only]], process: int) -> list[Instruction]:
+    """Return the instructions that allow a call if all conditions of one alternative hold.
 
     The lower half of the argument is enough: the kernel takes these as 32-bit numbers, and clone's flags are there.
     """
-    loaded = Instruction(_LOAD, _ARGUMENTS_AT + 8 * only.place)  # little-endian, as both architectures are
-    values = [process if value == OURSELVES else value for value in only.values]
-    tests = [Instruction(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
-    return [loaded, Instruction(_AND, only.mask), *tests, Instruction(_RETURN, REFUSE), _END]
+    allowed = [instruction for each in alternatives for instruction in _if_all(each, process)]
+    return [*allowed, Instruction(_RETURN, REFUSE)]
+
+
+def _if_all(conditions: Sequence[Only], process: int) -> list[Instruction]:
+    """Return the instructions that allow a call if the conditions hold, and else go on after them."""
+    then = [_END]
+    for only in reversed(conditions):
+        loaded = Instruction(_LOAD, _ARGUMENTS_AT + 8 * only.place)  # little-endian, as both architectures are
+        *first, last = [process if value == OURSELVES else value for value in only.values]
+        tests = [Instruction(_EQUAL, value, len(first) - at, 0) for at, value in enumerate(first)]
+        then = [loaded, Instruction(_AND, only.mask), *tests, Instruction(_EQUAL, last, 0, len(then)), *then]
+    return then

@@ -5,6 +5,7 @@ Numbers from Linux' asm/unistd_64.h and asm-generic/unistd.h; a test compares th
 
 import os
 import socket
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shared.sandbox.linux import AARCH64, X86_64
@@ -35,7 +36,7 @@ class CallSet(NamedTuple):
     """What a kind of process may call."""
 
     calls: dict[str, Numbers]
-    conditions: dict[str, Only]
+    conditions: dict[str, Sequence[Sequence[Only]]]  # a call is allowed if all of one of these hold
 
 
 def _table(text: str) -> dict[str, Numbers]:
@@ -103,7 +104,6 @@ clone 56 220
 futex 202 98
 futex_waitv 449 449
 set_robust_list 273 99
-get_robust_list 274 100
 rseq 334 293
 set_tid_address 218 96
 arch_prctl 158 -
@@ -111,7 +111,6 @@ exit 60 93
 exit_group 231 94
 sched_yield 24 124
 sched_getaffinity 204 123
-sched_setaffinity 203 122
 sched_getparam 143 121
 sched_getscheduler 145 120
 sched_get_priority_max 146 125
@@ -208,21 +207,33 @@ getpriority 140 141
 
 _CLONE_THREAD: Final = 0x10000
 _WRITES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
-_CONDITIONS: Final = {
-    "clone": Only(0, (_CLONE_THREAD,), mask=_CLONE_THREAD),  # threads, no processes
-    "kill": Only(0, (OURSELVES,)),
-    "tgkill": Only(0, (OURSELVES,)),
-    "prlimit64": Only(0, (0,)),  # this process
-    "prctl": Only(0, (15, 16, 0x53564D41)),  # PR_SET_NAME, PR_GET_NAME, PR_SET_VMA
+_O_ASYNC: Final = 0x2000
+_F_SETFL: Final = 4
+# F_DUPFD, F_GETFD, F_SETFD, F_GETFL; F_GETLK, F_SETLK, F_SETLKW and the same of open files; F_DUPFD_CLOEXEC,
+# F_GETPIPE_SZ, F_GET_SEALS. F_SETOWN and F_SETSIG would send signals to any process; Landlock stops that since 6.12.
+_FCNTL: Final = (0, 1, 2, 3, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+_STREAM: Final = Only(1, (socket.SOCK_STREAM,), mask=0xF)  # a datagram socket could be pointed at other processes
+_CONDITIONS: Final[dict[str, Sequence[Sequence[Only]]]] = {
+    "clone": [[Only(0, (_CLONE_THREAD,), mask=_CLONE_THREAD)]],  # threads, no processes
+    "kill": [[Only(0, (OURSELVES,))]],
+    "tgkill": [[Only(0, (OURSELVES,))]],
+    "prlimit64": [[Only(0, (0,))]],  # this process
+    "prctl": [[Only(0, (15, 16, 0x53564D41))]],  # PR_SET_NAME, PR_GET_NAME, PR_SET_VMA
+    "fcntl": [[Only(1, _FCNTL)], [Only(1, (_F_SETFL,)), Only(2, (0,), mask=_O_ASYNC)]],
     # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: they read state, or set a flag of a descriptor
-    "ioctl": Only(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
-    "socketpair": Only(1, (socket.SOCK_STREAM,), mask=0xF),  # a datagram socket could be pointed at other processes
+    "ioctl": [[Only(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451))]],
+    "socketpair": [[_STREAM]],
 }
-_READING: Final = {"open": Only(1, (os.O_RDONLY,), mask=_WRITES), "openat": Only(2, (os.O_RDONLY,), mask=_WRITES)}
+_READING: Final[dict[str, Sequence[Sequence[Only]]]] = {
+    "open": [[Only(1, (os.O_RDONLY,), mask=_WRITES)]],
+    "openat": [[Only(2, (os.O_RDONLY,), mask=_WRITES)]],
+}
 
 NOT_THERE: Final = _table("""
 clone3 435 435
 openat2 437 437
 """)  # fail as on an older kernel, so that libraries use the older call: the filter can't read flags behind a pointer
 PARSER: Final = CallSet(_COMMON | _OPENING, _CONDITIONS | _READING)
-STORE: Final = CallSet(_COMMON | _OPENING | _SERVING_FILES, _CONDITIONS | {"socket": Only(0, (socket.AF_UNIX,))})
+STORE: Final = CallSet(
+    _COMMON | _OPENING | _SERVING_FILES, _CONDITIONS | {"socket": [[Only(0, (socket.AF_UNIX,)), _STREAM]]}
+)

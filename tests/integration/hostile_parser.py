@@ -2,12 +2,16 @@
 """A parser process that a document has taken over: its one format runs what an attacker would, by bare system calls."""
 
 import ctypes
+import fcntl
 import mmap
 import os
 import signal
 import socket
+import struct
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -16,6 +20,10 @@ from services.ingest_worker import extract, parser_child
 from services.ingest_worker.extract import Extraction, Format, Hints
 
 MARK = b"HOSTILE"
+THREADS = MARK + b" threads"  # a document that starts many threads
+_F_SETOWN_EX, _F_SETSIG, _F_SETLEASE = 15, 10, 1024
+_FIOASYNC, _FIOSETOWN, _SIOCSPGRP = 0x5452, 0x8901, 0x8902
+_ARM = os.uname().machine == "aarch64"
 
 
 class Prey(msgspec.Struct, frozen=True):
@@ -72,6 +80,72 @@ def _unlimited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
 
+@contextmanager
+def _pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    one, two = socket.socketpair()
+    with one, two:
+        yield one, two
+
+
+def _owned(parent: int) -> None:
+    with _pair() as (one, _):
+        fcntl.fcntl(one, fcntl.F_SETOWN, parent)
+
+
+def _owned_by_struct(parent: int) -> None:
+    with _pair() as (one, _):
+        fcntl.fcntl(one, _F_SETOWN_EX, struct.pack("ii", 1, parent))
+
+
+def _owned_by_ioctl(request: int, parent: int) -> None:
+    with _pair() as (one, _):
+        fcntl.ioctl(one, request, struct.pack("i", parent))
+
+
+def _signal_chosen() -> None:
+    with _pair() as (one, _):
+        fcntl.fcntl(one, _F_SETSIG, signal.SIGUSR1)
+
+
+def _asynchronous() -> None:
+    with _pair() as (one, _):
+        fcntl.fcntl(one, fcntl.F_SETFL, os.O_ASYNC)
+
+
+def _asynchronous_by_ioctl() -> None:
+    with _pair() as (one, _):
+        fcntl.ioctl(one, _FIOASYNC, struct.pack("i", 1))
+
+
+def _signalled_by_data(parent: int) -> None:
+    with _pair() as (one, two):
+        fcntl.fcntl(one, fcntl.F_SETOWN, parent)
+        fcntl.fcntl(one, _F_SETSIG, signal.SIGUSR1)
+        fcntl.fcntl(one, fcntl.F_SETFL, os.O_ASYNC)
+        two.send(b"now")
+
+
+def _leased() -> None:
+    with open(extract.__file__, "rb") as file:
+        fcntl.fcntl(file, _F_SETLEASE, fcntl.F_RDLCK)
+
+
+def _robust_list_of(parent: int) -> None:
+    head, size = ctypes.c_void_p(), ctypes.c_size_t()
+    _call(100 if _ARM else 274, parent, ctypes.byref(head), ctypes.byref(size))
+
+
+def _abstract() -> None:
+    with socket.socket(socket.AF_UNIX) as out:
+        out.bind("\0hostile")
+
+
+def _limits_of(parent: int) -> None:
+    import resource
+
+    resource.prlimit(parent, resource.RLIMIT_NOFILE)
+
+
 def _written_through_map(path: str) -> None:
     with open(path, "r+b") as file:
         mmap.mmap(file.fileno(), 4, prot=mmap.PROT_WRITE)[:4] = b"mine"
@@ -112,6 +186,22 @@ def attempts(prey: Prey) -> dict[str, Callable[[], object]]:
         "read another process's memory": lambda: _c("process_vm_readv", prey.parent, None, 0, None, 0, 0),
         "signal the parent": lambda: os.kill(prey.parent, signal.SIGUSR1),
         "signal everybody": lambda: os.kill(-1, signal.SIGUSR1),
+        "signal the parent by a descriptor's owner": lambda: _owned(prey.parent),
+        "the same by F_SETOWN_EX": lambda: _owned_by_struct(prey.parent),
+        "the same by FIOSETOWN": lambda: _owned_by_ioctl(_FIOSETOWN, prey.parent),
+        "the same by SIOCSPGRP": lambda: _owned_by_ioctl(_SIOCSPGRP, prey.parent),
+        "choose the signal": _signal_chosen,
+        "be asynchronous": _asynchronous,
+        "be asynchronous by FIOASYNC": _asynchronous_by_ioctl,
+        "signal the parent by data": lambda: _signalled_by_data(prey.parent),
+        "hold a file by a lease": _leased,
+        "bind an abstract socket": _abstract,
+        "move the parent to a processor": lambda: os.sched_setaffinity(prey.parent, os.sched_getaffinity(0)),
+        "schedule the parent": lambda: os.sched_setscheduler(prey.parent, os.SCHED_OTHER, os.sched_param(0)),
+        "slow the parent down": lambda: os.setpriority(os.PRIO_PROCESS, prey.parent, 19),
+        "slow its reading down": lambda: _call(30 if _ARM else 251, 1, prey.parent, 3 << 13),
+        "read the parent's limits": lambda: _limits_of(prey.parent),
+        "learn where the parent's locks are": lambda: _robust_list_of(prey.parent),
         "hold the parent by a descriptor": lambda: os.pidfd_open(prey.parent),
         "take privileges back": lambda: os.setuid(0),
         "leave the root folder": lambda: os.chroot("/"),
@@ -127,6 +217,11 @@ def attempts(prey: Prey) -> dict[str, Callable[[], object]]:
 
 def read(data: bytes, hints: Hints) -> Extraction:
     """Return the outcome of each attack as JSON: "succeeded", or the error."""
+    if data.startswith(THREADS):
+        threading.stack_size(1 << 16)  # so that the limit of memory lets many start
+        for _ in range(200):
+            threading.Thread(target=signal.pause, daemon=True).start()
+        signal.pause()
     prey = msgspec.json.decode(data.partition(b" ")[2].rstrip(b"."), type=Prey)
     outcomes = {}
     for name, attack in attempts(prey).items():
@@ -148,6 +243,12 @@ HOSTILE = Format(
     read=read,
 )
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Serve as a parser with this format."""
     extract.FORMATS = (HOSTILE, *extract.FORMATS)
     parser_child.main(warm=(HOSTILE,))
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,8 @@ import structlog
 
 from services.ingest_worker.parsers import ParserPool
 from shared import sandbox
-from tests.integration import hostile_parser
+from shared.errors import Rejected
+from tests.integration import hostile_parser, unscoped_parser
 from tests.integration.hostile_parser import Prey
 
 _NEEDED = {"seccomp", "no new privileges", "not dumpable", "no capabilities", "limits"}
@@ -42,8 +43,8 @@ def _left(prey: Prey) -> dict[str, str]:
     return {path.name: path.read_text() if path.is_file() else "" for path in Path(prey.folder).iterdir()}
 
 
-async def _outcomes(prey: Prey, *, confined: bool) -> dict[str, str]:
-    pool = ParserPool(1, confined=confined, program=hostile_parser.__name__)
+async def _outcomes(prey: Prey, program: str) -> dict[str, str]:
+    pool = ParserPool(1, program=program)
     try:
         extraction = await pool.extract(_file(prey), tenant="default", filename="x.hostile")
         return msgspec.json.decode(extraction.text, type=dict[str, str])
@@ -52,30 +53,36 @@ async def _outcomes(prey: Prey, *, confined: bool) -> dict[str, str]:
 
 
 @pytest.fixture
-async def deaf() -> AsyncIterator[None]:
-    """Ignore the signal that the attacker sends, which would end this process."""
-    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    yield
-    signal.signal(signal.SIGUSR1, before)
+async def signals() -> AsyncIterator[list[int]]:
+    """Return the signals that come, which would end this process."""
+    came: list[int] = []
+    numbers = (signal.SIGUSR1, signal.SIGIO)
+    before = [signal.signal(number, lambda number, _: came.append(number)) for number in numbers]
+    yield came
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
-@pytest.mark.usefixtures("deaf")
-async def test_a_parser_that_was_taken_over_gets_nothing(prey: Prey, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("program", [hostile_parser.__name__, unscoped_parser.__name__])
+async def test_a_parser_that_was_taken_over_gets_nothing(
+    program: str, prey: Prey, signals: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
     with structlog.testing.capture_logs() as logs:
-        outcomes = await _outcomes(prey, confined=True)
+        outcomes = await _outcomes(prey, program)
 
     means = next(line["confined_by"] for line in logs if line["event"] == "parser_started")
     with capsys.disabled():
         print(f"\n{len(outcomes)} attacks; active: {', '.join(means)}")
     assert set(means) >= _NEEDED
-    assert len(outcomes) >= 20
+    assert len(outcomes) >= 45
     files = {name for name in outcomes if name.startswith(("read a", "read the", "list the", "open a raw disk"))}
     spared = files if "landlock" not in means else set()  # reading is open without it, as `sluice doctor` says
     assert {name for name, said in outcomes.items() if said == "succeeded"} <= spared
     assert _left(prey) == {"listener.sock": "", "secret": "a text of another tenant"}
+    assert signals == []
 
 
-def test_the_attacks_are_real(prey: Prey) -> None:
+async def test_the_attacks_are_real(prey: Prey, signals: list[int]) -> None:
     """Without confinement the harmless ones succeed; those that would harm this machine aren't tried."""
     attacks = hostile_parser.attempts(prey)
 
@@ -84,12 +91,38 @@ def test_the_attacks_are_real(prey: Prey) -> None:
         "list the data folder",
         "connect by TCP",
         "connect by a Unix socket",
+        "signal the parent by a descriptor's owner",
+        "the same by F_SETOWN_EX",
+        "the same by FIOSETOWN",
+        "the same by SIOCSPGRP",
+        "choose the signal",
+        "be asynchronous",
+        "be asynchronous by FIOASYNC",
+        "bind an abstract socket",
+        "move the parent to a processor",
+        "schedule the parent",
+        "learn where the parent's locks are",
+        "read the parent's limits",
     ):
         attacks[name]()
+    assert signals == []
+    attacks["signal the parent by data"]()
+    assert set(signals) == {signal.SIGUSR1}  # as data come, and as the pair is closed
     for name in ("fork", "run a program", "write into the data folder", "hold the parent by a descriptor"):
         attacks[name]()
 
     assert _left(prey)["mine"] == "x"
+
+
+async def test_a_parser_with_too_many_threads_is_ended() -> None:
+    pool = ParserPool(1, program=hostile_parser.__name__)
+    try:
+        with pytest.raises(Rejected, match="threads") as refused:
+            await pool.extract(hostile_parser.THREADS + b"." * (65 * 1024), tenant="default", filename="x.hostile")
+    finally:
+        await pool.close()
+
+    assert refused.value.code == "damaged"
 
 
 def test_threads_still_start_in_a_confined_process() -> None:

@@ -10,12 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
 from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
+from services.ingest_worker.parser_child import MOST_FRAME, ParserPart, ParserRead, Reply
 from services.ingest_worker.parsers import ParserPool
+from shared.contracts import PreparedChunk
 from shared.errors import Rejected, RetryLater, Unavailable
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
@@ -238,6 +241,52 @@ async def test_a_bug_of_ours_is_loud_and_brings_its_traceback(pool: ParserPool) 
 
 async def test_what_a_library_prints_is_no_answer(pool: ParserPool) -> None:
     assert (await _read(pool, "print")).text.isdigit()
+
+
+async def test_a_large_document_comes_whole(pool: ParserPool) -> None:
+    number = 100_000
+
+    read = await _read(pool, "large", number)
+
+    assert read.text == "😀x" * number
+    assert read.links == tuple(f"https://example.org/{at}" for at in range(number // 10))
+    assert [chunk.text for chunk in read.chunks] == [str(at) for at in range(number // 200)]
+    assert read.pages == tuple(range(number // 50))
+
+
+@CI_ONLY
+@pytest.mark.parametrize(
+    "shape",
+    ["bytes", "rubbish", "text", "links", "long-links", "chunks", "long-chunks", "pages", "nothing", "time"],
+)
+async def test_a_process_that_sends_more_than_a_document_holds_is_ended(pool: ParserPool, shape: str) -> None:
+    async with asyncio.timeout(_HANG_GUARD_S):
+        with pytest.raises(Rejected) as refused:
+            await _read(pool, "flood", shape)
+
+    assert refused.value.code == "damaged"
+    assert await _process(pool)
+
+
+@pytest.mark.parametrize(
+    "worst",
+    [
+        ParserPart(text="😀" * (MOST_FRAME // 4 - 10)),
+        ParserPart(links=("é",) * (MOST_FRAME // 3 - 10)),
+        ParserPart(chunks=(PreparedChunk(text=""),) * (MOST_FRAME // 80)),
+        ParserPart(chunks=(PreparedChunk(text="", metadata={"a": [[]] * (MOST_FRAME - 200)}),)),
+        ParserRead(Extraction(text="", document_type="x", pages=(1,) * (MOST_FRAME - 300))),
+    ],
+    ids=["text", "links", "chunks", "metadata", "pages"],
+)
+def test_a_frame_is_decoded_in_a_moment_whatever_it_holds(worst: Reply) -> None:
+    decoder, frame = msgspec.msgpack.Decoder(Reply), msgspec.msgpack.encode(worst)
+    assert 0.9 * MOST_FRAME < len(frame) <= MOST_FRAME
+    began = time.thread_time()
+
+    decoder.decode(frame)
+
+    assert time.thread_time() - began < 0.25  # 5 times what a callback of the loop may take
 
 
 @CI_ONLY

@@ -18,6 +18,7 @@ SCAN_S = 20.0  # OCR of a page image on a slow machine
 MAX_PAGES = 1000  # that add time: a file that claims a million pages must not get a day
 MAX_SCANS = 100
 MOST_PAGES = 20_000  # their offsets travel in one record of the log
+MOST_LINKS = 10_000
 MOST_TEXT = 25 * 1024 * 1024  # characters; as long as the largest file of plain text that is accepted
 WALL_FACTOR = 20.0  # wall-clock seconds allowed per CPU second
 

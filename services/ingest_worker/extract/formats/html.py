@@ -4,10 +4,12 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.page import declared_charset, flat_text, page_text, tree_of
 from shared.errors import Rejected
+from shared.inputs.urls import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -20,7 +22,7 @@ _PAGE = re.compile(
 # evaluation sets: docs/adr/0018-web-pages.md.
 _ENOUGH = 2_000  # characters; with so many, the first result is taken without trying recall
 _SHARE = 0.4  # of the second result's length; a shorter first result has missed the main text
-_MOST_LINKS = 10_000
+_MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
@@ -43,7 +45,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     modified = _first(tree, "//meta[@property='article:modified_time' or @itemprop='dateModified']/@content")
     links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
-    robots = _all(tree, _ROBOTS)
+    robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
     text = _text(source, tree)
     if cut:  # the tree ends where the parser gave up; the flat text does not
         text = max(text, cleaned(flat_text(source)), key=len)
@@ -58,7 +60,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
         note="its elements are nested too deeply, so the text has no structure" if cut else None,
         links=links,
-        robots=robots,
+        robots=tuple(robots[:_MOST_ROBOTS]),
     )
 
 
@@ -78,9 +80,10 @@ def _links(tree: "HtmlElement") -> tuple[str, ...]:
     for element in tree.iterfind(".//a[@href]"):
         if "nofollow" not in (element.get("rel") or "").lower():
             found[element.get("href") or ""] = None
-            if len(found) == _MOST_LINKS:
+            if len(found) == limits.MOST_LINKS:
                 break
-    return tuple(_joined(base, link) for link in found)
+    joined = (_joined(base, link) for link in found)
+    return tuple(link for link in joined if len(link) <= MOST_CHARACTERS)
 
 
 def _joined(base: str, link: str) -> str:

@@ -35,6 +35,13 @@ _NEVER = {
     "ftruncate": (77, 46),
     "setuid": (105, 146),
     "seccomp": (317, 277),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "get_robust_list": (274, 100),
 }
 
 
@@ -105,6 +112,9 @@ def test_calls_behind_pointers_and_newer_ones_are_absent(on: str) -> None:
         ("prlimit64", [(0, 7)], [(1, 7)]),
         ("prctl", [(15,)], [(1, 0), (4, 1), (22, 0)]),
         ("ioctl", [(0, 0x5421)], [(0, 0x5412)]),
+        ("fcntl", [(3, 1), (3, 4, 0x800), (3, 6, 0x7F0000002000)], [(3, 8, 1), (3, 10, 10), (3, 15, 0x7F0000001000)]),
+        ("fcntl", [(3, 4, 0)], [(3, 4, 0x2000), (3, 4, 0x2800), (3, 1024, 0)]),
+        ("ioctl", [(0, 0x5401)], [(0, 0x5452), (0, 0x8901), (0, 0x8902)]),
         ("socketpair", [(1, 1), (1, 1 | 0o2000000)], [(1, 2), (1, 3)]),
         ("openat", [(0, 0, 0), (0, 0, 0o2000000)], [(0, 0, 1), (0, 0, 2), (0, 0, 0o100), (0, 0, 0o1000)]),
     ],
@@ -117,6 +127,9 @@ def test_an_argument_decides(
 
     assert {_judged(PARSER, on, number, *arguments) for arguments in allowed} == {ALLOW}
     assert {_judged(PARSER, on, number, *arguments) for arguments in refused} == {REFUSE}
+    # The kernel takes the lower half of an argument, so that the upper one changes nothing.
+    wider = [tuple(argument ^ 1 << 40 for argument in arguments) for arguments in refused]
+    assert {_judged(PARSER, on, number, *arguments) for arguments in wider} == {REFUSE}
 
 
 @both
@@ -126,6 +139,7 @@ def test_the_store_has_unix_sockets_only_and_connects_to_nothing(on: str) -> Non
 
     assert _judged(STORE, on, number, 1, 1) == ALLOW
     assert _judged(STORE, on, number, 2, 1) == REFUSE
+    assert _judged(STORE, on, number, 1, 2) == REFUSE  # a datagram could be sent to any other socket
     assert "connect" not in STORE.calls
 
 

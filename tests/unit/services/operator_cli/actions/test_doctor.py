@@ -1,4 +1,5 @@
 import json
+import platform
 import socket
 import sys
 from pathlib import Path
@@ -179,7 +180,10 @@ def test_the_means_that_confine_parsers_are_named() -> None:
     check = doctor.confinement()
 
     assert "seccomp" in check.found
-    assert check.verdict == ("ok" if "landlock" in check.found.split(":")[-1] else "warning")
+    means = check.found.split(": ")[-1].split(", ")
+    assert check.verdict == ("ok" if "landlock" in means else "warning")
+    scoped = tuple(map(int, platform.release().split(".")[:2])) >= (6, 12)
+    assert ("landlock scopes" in means) == ("landlock" in means and scoped)
 
 
 @pytest.mark.parametrize(
