@@ -1,12 +1,40 @@
-"""The expected errors of a step: the input is at fault, or a service is away. Any other exception is a bug."""
+"""The expected errors of a step: the input is at fault, or a service is away. Any other exception is a bug.
+
+Their sentences hold no passwords: they reach logs, dead letters and replies.
+"""
+
+import re
+
+_OPTION = re.compile(r"([?&][a-z_]*(?:password|secret|token|key)=)[^&\s,]*", re.IGNORECASE)
+
+
+def masked(text: str) -> str:
+    """Return a text with `***` for the user and password of each address, and for secrets among its options."""
+    text = re.sub(r"\S+", lambda word: _without_users(word[0]), text) if "@" in text else text
+    return _OPTION.sub(r"\1***", text)
+
+
+def _without_users(word: str) -> str:
+    first, *rest = word.split("://")
+    if rest:
+        return "://".join([first, *map(_without_user, rest)])
+    name, equals, value = first.rpartition("=")
+    return f"{name}{equals}{_without_user(value)}" if ":" in value.partition("@")[0] else word
+
+
+def _without_user(address: str) -> str:
+    """Return `user:password@host/path` without the part before the host. A slash may stand in a wrong password."""
+    authority = address.partition("/")[0]
+    user, at, host = (address if ":" in authority else authority).rpartition("@")
+    return f"***{address[len(user) :]}" if at and not host.startswith("…") else address  # …: an example
 
 
 class PipelineError(Exception):
     """An expected failure: `sentence` is for people, `code` for programs."""
 
     def __init__(self, sentence: str, code: str) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
+        self.sentence = masked(sentence)
+        super().__init__(self.sentence)
         self.code = code
 
 

@@ -74,12 +74,6 @@ def given_settings(known: Collection[str], environment: Mapping[str, str]) -> Gi
     )
 
 
-def masked(value: str) -> str:
-    """Return a setting's value without passwords: those of an address, and those among its options."""
-    value = re.sub(r"://[^/@\s,]*@", "://***@", value)
-    return re.sub(r"(?i)([?&][a-z_]*(?:password|secret|token|key)=)[^&\s,]*", r"\1***", value)
-
-
 def _of_kubernetes(name: str, value: str) -> bool:
     if _KUBERNETES_NAME.fullmatch(name):
         return True

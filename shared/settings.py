@@ -13,8 +13,9 @@ from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_valid
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.contracts import DEFAULT_TENANT
+from shared.errors import masked
 from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
-from shared.setting_sources import PREFIX, GivenSettings, given_settings, masked
+from shared.setting_sources import PREFIX, GivenSettings, given_settings
 
 Role = Literal["ingest", "query", "admin", "operator"]  # admin: of a tenant; operator: of the installation
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -24,12 +25,16 @@ _CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the Us
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
 _ORIGIN = r"https?://[^\s/?#]+"  # as browsers send it: no path and no trailing slash
 _TENANT = r"[A-Za-z0-9._-]{1,64}"
+_TENANT_RULE = "must have 1 to 64 letters, digits, '.', '_' or '-'"
 _TOPIC = r"[A-Za-z0-9._-]{1,200}"
 _QDRANT_PREFIX = r"^[A-Za-z0-9._-]{0,64}$"
 
 
 class ConfigurationError(Exception):
-    """The settings can't work; the message is one sentence that names the variable and the value."""
+    """The settings can't work; the message is one sentence that names the variable and the value, without passwords."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(masked(sentence))
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -295,7 +300,7 @@ def checked_tenant(name: str) -> str:
         ConfigurationError: it can't.
     """
     if not re.fullmatch(_TENANT, name):
-        raise ConfigurationError(f"the tenant {name!r} must have 1 to 64 letters, digits, '.', '_' or '-'")
+        raise ConfigurationError(f"the tenant {name!r} {_TENANT_RULE}")
     return name
 
 
@@ -329,16 +334,14 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
             raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} must be key:tenant:role+role")
         key, tenant, roles_text = parts
         roles = frozenset(roles_text.split("+"))
-        if unknown := sorted(roles.difference(ROLES)):
+        if roles.difference(ROLES):  # not shown, as the tenant below: the key may stand in the wrong place
             raise ConfigurationError(
-                f"SLUICE_API_KEYS: entry {number} has the unknown role {unknown[0]!r}; roles are {', '.join(ROLES)}"
+                f"SLUICE_API_KEYS: entry {number} has an unknown role; roles are {', '.join(ROLES)}"
             )
         if len(key) < 8:
             raise ConfigurationError(f"SLUICE_API_KEYS: the key of entry {number} must have 8 characters or more")
-        try:
-            checked_tenant(tenant)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"SLUICE_API_KEYS: entry {number}: {error}") from None
+        if not re.fullmatch(_TENANT, tenant):
+            raise ConfigurationError(f"SLUICE_API_KEYS: the tenant of entry {number} {_TENANT_RULE}")
         if any(key == other.key for other in keys):
             raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} repeats a key")
         keys.append(ApiKey(key, tenant, frozenset(role for role in ROLES if role in roles)))
@@ -381,9 +384,8 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"])
-        raise ConfigurationError(
-            f"{_as_given(name, sources, given.file)}={first['input']}: {_in_words(first['msg'])}"
-        ) from None
+        value = "***" if Settings.model_fields[name].annotation is SecretStr else first["input"]
+        raise ConfigurationError(f"{_as_given(name, sources, given.file)}={value}: {_in_words(first['msg'])}") from None
     settings._sources.update(sources)  # noqa: SLF001 - ours, and frozen for everybody else
     if given.unknown and settings.strict == "on":
         raise ConfigurationError(f"{'; '.join(map(str, given.unknown))} (SLUICE_STRICT=on)")

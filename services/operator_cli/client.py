@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
+from shared.errors import masked
 from shared.settings import ConfigurationError, load_settings
 from shared.version import VERSION
 
@@ -28,6 +29,9 @@ class CommandError(Exception):
     """A command failed: one sentence for the terminal, and the exit code."""
 
     exit_code = 1
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(masked(sentence))
 
 
 class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
@@ -59,8 +63,8 @@ def address(url: str | None = None) -> str:
     if url := url or os.environ.get("SLUICE_URL"):
         try:
             parsed = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise ConfigurationError(f"SLUICE_URL={url} is not an address: {error}") from None
+        except httpx.InvalidURL:  # its words may have a piece of a password
+            raise ConfigurationError(f"SLUICE_URL={url} is not an address") from None
         if parsed.scheme not in ("http", "https") or not parsed.host:
             raise ConfigurationError(f"SLUICE_URL={url} must be http://host:port or https://host")
         return url.rstrip("/")

@@ -46,7 +46,7 @@ def s3_address(setting: str, environ: Mapping[str, str] = os.environ) -> S3Addre
         given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     except ValueError as error:
         raise ConfigurationError(f"SLUICE_BLOBS={setting}: {error}") from error
-    if "@" in parts.netloc:
+    if "@" in setting.partition("?")[0]:
         raise ConfigurationError(
             "SLUICE_BLOBS must not contain credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )

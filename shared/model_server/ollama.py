@@ -81,8 +81,8 @@ def ollama_address(variable: str, value: str) -> OllamaAddress:
     try:
         parts = urlsplit(value)
         host, port = parts.hostname, parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise ConfigurationError(f"{variable}={value}: {error}") from error
+    except ValueError:  # its words may have a piece of a password
+        raise ConfigurationError(f"{variable}={value} is not an address") from None
     model = parts.path.removeprefix("/")
     if parts.scheme != "ollama" or not host or "@" in parts.netloc or parts.query or parts.fragment:
         raise ConfigurationError(f"{variable}={value} must look like ollama://127.0.0.1:{DEFAULT_PORT}/model")

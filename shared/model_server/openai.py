@@ -62,8 +62,8 @@ def openai_address(variable: str, value: str) -> OpenAiAddress:
     try:
         parts = urlsplit(value)
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"{variable}={value}: {error}") from error
+    except ValueError:  # its words may have a piece of a password
+        raise ConfigurationError(f"{variable}={value} is not an address") from None
     if "@" in parts.netloc:  # the value isn't shown, because the part before the @ is likely a key
         raise ConfigurationError(f"{variable} has an '@' in its address; put the key into {KEY_VARIABLE}")
     path = _PATH.fullmatch(parts.path)

@@ -122,8 +122,8 @@ def rerank_address(variable: str, value: str) -> RerankAddress:
     example = "http://127.0.0.1:8080/rerank, or https://api.jina.ai/v1/rerank?model=name"
     try:
         url = httpx.URL(value)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise ConfigurationError(f"{variable}={value}: {error}") from error
+    except (httpx.InvalidURL, ValueError):  # its words may have a piece of a password
+        raise ConfigurationError(f"{variable}={value} is not an address") from None
     if url.userinfo:  # the value isn't shown, because the part before the @ is likely a key
         raise ConfigurationError(f"{variable} has an '@' in its address; put the key into {KEY_VARIABLE}")
     if url.scheme not in {"http", "https"} or not url.host or set(url.params) - {"model"} or url.fragment:

@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 import structlog
 
+from shared.errors import masked
+
 LogFormat = Literal["auto", "json", "console"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 EventDict = MutableMapping[str, Any]
@@ -46,8 +48,7 @@ _SECRET_NAME = re.compile(
     r"(?:.*[^a-z])?(?:authorization|api[-_ ]?keys?|access[-_]?token|secret|password|cookie)", re.IGNORECASE
 )
 _SECRET_TEXT = re.compile(
-    r"(?P<keep>\b(?:bearer|basic)\s+|(?<![a-z])api[-_]?keys?[\"']?\s*[=:]\s*[\"']?)[^\s\"'&]+"
-    r"|(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@]+@",
+    r"(\b(?:bearer|basic)\s+|(?<![a-z])api[-_]?keys?[\"']?\s*[=:]\s*[\"']?)[^\s\"'&]+",
     re.IGNORECASE,
 )
 
@@ -132,8 +133,8 @@ class Redact:
         if _SECRET_NAME.fullmatch(name) and value is not None:
             return MASK
         if isinstance(value, str):
-            masked = _SECRET_TEXT.sub(_masked, value)
-            return self._known.sub(MASK, masked) if self._known else masked
+            hidden = masked(_SECRET_TEXT.sub(rf"\1{MASK}", value))
+            return self._known.sub(MASK, hidden) if self._known else hidden
         if isinstance(value, dict):
             return {key: self._of(str(key), each) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
@@ -141,10 +142,6 @@ class Redact:
         if value is None or isinstance(value, (bool, int, float)):
             return value
         return self._of("", str(value) if not isinstance(value, bytes) else f"<{len(value)} bytes>")
-
-
-def _masked(match: re.Match[str]) -> str:
-    return f"{match['scheme']}{MASK}@" if match["scheme"] else f"{match['keep']}{MASK}"
 
 
 def brief_exception(_logger: Any, _method: str, event: EventDict) -> EventDict:

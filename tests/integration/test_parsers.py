@@ -271,9 +271,9 @@ async def test_a_process_that_sends_more_than_a_document_holds_is_ended(pool: Pa
 @pytest.mark.parametrize(
     "worst",
     [
-        ParserPart(text="😀" * (MOST_FRAME // 4 - 10)),
-        ParserPart(links=("é",) * (MOST_FRAME // 3 - 10)),
-        ParserPart(chunks=(PreparedChunk(text=""),) * (MOST_FRAME // 80)),
+        ParserPart(text="😀" * (MOST_FRAME // 4 - 20)),
+        ParserPart(links=("é",) * (MOST_FRAME // 3 - 30)),
+        ParserPart(chunks=(PreparedChunk(text=""),) * (MOST_FRAME // 7 - 20)),
         ParserPart(chunks=(PreparedChunk(text="", metadata={"a": [[]] * (MOST_FRAME - 200)}),)),
         ParserRead(Extraction(text="", document_type="x", pages=(1,) * (MOST_FRAME - 300))),
     ],

@@ -19,7 +19,7 @@ import msgspec
 from services.operator_cli.client import Client, CommandError
 from shared import sandbox
 from shared.contracts import DEFAULT_TENANT, BlobRef
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected, Unavailable, masked
 from shared.runtime.settings_report import without_effect
 from shared.setting_sources import GivenSettings
 from shared.settings import ConfigurationError, Settings, load_settings, read_given
@@ -57,7 +57,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def examine() -> Iterator[Check]:
-    """Yield the checks one by one; a check that can't run says why."""
+    """Yield the checks one by one, without passwords; a check that can't run says why."""
+    return (msgspec.structs.replace(check, found=masked(check.found)) for check in _checks())
+
+
+def _checks() -> Iterator[Check]:
     yield python(sys.version_info[:2])
     try:
         settings = load_settings()
@@ -314,13 +318,12 @@ def _targets(setting: str) -> Iterator[tuple[str, int]]:
     if not there or scheme == "file":
         return
     fallback = _PORTS.get(scheme, _PORTS.get(scheme.rpartition("+")[2], 0))
-    for server in rest.partition("/")[0].split(","):
-        parsed = urlsplit(f"//{server}")
+    for server in rest.rpartition("@")[2].partition("/")[0].split(","):
         try:
-            port = parsed.port or fallback
+            parsed = urlsplit(f"//{server}")
+            yield parsed.hostname or "", parsed.port or fallback
         except ValueError:
-            port = 0
-        yield parsed.hostname or "", port
+            yield server, 0
 
 
 def _refusal(host: str, port: int) -> str | None:

@@ -45,8 +45,8 @@ def qdrant_address(setting: str) -> QdrantAddress:
     try:
         parts = urlsplit(setting)
         given = parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"SLUICE_STORE={setting}: {error}") from None
+    except ValueError:  # its words may have a piece of a password
+        raise ConfigurationError(f"SLUICE_STORE={setting} is not an address") from None
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("SLUICE_STORE: a Qdrant server takes no user; its key goes into SLUICE_QDRANT_API_KEY")
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.fragment or given == 0:

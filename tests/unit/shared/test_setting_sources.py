@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.setting_sources import given_settings, masked
+from shared.setting_sources import given_settings
 from shared.settings import ConfigurationError, Settings, load_settings
 
 KNOWN = frozenset(Settings.model_fields)
@@ -136,18 +136,3 @@ def test_what_kubernetes_sets_for_a_service_is_ignored(monkeypatch: pytest.Monke
 
     assert (settings.port, settings.side_port) == (3000, 0)
     assert given_settings(KNOWN, os.environ).kubernetes == tuple(sorted(injected))
-
-
-# Secrets
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("kafka://me:secret@a:9092,b:9092?ssl_password=x&compression=lz4", None),
-        ("fast=openai+https://u:p@host/v1/m,ollama://host/m", "fast=openai+https://***@host/v1/m,ollama://host/m"),
-        ("ollama://host:11434/nomic-embed-text", "ollama://host:11434/nomic-embed-text"),
-    ],
-)
-def test_passwords_of_addresses_are_not_shown(value: str, shown: str | None) -> None:
-    assert masked(value) == (shown or "kafka://***@a:9092,b:9092?ssl_password=***&compression=lz4")

@@ -1,6 +1,7 @@
 import pytest
 
 from shared.embedder.open import open_embedder
+from shared.errors import masked
 from shared.model_server.ollama import ollama_address
 from shared.model_server.openai import openai_address
 from shared.settings import ConfigurationError
@@ -75,4 +76,4 @@ def test_anything_else_is_refused_by_name_and_value(value: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         open_embedder(value)
 
-    assert str(caught.value).startswith(f"SLUICE_EMBEDDER={value}")
+    assert str(caught.value).startswith(f"SLUICE_EMBEDDER={masked(value)}")

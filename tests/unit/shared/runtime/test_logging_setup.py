@@ -131,7 +131,7 @@ def test_no_secret_is_in_the_log(fields: dict[str, Any]) -> None:
 
     structlog.get_logger().info("asked", **fields)
 
-    assert MASK in stream.getvalue()
+    assert MASK in stream.getvalue() or "***" in stream.getvalue()
     assert "hunter2" not in stream.getvalue()
     assert "configured-key-1" not in stream.getvalue()
 

@@ -38,7 +38,7 @@ def test_a_setting_names_a_server(setting: str, address: QdrantAddress) -> None:
         ("qdrant+http://q:0", "must be edge: or"),
         ("qdrant+http://q:x", "=qdrant.*x"),
         ("qdrant+http://q:70000", "=qdrant.*70000"),
-        ("qdrant+http://[::1", "=qdrant.*Invalid IPv6"),
+        ("qdrant+http://[::1", "=qdrant.*is not an address"),
         ("qdrant+http://q?grcp=1", "unknown option 'grcp'; the options are grpc, replicas, shards, ca"),
         ("qdrant+http://q?grpc=on", "grpc=on must be a port"),
         ("qdrant+http://q?grpc=65536", "grpc=65536 must be a port"),
