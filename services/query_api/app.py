@@ -146,7 +146,12 @@ def make_api(parts: ApiParts) -> Litestar:
     library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
     selector, signer = DocumentSelector(parts.ledger, parts.index), Signer(parts.secret)
     place = erase.DataLocation(
-        parts.log, parts.index, parts.ledger, settings.data if settings.keeps_data else None, parts.rewrites
+        parts.log,
+        parts.index,
+        parts.ledger,
+        settings.data if settings.keeps_data else None,
+        parts.rewrites,
+        settings.topics_of_tenants,
     )
     eraser = Eraser(
         submissions=submissions,

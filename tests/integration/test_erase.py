@@ -172,6 +172,23 @@ async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: S
     assert await system.found() == []
 
 
+async def test_an_erasure_names_the_producers_topics_that_keep_the_words(
+    parts: ApiParts, tenants: Iterator[str]
+) -> None:
+    tenant = next(tenants)
+    topics = {"tenant_topics": f"theirs:{tenant},of-others:somebody"}
+    system = System(replace(parts, settings=parts.settings.model_copy(update=topics)), tenant)
+    await system.put(system.secret)
+    page = await system.call("POST", "/ops/erase", json={"documentIds": [system.name()]})
+
+    own = await system.call("GET", "/ops/erase/forgotten", params={"receipt": page["receipt"]})
+    all_ = await system.call("POST", "/ops/forget", json={}, headers=OPERATOR)
+
+    assert [part["name"] for part in own["parts"] if not part["forgotten"]][-1] == "theirs"
+    assert "of-others" not in str(own)
+    assert [part["name"] for part in all_["parts"] if not part["forgotten"]] == ["theirs", "of-others"]
+
+
 @CI_ONLY
 async def test_a_tenant_s_admin_waits_until_the_upkeep_has_rewritten_the_files(
     system: System, parts: ApiParts, tenants: Iterator[str]

@@ -1,6 +1,6 @@
 """Routes by which admins erase documents of their own tenant, and operators rewrite the data files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -20,7 +20,15 @@ from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites
-from services.query_api.ops.purge import KeptPart, PartMatch, can_rewrite, canaries, seen, waiting_parts
+from services.query_api.ops.purge import (
+    KeptPart,
+    PartMatch,
+    can_rewrite,
+    canaries,
+    kept_by_producers,
+    seen,
+    waiting_parts,
+)
 from shared.log import Log
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
@@ -40,6 +48,7 @@ class DataLocation:
     ledger: Ledger
     data: Path | None  # None: the process has no data folder
     rewrites: FileRewrites
+    producers: Mapping[str, str]  # tenant by producer's own topic
 
 
 class Erase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -230,7 +239,8 @@ async def ops_erase_forgotten(
     ours = can_rewrite(place.log, place.index)
     rewritten = ours and place.rewrites.covers(since)
     parts = await waiting_parts(place.log, place.index, rewritten=rewritten)
-    return ErasureForgotten(done=rewritten or not ours, parts=parts)
+    producers = [topic for topic, tenant in place.producers.items() if tenant == request.user.tenant]
+    return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *kept_by_producers(producers)])
 
 
 @post(
@@ -246,7 +256,7 @@ async def ops_forget(
     """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
     proved = [signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
-    parts = [] if data.dry_run else await place.rewrites.now()
+    parts = [] if data.dry_run else [*await place.rewrites.now(), *kept_by_producers(place.producers)]
     count, found = (0, []) if place.data is None else await seen(place.data, words)
     return Forgotten(parts=parts, files=count, found=found)
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -92,6 +92,12 @@ async def waiting_parts(log: Log, index: Index, *, rewritten: bool) -> list[Kept
         elif name == "store":
             kept.append(_KEPT_BY_SERVER)
     return kept
+
+
+def kept_by_producers(topics: Iterable[str]) -> list[KeptPart]:
+    """Return what topics of producers keep: Sluice only reads these."""
+    sentence = "its producer's; what was sent stays until it is deleted there, or by the topic's retention"
+    return [KeptPart(topic, forgotten=False, sentence=sentence) for topic in topics]
 
 
 async def forgotten(log: Log, index: Index) -> list[KeptPart]:
