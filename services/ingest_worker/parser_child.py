@@ -27,7 +27,7 @@ from shared.errors import Rejected
 
 LENGTH_BYTES = 4
 MOST_FRAME = 256 * 1024 + 64  # bytes of a reply; the worst shapes of so many, empty lists in lists, decode in 30 ms
-_PART_TEXT = 64 * 1024  # characters, at most four bytes each
+PART_TEXT = 64 * 1024  # characters, at most four bytes each
 _PART_LINKS = 25  # 2,000 characters each
 _MOST_SENTENCE = 10_000  # characters
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -141,8 +141,8 @@ def _replies(job: ParserJob) -> Iterator[Reply]:
     except Exception:  # noqa: BLE001 - the parent raises it
         yield ParserFailed(_trace())
     else:
-        for at in range(0, len(read.text), _PART_TEXT):
-            yield ParserPart(text=read.text[at : at + _PART_TEXT])
+        for at in range(0, len(read.text), PART_TEXT):
+            yield ParserPart(text=read.text[at : at + PART_TEXT])
         for at in range(0, len(read.links), _PART_LINKS):
             yield ParserPart(links=read.links[at : at + _PART_LINKS])
         for chunk in read.chunks:

@@ -21,6 +21,7 @@ from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
     MOST_FRAME,
+    PART_TEXT,
     ParserBegun,
     ParserFailed,
     ParserJob,
@@ -46,7 +47,7 @@ _LIGHT_BYTES = 64 * 1024  # up to this size, parsing a text costs less than send
 _TINY_BYTES = 4 * 1024  # up to this size, parsing takes a fraction of a millisecond, as much as a thread hand-over
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
-_MOST_FRAMES = 20_000  # of one reply: its 10,000 chunks, 400 parts of text and 400 of links, and pages that earn time
+_MOST_FRAMES = 20_000  # of a reply, besides its text: 10,000 chunks, 400 parts of links, and announcements of pages
 # Else kreuzberg and numpy start as many threads as there are processors, for one file at a time.
 _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
@@ -381,7 +382,8 @@ class _Child:
         with contextlib.suppress(ConnectionError):  # reading the reply reports the death of the process
             await process.stdin.drain()
         whole = _Whole(job)
-        for _ in range(_MOST_FRAMES):
+        most = _MOST_FRAMES + job.most_text // PART_TEXT
+        for _ in range(most):
             reply, size = await _received(process)
             match reply:
                 case ParserBegun(pages, scans):
@@ -395,7 +397,7 @@ class _Child:
                 case _:
                     return reply
             await asyncio.sleep(0)  # many may have come at once
-        raise _Died(f"a reply in more than {_MOST_FRAMES} frames")
+        raise _Died(f"a reply in more than {most} frames")
 
     def _used(self, passed: float, before: float | None) -> float:
         """Return the seconds that count against the limit: of `passed`, and of CPU time since `before`."""
