@@ -8,38 +8,25 @@ import inspect
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, NoReturn
 
 import typer
 
-from services.operator_cli.commands.ask import ask
 from services.operator_cli.commands.audit import audit
-from services.operator_cli.commands.backup import backup, restore
 from services.operator_cli.commands.config import config
-from services.operator_cli.commands.demo import demo
+from services.operator_cli.commands.data import backup, migrate, optimize, restore, verify
 from services.operator_cli.commands.dlq import dlq
-from services.operator_cli.commands.doctor import doctor
-from services.operator_cli.commands.documents import documents
-from services.operator_cli.commands.erase import erase
-from services.operator_cli.commands.evaluate import evaluate
-from services.operator_cli.commands.groups import groups
+from services.operator_cli.commands.documents import documents, erase
+from services.operator_cli.commands.first_steps import demo, doctor, init
 from services.operator_cli.commands.ingest import ingest
-from services.operator_cli.commands.init import init
 from services.operator_cli.commands.keys import keys
-from services.operator_cli.commands.lag import lag
-from services.operator_cli.commands.mcp import mcp
-from services.operator_cli.commands.migrate import migrate
-from services.operator_cli.commands.open import open_page
-from services.operator_cli.commands.optimize import optimize
+from services.operator_cli.commands.log_tools import groups, lag, replay
+from services.operator_cli.commands.processes import embed_worker, ingest_worker, query_api, serve, store
 from services.operator_cli.commands.reindex import reindex
-from services.operator_cli.commands.replay import replay
-from services.operator_cli.commands.search import search
-from services.operator_cli.commands.serve import serve
 from services.operator_cli.commands.stats import stats
 from services.operator_cli.commands.tenants import tenants
-from services.operator_cli.commands.verify import verify
-from services.operator_cli.commands.workers import embed_worker, ingest_worker, query_api, store
+from services.operator_cli.commands.use import ask, evaluate, mcp, open_page, search
 from services.operator_cli.examples import example
 from services.operator_cli.options import Url, fail
 from shared.version import VERSION
@@ -51,40 +38,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    serve,
-    ingest_worker,
-    embed_worker,
-    query_api,
-    store,
-    mcp,
-    init,
-    demo,
-    ingest,
-    search,
-    ask,
-    erase,
-    audit,
-    verify,
-    doctor,
-    lag,
-    replay,
-    backup,
-    restore,
-    optimize,
-    migrate,
-    stats,
-):
-    app.command(command.__name__.replace("_", "-"), epilog=example(command.__name__))(command)
-app.command("open", epilog=example("open"))(open_page)
-app.command("eval", epilog=example("eval"))(evaluate)
-app.add_typer(documents, name="documents")
-app.add_typer(dlq, name="dlq")
-app.add_typer(reindex, name="reindex")
-app.add_typer(config, name="config")
-app.add_typer(keys, name="keys")
-app.add_typer(tenants, name="tenants")
-app.add_typer(groups, name="groups")
+GROUPS: Final[dict[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {  # as the help shows them
+    "Use": (search, ask, open_page, mcp, evaluate),
+    "Documents": (ingest, documents, erase, dlq),
+    "Index": (verify, reindex, optimize),
+    "Operate": (stats, lag, groups, replay, tenants, audit, backup, restore, migrate),
+    "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys),
+}
+_NAMES: Final = {"open_page": "open", "evaluate": "eval"}  # of commands that Python's names would hide
+for group, commands in GROUPS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=group)
+        else:
+            name = _NAMES.get(command.__name__, command.__name__)
+            app.command(name.replace("_", "-"), epilog=example(name), rich_help_panel=group)(command)
 
 
 def _join_lines(commands: typer.Typer) -> None:

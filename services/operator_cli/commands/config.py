@@ -7,7 +7,7 @@ import typer
 from services.operator_cli.examples import example
 from services.operator_cli.options import Json, client_of
 
-config = typer.Typer(help="Show the settings.", no_args_is_help=True)
+config = typer.Typer(name="config", help="Show the settings.", no_args_is_help=True)
 
 
 @config.command("show", epilog=example("config_show"))

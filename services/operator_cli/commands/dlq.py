@@ -13,7 +13,7 @@ from services.operator_cli.options import DryRun, Json
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
-dlq = typer.Typer(help="List, show, redrive and drop dead letters.", no_args_is_help=True)
+dlq = typer.Typer(name="dlq", help="List, show, redrive and drop dead letters.", no_args_is_help=True)
 
 LISTED: Final = 100
 BATCH: Final = 100  # ids per request

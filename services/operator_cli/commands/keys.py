@@ -6,7 +6,7 @@ import typer
 
 from services.operator_cli.options import Json
 
-keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
 
 
 @keys.command("new")

@@ -11,7 +11,9 @@ from services.operator_cli.examples import example
 from services.operator_cli.options import Json, Yes, client_of, fail
 
 reindex = typer.Typer(
-    help="Build the index again with another model or chunk size, while the old one answers.", no_args_is_help=True
+    name="reindex",
+    help="Build the index again with another model or chunk size, while the old one answers.",
+    no_args_is_help=True,
 )
 
 _COLUMNS = (

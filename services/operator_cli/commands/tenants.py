@@ -7,7 +7,7 @@ import typer
 from services.operator_cli.examples import example
 from services.operator_cli.options import DryRun, Json, Yes, client_of
 
-tenants = typer.Typer(help="List, show and erase tenants.", no_args_is_help=True)
+tenants = typer.Typer(name="tenants", help="List, show and erase tenants.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's name.")]
 
 

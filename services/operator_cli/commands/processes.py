@@ -1,10 +1,24 @@
-"""`sluice ingest-worker`, `embed-worker`, `query-api` and `store`: each part as a process of its own."""
+"""`sluice serve`, and each part as a process of its own: `ingest-worker`, `embed-worker`, `query-api` and `store`."""
 
 from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from services.operator_cli.options import Host, Port, SidePort
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder. Default: SLUICE_DATA, else ./data.")] = None,
+) -> None:
+    """Run all of Sluice in this process until Ctrl-C."""
+    from services.operator_cli.actions.serve import serve_here
+
+    given = {"host": host, "port": port, "data": data}
+    raise typer.Exit(serve_here({name: value for name, value in given.items() if value is not None}))
 
 
 def ingest_worker(side_port: SidePort = None) -> None:
