@@ -18,10 +18,10 @@ from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Record, Replacement
+from shared.log.errors import LogUnavailable
 from shared.log.faststream_driver import DriverBroker
 from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
-from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.hold import Hold
 from shared.log.sqlite.producer import Producer

@@ -23,9 +23,9 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndTimestamp
 
+from shared.log.errors import LogUnavailable
 from shared.log.headers import with_position
 from shared.log.sqlite import groups
-from shared.log.sqlite.errors import LogUnavailable
 from shared.log.sqlite.file import boot_clock
 from shared.log.sqlite.storage import KnownTopic, Storage
 

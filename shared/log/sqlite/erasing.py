@@ -10,10 +10,10 @@ import msgspec
 from aiokafka import TopicPartition
 
 from shared.log import Record, Replacement
+from shared.log.errors import LogUnavailable
 from shared.log.headers import with_position
 from shared.log.sqlite.consumer import record_of
-from shared.log.sqlite.errors import LogUnavailable, unavailable
-from shared.log.sqlite.file import Connect, open_reader
+from shared.log.sqlite.file import Connect, open_reader, unavailable
 from shared.log.sqlite.storage import Storage, Transaction
 
 _SLICE = 200  # rows of one transaction, for which writers wait

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from shared.log.sqlite.errors import LogUnavailable
+from shared.log.errors import LogUnavailable
 from shared.settings import ConfigurationError
 
 Connect = Callable[[Path], sqlite3.Connection]
@@ -140,6 +140,11 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
             f"{path} has format {number}, and this release of Sluice reads format {FORMAT}: start the release that "
             "wrote it, or choose another SLUICE_LOG or SLUICE_DATA"
         )
+
+
+def unavailable(path: Path, error: sqlite3.Error) -> LogUnavailable:
+    """Return our error, which names the file and quotes SQLite."""
+    return LogUnavailable(f"the log {path.name} can't be used now: {error}", "log_unavailable")
 
 
 def boot_clock() -> float:

@@ -6,8 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from shared.log import Commits
-from shared.log.sqlite.errors import unavailable
-from shared.log.sqlite.file import Connect
+from shared.log.sqlite.file import Connect, unavailable
 
 
 def read_commits(connection: sqlite3.Connection) -> Commits:

@@ -11,8 +11,7 @@ from pathlib import Path
 from shared.errors import Unavailable
 from shared.log.sqlite import compaction
 from shared.log.sqlite.age import end_at, forget_milestones, last_age
-from shared.log.sqlite.errors import unavailable
-from shared.log.sqlite.file import Connect, open_reader
+from shared.log.sqlite.file import Connect, open_reader, unavailable
 from shared.log.sqlite.hold import HELD
 from shared.log.sqlite.storage import KnownTopic, Storage, Transaction
 
