@@ -17,7 +17,7 @@ _OF_TESTS: Final = "SLUICE_TEST_"
 
 # Kubernetes sets these in every pod for a service whose name begins with `sluice`, such as `sluice` or `sluice-store`.
 _KUBERNETES_NAME: Final = re.compile(
-    r"SLUICE(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+    r"SLUICE(_[A-Z0-9_]{1,63})?_(SERVICE_(HOST|PORT(_[A-Z0-9_]{1,63})?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
 _KUBERNETES_VALUE: Final = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 

@@ -16,7 +16,7 @@ from shared.inputs.urls import authority, canonical
 
 # Links to files without text; they would be fetched only to be rejected as 'unsupported'.
 _MEDIA = re.compile(
-    r".*\.(7z|avi|bmp|bz2|css|dmg|eot|exe|gif|gz|ico|iso|jpe?g|js|m4a|map|mov|mp[34]|ogg|png|rar|rss|svg|tar|tgz|tiff?|ttf"
+    r"(7z|avi|bmp|bz2|css|dmg|eot|exe|gif|gz|ico|iso|jpe?g|js|m4a|map|mov|mp[34]|ogg|png|rar|rss|svg|tar|tgz|tiff?|ttf"
     r"|wav|web[mp]|woff2?|xz|zip)",
     re.IGNORECASE,
 )
@@ -53,7 +53,7 @@ def addresses(links: Iterable[str], base: str, crawl: Crawl) -> list[str]:
             address = canonical(link, base)
         except Rejected:
             continue  # mailto:, javascript: or not a valid address
-        if authority(address) == crawl.host and not _MEDIA.fullmatch(urlsplit(address).path):
+        if authority(address) == crawl.host and not _MEDIA.fullmatch(urlsplit(address).path.rpartition(".")[2]):
             found[address] = None
     return list(found)
 

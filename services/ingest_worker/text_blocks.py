@@ -25,7 +25,7 @@ _UNDERLINE = re.compile(r" {0,3}(=++|-++)[ \t]*+$", re.MULTILINE)
 # Wiki headings: more signs mean a deeper level; some exports put blanks between the signs.
 _EQUALS = re.compile(r"[ \t]*+(=(?:[ \t]?=){0,5})[ \t]++(?P<title>[^\s=](?:[^\n]*[^\s=])?)[ \t]++\1[ \t]*+$")
 _HEADING_LINE = 200  # characters, at most
-_TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|[ \t]*\{#[^{}]*\}$")
+_TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|(?<![ \t])[ \t]*+\{#[^{}]*+\}$")
 
 
 class TextBlock(NamedTuple):

@@ -30,7 +30,9 @@ _FORMS: Final = (
         _FIGURE,
     ),
 )
-_NUMBERED: Final = re.compile(r"\w+\d(?:[\w.,-]*\w)?|\d[\w.,-]*\w")  # a number of two digits, or a name with one
+# A number of two digits, or a name with one.
+_NUMBERED: Final = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)(?=\w\w|\w[.,-]++\w)\w++(?:[.,-]++\w++)*+")
+_MOST_NUMBERED: Final = 20  # of a question, each looked for in the whole text
 _FENCED: Final = re.compile(r"```.*?```", re.DOTALL)
 
 
@@ -44,6 +46,6 @@ def has_asked_form(question: str, text: str) -> bool:
     if not asked or is_german(text) or any(letter.isalpha() for letter in text if not letter.isascii()):
         return True
     prose = _FENCED.sub(" ", text)
-    for number in _NUMBERED.findall(question):
+    for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:
         prose = re.sub(rf"(?<!\w){re.escape(number)}(?!\w)", " ", prose)
     return all(form.search(prose) for form in asked)

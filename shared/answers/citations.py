@@ -6,7 +6,7 @@ from typing import Final
 
 # [1], [1, 2] and, as some models write, [Source 1]
 _MARK: Final = re.compile(r"\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]", re.IGNORECASE)
-_SPACED_MARK: Final = re.compile(r"\s*" + _MARK.pattern, re.IGNORECASE)
+_SPACED_MARK: Final = re.compile(r"(?<!\s)\s*+" + _MARK.pattern, re.IGNORECASE)
 # The end of a piece that may still become a mark: white space and an open bracket, no longer than the longest mark.
 _UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
 _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]

@@ -15,8 +15,8 @@ from shared.answers.citations import marks
 _INVISIBLE: Final = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
 # Our delimiters, and the words by which chat templates (Llama, Mistral) tell roles and tools apart in brackets.
 _BRACKETED: Final = re.compile(
-    r"\[\s*/?\s*(?:context[\s_-]*(?:start|end)|inst|sys|system_prompt|available_tools|tool_calls|tool_results"
-    r"|tool_content|args|call_id|think|img|prefix|middle|suffix)\s*\]"
+    r"\[\s*+(?:/\s*+)?(?:context[\s_-]*+(?:start|end)|inst|sys|system_prompt|available_tools|tool_calls|tool_results"
+    r"|tool_content|args|call_id|think|img|prefix|middle|suffix)\s*+\]"
 )
 # Where a space takes a mark of a chat template apart: <|im_start|>, <s>, <start_of_turn>, <<sys>>, <tool_call>.
 _PARTED: Final = re.compile(

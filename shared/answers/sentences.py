@@ -8,7 +8,7 @@ from typing import Final
 
 from shared.answers.citations import unmarked
 
-_INLINE: Final = (
+_LINKS: Final = (
     (re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])"), r"\1"),  # image, link
     (
         re.compile(r"(?<=\S)\{[:.#][^{}]*\}|\{:\s[^{}]*\}|(?<!\S)\{ [\w-]+ \}"),
@@ -16,11 +16,13 @@ _INLINE: Final = (
     ),  # attributes of a link in MkDocs and Kramdown
     (re.compile(r"`#!\w+ "), "`"),  # the language of inline code
     (re.compile(r"<(https?://[^<>\s]+)>"), r"\1"),
-    (re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+)
+_INLINE: Final = (
     (re.compile(r"(?<![\w*])([*_])(?=\S)([^*_]+?)(?<=\S)\1(?![\w*])"), r"\2"),
     (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
     (re.compile(r"\s+"), " "),
 )
+_STRONG: Final = re.compile(r"(\*\*|__|~~)(?=\S)")
 # Full stops followed by white space, after closing quotes and brackets; CJK needs no space.
 _END: Final = re.compile(
     r"(?<=[.!?…।؟۔])\s+|(?<=[.!?…][\"'”’»)\]])\s+|(?<=[。！？｡])(?![」』）”])|(?<=[。！？][」』）”])"
@@ -29,6 +31,7 @@ _UNFINISHED: Final = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|approx|incl|no|nr|fig|eq|sec|ch|pp?|vol|mr|mrs|ms|dr|prof|st|z\.\s?B|d\.\s?h|bzw|ca|[A-Z]))\.$",
     re.IGNORECASE,
 )
+_UNFINISHED_REACH: Final = 16  # characters; the longest abbreviation, and what is before it
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 # Scripts without spaces, and Korean, whose particles are attached to words: pairs of characters replace words.
@@ -113,22 +116,47 @@ def numbers(question: str) -> set[str]:
 
 def plain(text: str) -> str:
     """Return a line of Markdown without its markup, and without text that looks like a citation."""
+    for pattern, kept in _LINKS:
+        text = pattern.sub(kept, text)
+    text = _unstressed(text)
     for pattern, kept in _INLINE:
         text = pattern.sub(kept, text)
     return unmarked(text).strip()
 
 
+def _unstressed(text: str) -> str:
+    """Return the line without the marks around strong and deleted words. Each mark is looked for once."""
+    parts: list[str] = []
+    at = 0
+    unclosed: set[str] = set()  # marks that nothing closes any more
+    for opening in _STRONG.finditer(text):
+        mark = opening[0]
+        if opening.start() < at or mark in unclosed:
+            continue
+        end = text.find(mark, opening.end() + 1)
+        while end > 0 and text[end - 1].isspace():
+            end = text.find(mark, end + 1)
+        if end < 0:
+            unclosed.add(mark)
+            continue
+        parts += [text[at : opening.start()], text[opening.end() : end]]
+        at = end + len(mark)
+    return "".join([*parts, text[at:]]) if parts else text
+
+
 def split(text: str) -> Iterator[str]:
     """Yield the sentences of a text that stands on one line."""
-    begun = ""
-    for part in _END.split(text):
-        begun = f"{begun} {part}" if begun else part
+    begun: list[str] = []
+    end = ""  # of what is begun
+    for part in filter(None, _END.split(text)):
+        begun.append(part)
+        end = f"{end} {part[-_UNFINISHED_REACH:]}".lstrip()[-_UNFINISHED_REACH:]
         # A lower-case letter continues the sentence, whatever mark came before it.
-        if not _UNFINISHED.search(begun):
-            yield begun
-            begun = ""
+        if not _UNFINISHED.search(end):
+            yield " ".join(begun)
+            begun, end = [], ""
     if begun:
-        yield begun
+        yield " ".join(begun)
 
 
 @functools.lru_cache(_MOST_KNOWN)

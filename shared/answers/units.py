@@ -16,17 +16,17 @@ LONGEST_LIST: Final = 600  # characters of a list that is quoted whole; items of
 LONGEST_CODE: Final = 900  # of a code block; a longer one is left out
 
 _FENCE: Final = re.compile(r"(?:```|~~~)\s*([\w+-]*)")
-_HEADING: Final = re.compile(r"#{1,6}\s+(.*?)[\s#]*$")
-_RULE: Final = re.compile(r"(?:=+|-+|(?:[-*_]\s*){3,})$")
+_HEADING: Final = re.compile(r"#{1,6}\s++((?:[^\s#]++|[\s#]++(?!$))*+)[\s#]*+$")
+_RULE: Final = re.compile(r"(?:=++|-++|(?:[-*_]\s*+){3,}+)$")
 _ROW: Final = re.compile(r"\|(.*?)\|?$")
 _ITEM: Final = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*(?: [\w/&().#'-]+){0,6}:(?:\s|$)")
+_FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
 # Directives of documentation generators: included files, admonitions, tabs.
-_INCLUDED: Final = re.compile(r"\{!>?.*?!\}|\{%.*?%\}")
-_LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*(?:[\w ]*?)(?:\"(.*)\")?\s*$")
+_INCLUDED: Final = re.compile(r"\{!(?:(?!\{!|!\}).)*+!\}|\{%(?:(?!\{%|%\}).)*+%\}")
+_LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*+[\w ]*+(?:\".*\")?\s*+$")
 _PAGE: Final = re.compile(
-    r"(?:page|seite|página|pagina|strana|sida|стр\.?)\s*\d+(?:\s*(?:/|of|von|de|di|sur|из|z|av)\s*\d+)?(?:\W.{0,40})?$"
-    r"|\W*\d{1,4}\W*$",
+    r"(?:page|seite|página|pagina|strana|sida|стр\.?)\s*+\d++(?:\s*+(?:/|of|von|de|di|sur|из|z|av)\s*+\d++)?(?:\W.{0,40})?$"
+    r"|\W*+\d{1,4}+\W*+$",
     re.IGNORECASE,
 )
 _DIGITS: Final = re.compile(r"\d+")

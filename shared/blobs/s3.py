@@ -38,7 +38,7 @@ _LISTED: Final = 1000  # objects per list request
 _LOOKS: Final = 5  # tries to read an object that concurrent puts keep replacing
 _ABSENT: Final = (NotFoundError, FileNotFoundError)  # which one is raised depends on the package's version
 _STATUS: Final = re.compile(r"status code: (\d{3})")
-_ERROR: Final = re.compile(r"<Code>(\w+)</Code>.*?<Message>([^<]*)</Message>", re.DOTALL)
+_ERROR: Final = re.compile(r"<Code>(\w++)</Code>(?:(?!<Code>).)*?<Message>([^<]*+)</Message>", re.DOTALL)
 
 
 class S3Blobs:

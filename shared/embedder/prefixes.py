@@ -21,10 +21,10 @@ _FAMILIES: Final = tuple(
     (re.compile(pattern), prefixes)
     for pattern, prefixes in (
         (r"nomic-embed", Prefixes("search_document: ", "search_query: ")),
-        (r"\be5-.*instruct|qwen3-embedding", _INSTRUCTED),
+        (r"\be5-.{0,99}instruct|qwen3-embedding", _INSTRUCTED),
         (r"\be5-", Prefixes("passage: ", "query: ")),
         (r"embeddinggemma", Prefixes("title: none | text: ", "task: search result | query: ")),
-        (r"snowflake-arctic-embed(?:2|-.*v2)", Prefixes(query="query: ")),
+        (r"snowflake-arctic-embed(?:2|-.{0,99}v2)", Prefixes(query="query: ")),
         (r"mxbai-embed|snowflake-arctic-embed|\bbge-(?:small|base|large)(?!-zh)", _FOR_SEARCH),
         (r"\bbge-(?:small|base|large)-zh", Prefixes(query="为这个句子生成表示以用于检索相关文章：")),
     )

@@ -14,6 +14,7 @@ from shared.inputs.metadata import InvalidMetadata, checked_metadata
 
 MOST_CHUNKS: Final = 10_000  # of one document
 LONGEST: Final = 20_000  # characters of a chunk's text
+MOST_PAGE: Final = 2**31 - 1
 SEPARATOR: Final = "\n\n"  # between the chunks in the text of their document
 BODY: Final = b'{"sluiceChunks":'  # the first bytes of a document of prepared chunks on the log
 
@@ -147,6 +148,8 @@ def _read(value: Any, clean: Callable[[str], str]) -> tuple[PreparedChunk, bool]
     _expect(isinstance(section, str | None), "sectionTitle", "a string", section)
     _expect(isinstance(kind, str | None), "chunkType", "a string", kind)
     _expect(page is None or (type(page) is int and page >= 1), "pageNumber", "an integer from 1", page)
+    _expect(page is None or page <= MOST_PAGE, "pageNumber", f"at most {MOST_PAGE}", page)
+    _expect(section is None or len(section) <= LONGEST, "sectionTitle", f"at most {LONGEST} characters long", "longer")
     chunk = PreparedChunk(
         text=text,
         embedding=embedding if embedding != text else None,

@@ -21,11 +21,11 @@ _BUSY: Final = frozenset({408, 429, 502, 503, 504})
 # Ollama: "the input length exceeds the context length"; vLLM, OpenAI: "This model's maximum context length is 512
 # tokens. However, …", "max 300000 tokens per request"; llama.cpp: "input is too large to process", with status 500;
 # text-embeddings-inference: "`inputs` must have less than 512 tokens".
-_INPUT_TOO_LONG = r"(?:input|prompt|text|sequence)\b.*\btoo (?:long|large)"
+_INPUT_TOO_LONG = r"(?:input|prompt|text|sequence)\b.{0,99}\btoo (?:long|large)"
 _TOO_LONG: Final = {
     400: re.compile(
-        rf"exceed\w*\b.*\b(?:context|tokens)|context[ _](?:length|size|window)|{_INPUT_TOO_LONG}"
-        r"|(?:less than|max\w*|at most) \d+ tokens",
+        rf"exceed\w*+\b.{0, 99}\b(?:context|tokens)|context[ _](?:length|size|window)|{_INPUT_TOO_LONG}"
+        r"|(?:less than|max\w{0,20}|at most) \d{1,20} tokens",
         re.IGNORECASE | re.DOTALL,
     ),
     500: re.compile(_INPUT_TOO_LONG, re.IGNORECASE | re.DOTALL),

@@ -21,7 +21,7 @@ EXAMPLE: Final = "openai+https://api.openai.com/v1/text-embedding-3-small"
 _LONGEST_REST_S: Final = 60.0  # longest pause that a server can ask for with Retry-After
 
 # The base ends with the version, as in /v1, /api/v1 or Gemini's /v1beta/openai; a model's name may contain slashes.
-_PATH: Final = re.compile(r"(?P<base>(?:/[^/]+)*?/v\d+(?:beta/openai)?)/(?P<model>[A-Za-z0-9._:/@+-]+)")
+_PATH: Final = re.compile(r"(?P<base>(?>(?:/[^/]++)*?/v\d++(?:beta/openai)?(?=/)))/(?P<model>[A-Za-z0-9._:/@+-]+)")
 
 T = TypeVar("T")
 

@@ -31,6 +31,10 @@ _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,
 _DROPPED = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]++"
 )
+# Beyond thirty combining marks on one letter, as no language has them, NFC takes quadratic time. The number is
+# that of the Stream-Safe Text Format: https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format
+_MOST_MARKS = 30
+_MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}+")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
@@ -45,7 +49,18 @@ def cleaned(text: str) -> str:
     text = _LINE_ENDS.sub("\n", text)
     if "\x1b" in text:
         text = _ESCAPE_SEQUENCE.sub("", text)
-    return unicodedata.normalize("NFC", _DROPPED.sub("", text)).strip()
+    return unicodedata.normalize("NFC", _MARKED.sub(_thinned, _DROPPED.sub("", text))).strip()
+
+
+def _thinned(run: re.Match[str]) -> str:
+    """Return the characters without combining marks behind too many others."""
+    marks = 0
+    kept: list[str] = []
+    for each in run[0]:
+        marks = marks + 1 if unicodedata.combining(each) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(each)
+    return "".join(kept)
 
 
 def one_line(text: str | None, limit: int = 500) -> str | None:

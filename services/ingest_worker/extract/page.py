@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 _HEAD = 1024  # bytes in which a page declares its encoding
-_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-]++)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}

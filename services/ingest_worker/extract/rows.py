@@ -6,6 +6,8 @@ from functools import partial
 from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, find_header, own
 
 _COLUMNS = 256
+_NAME = 200  # characters of a column's name that are repeated before each of its values
+_PADDED = 64  # columns up to which a table's short rows get empty cells
 _WHOLE = 1e15
 
 
@@ -51,7 +53,7 @@ def _fits(names: Sequence[str], cells: Sequence[str]) -> bool:
 def _row(cells: Sequence[str], names: Sequence[str]) -> str:
     named = ((names[at] if at < len(names) else "", cell) for at, cell in enumerate(cells) if cell)
     return "; ".join(
-        f"{name}: {cell}" if name else cell for name, cell in named if name or not isinstance(cell, Covered)
+        f"{name[:_NAME]}: {cell}" if name else cell for name, cell in named if name or not isinstance(cell, Covered)
     )
 
 
@@ -82,5 +84,5 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table with the first row as its header; '' if all cells are blank."""
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
     width = max(map(len, cells), default=0)
-    lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in cells if any(row)]
+    lines = ["| " + " | ".join([*row, *[""] * (min(width, _PADDED) - len(row))]) + " |" for row in cells if any(row)]
     return "\n".join([*lines[:1], "|" + " --- |" * width, *lines[1:]]) if lines else ""

@@ -38,6 +38,7 @@ _BREAKS = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-"
 _OFF = frozenset({"0", "false", "off", "none"})
 _OFTEN = 1_000  # paragraphs between two looks at the clock
 _LEVELS = 9  # levels that a list can have
+_PATTERN = 100  # characters of a list's mark, which each of its items repeats
 _DEPTH = 20  # styles, each based on the next
 
 
@@ -198,7 +199,7 @@ class _Document:
             elif name in _BREAKS:
                 words.append(_BREAKS[name])
             elif name in _NOTES:
-                note = self._notes[name].get(_value(child, "id"))
+                note = self._notes[name].pop(_value(child, "id"), None)  # read once, whatever refers to it
                 beside.extend([] if note is None else [note])
             elif name == "txbxContent" or name in _DRAWN:
                 beside.append(child)
@@ -368,7 +369,7 @@ def _levels(element: "_Element") -> dict[int, _Level]:
     return {
         _number(_value(level, "ilvl")): _Level(
             _value(level.find("{*}numFmt")) or "decimal",
-            _value(level.find("{*}lvlText")),
+            _value(level.find("{*}lvlText"))[:_PATTERN],
             _number(_value(level.find("{*}start")), 1),
         )
         for level in element.iterfind("{*}lvl")

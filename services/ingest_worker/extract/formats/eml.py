@@ -18,6 +18,13 @@ _MESSAGE = re.compile(
     re.IGNORECASE,
 )
 _HEAD = 1024
+# Python's parser takes a millisecond for each part, and for each pair of parts within parts.
+_MOST_PARTS = 1_000
+_MOST_BOUNDARIES = 100  # parts that have parts
+_BOUNDARY = re.compile(rb"(?i)boundary\s*+=\s*+\"?([^\"\r\n;]{1,200})")
+_BORDER = re.compile(rb"^--([^\r\n]{1,202})", re.MULTILINE)
+_LONG = re.compile(rb"(?im)^(content-[\w-]++:(?:[^\n]|\n[ \t]){0,1000}+)(?:[^\n]|\n[ \t])++")  # parameters: n³
+_MAIL = re.compile(rb"(?im)^content-type:\s*+message/")
 _SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"})
 
 
@@ -29,6 +36,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if b"\0" in data[:_HEAD]:  # UTF-16
         data = decoded(data, hints).encode("utf-8", "replace")
+    data, found = _bounded(data, hints)
     message = BytesParser(EmailMessage, policy=policy.default).parsebytes(data)
     heads = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
     body = message.get_body(("plain", "html"))
@@ -38,6 +46,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         if part.get_content_type() not in _SIGNATURES
     ]
     texts, unread = part_texts(attached, hints) if attached else ([], [])
+    if found > _MOST_PARTS:
+        unread.insert(0, f"only the first {_MOST_PARTS} of {found} parts were read")
     return Extraction(
         text=cleaned("\n\n".join(["\n".join(heads), _body(body, hints), *texts])),
         document_type="eml",
@@ -45,6 +55,16 @@ def read(data: bytes, hints: Hints) -> Extraction:
         created=_date(message),
         note=note(unread),
     )
+
+
+def _bounded(data: bytes, hints: Hints) -> tuple[bytes, int]:
+    """Return the mail up to its part number `_MOST_PARTS`, and how many parts it has."""
+    data = _LONG.sub(rb"\1", data)
+    named = {name.strip() for name in _BOUNDARY.findall(data)}
+    if len(named) + len(_MAIL.findall(data)) > _MOST_BOUNDARIES:
+        raise Rejected(f"{hints.name} has more than {_MOST_BOUNDARIES} parts with parts of their own", "too_large")
+    borders = [line.start() for line in _BORDER.finditer(data) if line[1].strip() in named]
+    return data[: borders[_MOST_PARTS]] if len(borders) > _MOST_PARTS else data, len(borders)
 
 
 def _header(message: EmailMessage, name: str) -> str | None:

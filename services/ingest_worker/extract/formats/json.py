@@ -1,11 +1,14 @@
 """Reads JSON and JSON Lines unchanged, except that long lines are indented."""
 
 import json
+from itertools import islice
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
+_GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
+_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -24,10 +27,18 @@ def read(data: bytes, hints: Hints) -> Extraction:
 def _laid_out(line: str) -> str:
     if len(line) <= _LINE:
         return line
+    parts: list[str] = []
+    room = _GROWTH * len(line)
     try:
-        return json.dumps(json.loads(line), ensure_ascii=False, indent=2)
+        pieces = _ENCODER.iterencode(json.loads(line))
+        while part := "".join(islice(pieces, 1_000)):
+            parts.append(part)
+            room -= len(part)
+            if room < 0:
+                return line
     except (ValueError, RecursionError):  # invalid, or nested too deeply
         return line
+    return "".join(parts)
 
 
 FORMAT = Format(

@@ -12,7 +12,30 @@ from services.ingest_worker.text_blocks import first_heading
 
 _FRONT_MATTER_CHARACTERS = 32 * 1024  # more than anybody writes; parsing time grows with the length
 _FRONT_MATTER_BRACKETS = 200  # PyYAML's time grows with the square of the nesting
+_FRONT_MATTER_VALUES = 1_000  # PyYAML takes 40 µs for each
+_TOML_CHARACTERS = 3 * 1024  # tomllib's time grows with the square of a dotted key's length
 _FENCED = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)(?<=\n)\1[ \t]*(?:\n|$)", re.DOTALL)
+
+
+class _Refused(Exception):  # noqa: N818 - says what happens to the front matter
+    """The front matter is valid, and stays text: why, for the document's note."""
+
+
+class _Loader(yaml.BaseLoader):
+    """Returns only strings, lists and mappings, so dates and numbers stay as they were written.
+
+    Aliases aren't resolved: a kilobyte of them can stand for gigabytes.
+    """
+
+    values = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise _Refused("it has aliases, which are not resolved")
+        self.values += 1
+        if self.values > _FRONT_MATTER_VALUES:
+            raise _Refused(f"it has more than {_FRONT_MATTER_VALUES} values")
+        return super().compose_node(parent, index)
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -22,32 +45,46 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
-    front, body = _front_matter(text)
+    note = None
+    try:
+        front, body = _front_matter(text)
+    except _Refused as refused:
+        front, body, note = {}, text, f"the front matter stays in the text: {refused}"
     tags = front.get("tags")
-    listed = tags if isinstance(tags, list) else str(tags or "").split(",")
+    listed = tags if isinstance(tags, list) else _scalar(tags).split(",")
     return Extraction(
         text=body,
         document_type="md",
         title=_line(front, "title") or one_line(first_heading(body)),
         description=_line(front, "description") or _line(front, "summary"),
         language=_line(front, "lang") or _line(front, "language"),
-        tags=tuple(dict.fromkeys(tag for tag in (one_line(str(item), 100) for item in listed) if tag)),
+        tags=tuple(dict.fromkeys(tag for tag in (one_line(_scalar(item), 100) for item in listed) if tag)),
+        note=note,
     )
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the front matter and the rest. Text that only looks like front matter stays in the text."""
+    """Return the front matter and the rest. Text that only looks like front matter stays in the text.
+
+    Raises:
+        _Refused: it is front matter, but reading it could take long.
+    """
     match = _FENCED.match(text, 0, _FRONT_MATTER_CHARACTERS)
     if match is None or sum(map(match[2].count, "[{")) > _FRONT_MATTER_BRACKETS:
         return {}, text
+    if match[1] == "+++" and len(match[2]) > _TOML_CHARACTERS:
+        raise _Refused(f"it has {len(match[2])} characters, more than the {_TOML_CHARACTERS} that are read as TOML")
     try:
-        # BaseLoader returns only strings, lists and mappings, so dates and numbers stay as they were written.
-        front = tomllib.loads(match[2]) if match[1] == "+++" else yaml.load(match[2], Loader=yaml.BaseLoader)  # noqa: S506 - the safest of the loaders
+        front = tomllib.loads(match[2]) if match[1] == "+++" else yaml.load(match[2], Loader=_Loader)  # noqa: S506 - as safe as BaseLoader
     except (yaml.YAMLError, tomllib.TOMLDecodeError, RecursionError, ValueError):
         return {}, text
     if not isinstance(front, dict):
         return {}, text
     return front, text[match.end() :].strip()
+
+
+def _scalar(value: Any) -> str:
+    return "" if value is None or isinstance(value, list | dict) else str(value)
 
 
 def _line(front: dict[str, Any], key: str) -> str | None:

@@ -15,7 +15,7 @@ from shared.errors import Rejected
 
 # pdfium writes U+FFFE for a hyphen at the end of a line. The hyphen belongs to the word if a digit or a capital
 # follows, or if the word has another hyphen (470-E, touch-and-go). Otherwise it only divided the word.
-_BROKEN = re.compile("(?<=(.))\ufffe(?:\r?\n)?(?=(\\S*))")
+_BROKEN = re.compile("(?<=(.))\ufffe(?:\r?\n)?(?=(\\S{0,99}))")
 _LIGATURES = re.compile(
     "[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++"
 )  # Latin, Armenian, Arabic forms

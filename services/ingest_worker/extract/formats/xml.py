@@ -29,7 +29,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     declared = _ENCODING.match(data, 0, 1024)
     text = decoded(data, hints, declared=declared[1].decode("ascii") if declared else None)
-    text = _ENTITY.sub(_entity, _PROLOG.sub("", text, count=1))
+    prolog = _PROLOG.match(text)
+    text = _ENTITY.sub(_entity, text[prolog.end() if prolog else 0 :])
     root = parsed(text.encode("utf-8", "replace"), encoding="utf-8")
     if root is None:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")

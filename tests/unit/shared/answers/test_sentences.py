@@ -11,7 +11,7 @@ def test_sentences_end_where_a_reader_sees_it() -> None:
         "He left.",
     ]
     assert list(split('He said "Stop." Then he left.')) == ['He said "Stop."', "Then he left."]
-    assert list(split("返品できます。「はい。」送料は無料！")) == ["返品できます。", "「はい。」", "送料は無料！", ""]
+    assert list(split("返品できます。「はい。」送料は無料！")) == ["返品できます。", "「はい。」", "送料は無料！"]
 
 
 @pytest.mark.parametrize(

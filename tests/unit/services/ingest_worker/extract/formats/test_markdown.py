@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
@@ -54,3 +56,32 @@ def test_what_only_looks_like_front_matter_is_text(text: str) -> None:
 )
 def test_the_first_heading_is_the_title(text: str, title: str) -> None:
     assert _read(text).title == title
+
+
+def _aliases(levels: int) -> str:
+    rows = "".join(f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]\n" for level in range(1, levels))
+    return f"---\na0: &a0 [x]\n{rows}tags: *a{levels - 1}\n---\nBody."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(_aliases(levels) for levels in range(20, 61, 10)),
+        "---\na: &a [*a]\n---\nBody.",
+        "---\ntags:\n" + "- a\n" * 7_000 + "---\nBody.",
+        "+++\n" + "a." * 15_000 + "b = 1\n+++\nBody.",
+    ],
+)
+def test_front_matter_that_could_take_long_stays_text_with_a_note(text: str) -> None:
+    began = time.thread_time()
+
+    read = _read(text)
+
+    assert time.thread_time() - began < 0.5
+    assert (read.text, read.tags, read.title) == (text, (), "guide")
+    assert read.note is not None
+
+
+def test_a_tag_is_a_word() -> None:
+    assert _read("---\ntags: [a, [b, c], {d: e}, 2]\n---\nBody.").tags == ("a", "2")
+    assert _read("---\ntags: {a: b}\n---\nBody.").tags == ()
